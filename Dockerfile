@@ -3,6 +3,7 @@
 FROM python:3.12-slim AS build
 WORKDIR /src
 COPY pyproject.toml README.md LICENSE ./
+COPY evals evals
 COPY app app
 COPY migrations migrations
 RUN python -m venv /opt/palimpsest \

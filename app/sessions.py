@@ -1,15 +1,24 @@
-"""A session and its parts, as the API shows them."""
+"""Session and what hangs on it, as the API shows it, with the names of hosts that its sandbox may reach."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
+import idna
 from pydantic import AfterValidator, Field, StringConstraints
 from pydantic_core import PydanticCustomError, PydanticKnownError
 
-from app.hostnames import MAX_NAME_CHARS, host_pattern, is_covered
 from app.messages import Timestamp, Usage, Value
+
+MAX_NAME_CHARS = 253
+"""Longest name in DNS, in text form (RFC 1035, 2.3.4)."""
+_LABEL = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
+_NAME = re.compile(rf"(?:{_LABEL}\.)+{_LABEL}")
+_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
+"""A last label that makes programs read the whole as an IPv4 address (WHATWG URL, "ends in a number")."""
 
 
 class Status(StrEnum):
@@ -56,17 +65,13 @@ class CompactionState(Value):
 
 ReasoningEffort = Literal["none", "minimal", "low", "medium", "high", "max"]
 """How much a model reasons before it answers; each adapter maps it to values that its model accepts."""
-
 CompactionReason = Literal["overflow", "threshold", "provider_overflow", "manual"]
 """Why a context is made smaller: it is larger than usable, it reached the policy's own trigger, the provider refused
 it, or a user requested it."""
-
 CompactionStatus = Literal["running", "completed", "failed", "cancelled", "reverted", "discarded"]
-
 Rung = Literal["prune", "summary", "fold", "shrink"]
 """How a context was made smaller, from mildest to harshest: by clearing old outputs, by a model's summary, by a summary
 made without a model, and by a shorter tail."""
-
 PruneReason = Literal["trigger", "run_end", "model_change"]
 
 
@@ -117,7 +122,6 @@ MIN_CPUS = 0.1
 """Minimum cores of a sandbox: with a hundredth of one its first process takes minutes to start, and a value that rounds
 to zero is no limit at all to the kernel."""
 
-
 MAX_HOSTS = 64
 """Maximum number of host names and patterns in one list."""
 
@@ -136,6 +140,27 @@ def _not_empty(patterns: tuple[str, ...]) -> tuple[str, ...]:
     if not patterns:
         raise PydanticKnownError("too_short", {"field_type": "List", "min_length": 1, "actual_length": 0})
     return patterns
+
+
+def host_name(text: str) -> str:
+    """A full name of two labels or more. Raises `ValueError`, also for an address in any notation."""
+    try:
+        name = text.lower() if text.isascii() else idna.encode(text, uts46=True).decode()
+    except idna.IDNAError as exc:
+        raise ValueError(f"{text[:100]!r} is not a valid host name") from exc
+    if len(name) > MAX_NAME_CHARS or not _NAME.fullmatch(name) or _NUMBER.fullmatch(name.rpartition(".")[2]):
+        raise ValueError(f"{text[:100]!r} is not a full host name such as packages.example.com")
+    return name
+
+
+def host_pattern(text: str) -> str:
+    """A name, or `*.` followed by a name for all names below it. Raises `ValueError`, also for all names below a
+    top-level domain."""
+    name = text.removeprefix("*.")
+    try:
+        return text[: len(text) - len(name)] + host_name(name)
+    except ValueError as exc:
+        raise ValueError(f"{text[:100]!r} is no host name such as packages.example.com or *.example.org") from exc
 
 
 class AllowedHosts(Value):
@@ -197,7 +222,6 @@ class Approval(Value):
 
 ApprovalDecision = Literal["approve", "deny", "cancelled"]
 """How an approval ended; `cancelled` means that no decision is needed anymore."""
-
 ApprovalEnd = Literal["user", "timeout", "interrupt", "cancel", "limit", "error"]
 """What ended it: a user, its timeout, an interrupting message, a cancel or a limit of the run, or a failed run."""
 
@@ -231,3 +255,13 @@ class Session(Value):
     approval: Approval
     parent_id: str | None = None
     metadata: dict[str, Any] = Field(default_factory=dict)
+
+
+def covers(pattern: str, name: str) -> bool:
+    """Whether a pattern matches a name, or everything another pattern matches."""
+    return pattern == name or (pattern.startswith("*.") and name.endswith(pattern[1:]))
+
+
+def is_covered(name: str, patterns: Iterable[str]) -> bool:
+    """Whether one of the patterns covers a name or a pattern."""
+    return any(covers(pattern, name) for pattern in patterns)

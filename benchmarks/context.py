@@ -22,13 +22,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from app.agent.compactor import Compactor
-from app.agent.conversation import AgentConfig, Conversation
+from app.agent.compaction.compactor import Compactor
+from app.agent.compaction.ladder import Ladder, RoundSetup
+from app.agent.compaction.rounds import RoomResult
+from app.agent.conversation import Conversation
 from app.agent.interrupt import Interrupt
-from app.agent.ladder import Ladder
 from app.agent.model_calls import ModelCalls
-from app.agent.round_setup import RoundSetup
-from app.agent.rounds import Room
+from app.agent.ports import AgentConfig
 from app.context.budget import make_budget
 from app.context.policies import DEFAULT, CompactionSettings, resolve
 from app.context.tokens import PER_MESSAGE, Calibration, estimate_part
@@ -141,7 +141,7 @@ class Stage:
         conversation = self.conversation
         conversation.refresh(self.config)
         room = await self.compactor.make_room(self.config, 1, _nothing)
-        assert room is Room.ENOUGH
+        assert room is RoomResult.ENOUGH
         assert conversation.settle() is None
         request = conversation.request(self.config)
         assert request.messages

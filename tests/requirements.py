@@ -12,9 +12,8 @@ from typing import cast
 
 import pytest
 
+from app.bootstrap.sandboxes import SandboxKind, open_factory
 from app.errors import SandboxUnavailableError
-from app.sandbox import open_factory
-from app.sandbox.detect import SandboxKind
 
 
 def required() -> set[str]:

@@ -1,25 +1,77 @@
-"""Which calls wait for approval, and what the model is told about a denied one."""
+"""The calls of one model message on their way to results: which wait for a person, what the model is told of a denied
+one, and a step that was left while calls waited."""
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from app.agent.batch import result_without_run
-from app.agent.changes import CallsHeld
+from app.agent.changes import CallsHeld, StepOpened
 from app.agent.ports import Decision
-from app.messages import ToolCallPart, ToolResultPart, ToolStatus
+from app.context.tokens import PER_MESSAGE, estimate_part
+from app.messages import FinishReason, Message, Role, ToolCallPart, ToolResultPart, ToolStatus, Usage, new_id, now
 from app.sessions import Approval, ApprovalEnd, ApprovalRules
-from app.tools.patterns import Pattern, PatternError
 from app.tools.shell import ExecuteCommand
+from app.tools.text import Pattern, PatternError
 
 MATCH_S = 0.5
 """Seconds in total for matching the commands of one message. Commands not checked by then wait for approval, like
 those that match."""
-
 Checked = tuple[str, Mapping[str, Any]]
 """A call that can run: the tool's name, and the arguments as the tool gets them."""
+
+
+@dataclass(slots=True)
+class Batch:
+    """The calls of one message and their results so far; `message_id` is the tool message that holds the results. No
+    call starts while any is `held`."""
+
+    calls: Sequence[ToolCallPart]
+    held: CallsHeld | None = None
+    message_id: str = field(default_factory=new_id)
+    results: dict[str, ToolResultPart] = field(default_factory=dict)
+    recorded: list[Awaitable[int]] = field(default_factory=list)
+
+    @property
+    def ordered(self) -> tuple[ToolResultPart, ...]:
+        return tuple(self.results[call.call_id] for call in self.calls if call.call_id in self.results)
+
+    async def stored(self) -> None:
+        """Waits until the results so far are committed, so that an owner that has been replaced starts no more calls.
+        Shielded: a cancellation would otherwise cancel the futures, which are awaited again."""
+        for recorded in self.recorded:
+            await asyncio.shield(recorded)
+
+    async def message(self) -> Message:
+        """The tool message, once all its results are committed."""
+        seqs = [await recorded for recorded in self.recorded]
+        tokens = PER_MESSAGE + sum(part.tokens for part in self.ordered)
+        return Message(
+            id=self.message_id, seq=min(seqs), role=Role.TOOL, parts=self.ordered, tokens=tokens, created_at=now()
+        )
+
+
+def result_without_run(index: int, call: ToolCallPart, status: ToolStatus, note: str) -> ToolResultPart:
+    """The result of a call that did not run; `note` says why."""
+    part = ToolResultPart(id=new_id(), index=index, call_id=call.call_id, name=call.name, output=note, status=status)
+    return part.model_copy(update={"tokens": estimate_part(part)})
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingStep:
+    """A step whose calls wait for approval, left by an earlier owner of the session: the attempt that made the calls,
+    how its answer ended, the step's cost, and how long, in seconds, it has been running."""
+
+    opened: StepOpened
+    finish_reason: FinishReason
+    calls: tuple[ToolCallPart, ...]
+    held: CallsHeld
+    usage: Usage
+    known_cost_usd: float
+    elapsed_s: float
 
 
 def which_wait(calls: Sequence[Checked], approval: Approval) -> list[bool]:
@@ -79,7 +131,7 @@ def denial(decision: Decision, timeout_s: float | None) -> str:
     )
 
 
-class NoDesk:
+class NoApprovalGate:
     """Used when nobody can approve: waiting calls are denied at once."""
 
     async def decisions(self, message_id: str) -> Mapping[str, Decision]:

@@ -1,17 +1,34 @@
-"""Everything that happens in a run, as the changes recorded in the agent's sink."""
+"""What the agent reports: everything that happens in a run, as the changes given to its sink; and the codes of
+`compaction.failed`."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NewType
 
-from app.agent.faults import RungCode
 from app.context.checkpoints import Checkpoint
-from app.context.generation import Generation
+from app.context.prompts import Generation
+from app.context.summary import FaultCode
 from app.context.validator import Repair
+from app.errors import PalimpsestError
 from app.events import PlanItem
 from app.messages import FinishReason, Message, ReasoningPart, TextPart, ToolCallPart, ToolResultPart, Usage
 from app.sessions import CompactionReason, ContextState, PruneReason, Rung
+
+ErrorCode = NewType("ErrorCode", str)
+"""The code of an error that kept a model from being called, the same as for a run that fails with it."""
+RoundCode = Literal[
+    FaultCode,
+    "summary_is_output",
+    "too_many_calls",
+    "context_overflow",
+    "internal_error",
+    "nothing_to_summarise",
+    "not_small_enough",
+    "nothing_to_compact",
+]
+"""The codes specific to rounds. Each needs an entry in `docs/errors.md`, which cannot be generated without it."""
+RungCode = RoundCode | ErrorCode
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,3 +239,17 @@ Change = (
     | RoundCompleted
     | RoundEnded
 )
+
+
+class SummaryFailed(Exception):
+    """A model gave no summary; `code` and `detail` say why."""
+
+    def __init__(self, code: RungCode, detail: str) -> None:
+        super().__init__(detail)
+        self.code: RungCode = code
+        self.detail = detail
+
+    @classmethod
+    def by(cls, error: PalimpsestError) -> SummaryFailed:
+        """From an error, with its code and detail unchanged."""
+        return cls(ErrorCode(error.code), error.detail)

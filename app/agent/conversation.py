@@ -1,27 +1,40 @@
-"""The conversation of a running session as its model sees it: its requests and their size."""
+"""The conversation of a running session as its model is to continue it: its requests and their size, its control
+messages, and the changes that look at all of it, which run off the event loop."""
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence, Sized
 from dataclasses import replace
+from datetime import datetime
+from itertools import takewhile
+from typing import ParamSpec, TypeVar
 
-from app.agent.config import AgentConfig
+import structlog
+
+from app.agent.changes import GenerationOpened
+from app.agent.ports import AgentConfig
 from app.agent.shown_history import ShownHistory
 from app.context.budget import Budget
 from app.context.checkpoints import InForce
 from app.context.facts import Facts
-from app.context.generation import Generation
 from app.context.projection import Transcript
-from app.context.prompts import with_plan
-from app.context.tokens import Calibration
-from app.context.turns import is_request
+from app.context.prompts import ControlKind, Generation, control_text, with_plan
+from app.context.selection import is_request
+from app.context.tokens import PER_MESSAGE, Calibration, estimate_text
 from app.context.validator import repair
+from app.errors import Reshape
 from app.llm.base import ModelRequest
-from app.messages import Message, Usage
+from app.messages import Message, Role, TextPart, Usage, new_id, now
 from app.sessions import ContextState
 
-__all__ = ["AgentConfig", "Conversation"]
+P = ParamSpec("P")
+T = TypeVar("T")
+LONG = 100
+"""Number of messages from which work that reads all of them runs in a thread. With fewer, the longest work, which
+measures a dozen contexts in turn, takes about 10 ms."""
+log = structlog.get_logger(__name__)
 
 
 class Conversation(ShownHistory):
@@ -139,3 +152,83 @@ class Conversation(ShownHistory):
     def state(self, budget: Budget) -> ContextState:
         """The context's size: the reported usage plus what came after it, or an estimate of everything."""
         return self._gauge.state(budget, self.transcript)
+
+
+def control_message(kind: ControlKind) -> Message:
+    """A control message that has no seq yet."""
+    text = control_text(kind)
+    part = TextPart(id=new_id(), index=0, text=text, tokens=estimate_text(text))
+    tokens = PER_MESSAGE + part.tokens
+    return Message(id=new_id(), seq=0, role=Role.CONTROL, parts=(part,), tokens=tokens, created_at=now())
+
+
+def is_last_word(message: Message) -> bool:
+    """Whether this tells the model that the run's last step follows."""
+    return message.role is Role.CONTROL and message.text in _LAST_STEPS
+
+
+def had_last_word(history: Sequence[Message], began: datetime) -> bool:
+    """Whether the run that began at `began` had reached its last step."""
+    own = takewhile(lambda message: message.created_at >= began, reversed(history))
+    return any(map(is_last_word, own))
+
+
+_LAST_STEPS = (control_text("last_step"), control_text("last_step_of_session"))
+
+
+async def run_off_loop(messages: Sized, work: Callable[P, T], *args: P.args, **more: P.kwargs) -> T:
+    """Run `work`, which reads these messages and what belongs to them, without blocking other sessions.
+
+    Anything that may change the conversation must await this. Nothing may change what a thread reads, so a cancellation
+    waits until the work is done (a fraction of a second) and then replaces its result; an error of the work is logged
+    and becomes the cancellation's cause.
+    """
+    if len(messages) < LONG:
+        return work(*args, **more)
+    task = asyncio.ensure_future(asyncio.to_thread(work, *args, **more))
+    cancelled = False
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError:
+            cancelled = True
+    if not cancelled:
+        return task.result()
+    error = None if task.cancelled() else task.exception()
+    if error is not None:
+        log.error("work_failed_after_cancel", work=getattr(work, "__qualname__", repr(work)), exc_info=error)
+    raise asyncio.CancelledError from error
+
+
+async def refresh(conversation: Conversation, config: AgentConfig) -> GenerationOpened | None:
+    """Like `Conversation.refresh`."""
+    opened = conversation.due_generation(config)
+    if opened is not None:
+        work = conversation.shown_by
+        shown = await run_off_loop(conversation.known, work, opened.generation, conversation.in_force)
+        conversation.begin(opened, shown, config)
+    return opened
+
+
+async def settle(conversation: Conversation) -> GenerationOpened | None:
+    """Like `Conversation.settle`; of a sound conversation only new messages are checked."""
+    if conversation.transcript.is_sound():
+        return None
+    return conversation.take_repaired(*await run_off_loop(conversation.rows, conversation.repaired))
+
+
+async def reshape(conversation: Conversation, config: AgentConfig, wanted: Reshape) -> list[GenerationOpened]:
+    """Begins the generation of `Conversation.reshaped`, repaired: earlier repairs are applied again."""
+    opened = conversation.reshaped(config, wanted)
+    shown = await run_off_loop(conversation.history, conversation.shown_by, opened.generation, conversation.in_force)
+    conversation.begin(opened, shown, config)
+    repaired = await settle(conversation)
+    return [opened] if repaired is None else [opened, repaired]
+
+
+async def adopt(
+    conversation: Conversation, opened: GenerationOpened, in_force: InForce, summary: Message | None = None
+) -> None:
+    """Like `Conversation.adopt`."""
+    shown = await run_off_loop(conversation.history, conversation.shown_by, opened.generation, in_force, summary)
+    conversation.adopt(opened, in_force, summary, shown=shown)

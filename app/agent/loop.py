@@ -7,20 +7,27 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from app.agent.answer_room import AnswerRoom
-from app.agent.asked import ManualRound
-from app.agent.batch import WaitingStep
+from app.agent.approvals import WaitingStep
 from app.agent.changes import Change, ControlAdded, GenerationOpened
-from app.agent.compactor import Compactor
-from app.agent.control import control_message, had_last_word
-from app.agent.conversation import AgentConfig, Conversation
+from app.agent.compaction.compactor import Compactor
+from app.agent.compaction.rounds import RoomResult
+from app.agent.compaction.triggers import ManualRound
+from app.agent.conversation import Conversation, control_message, had_last_word, refresh, settle
 from app.agent.interrupt import Interrupt
-from app.agent.limits import SESSION_LIMITS, LimitReached, Progress, RunLimits, in_circles
-from app.agent.loop_guard import NO_GUARD, GuardRules, LoopGuard, Verdict
-from app.agent.ports import Inbox, Sink
-from app.agent.rounds import Room
+from app.agent.limits import (
+    NO_GUARD,
+    SESSION_LIMITS,
+    GuardRules,
+    LimitReached,
+    LoopGuard,
+    Progress,
+    RunLimits,
+    Verdict,
+    in_circles,
+)
+from app.agent.model_calls import AnswerRoom
+from app.agent.ports import AgentConfig, MessageSource, Sink
 from app.agent.step import Outcome, Step, StepResult
-from app.agent.updates import refresh, settle
 from app.context.prompts import ControlKind
 from app.errors import ContextOverflowError, ProviderError
 from app.messages import Role, now
@@ -48,14 +55,14 @@ class AgentLoop:
     def __init__(
         self,
         sink: Sink,
-        inbox: Inbox,
+        message_source: MessageSource,
         conversation: Conversation,
         step: Step,
         interrupt: Interrupt,
         compactor: Compactor,
         *,
         prepare: Callable[[], Awaitable[None]],
-        asked_round: Callable[[], Awaitable[ManualRound | None]],
+        manual_round: Callable[[], Awaitable[ManualRound | None]],
         config: Callable[[], AgentConfig],
         limits: Callable[[], Limits],
         progress: Progress,
@@ -71,13 +78,13 @@ class AgentLoop:
         `waiting` the step that waited for approvals then. `last_step_s` is how many seconds the model gets to sum up
         before a limit ends the run; 0 is none."""
         self._sink = sink
-        self._inbox = inbox
+        self._message_source = message_source
         self._conversation = conversation
         self._step = step
         self._interrupt = interrupt
         self._compactor = compactor
         self._prepare = prepare
-        self._asked_round = asked_round
+        self._manual_round = manual_round
         self._config = config
         self._limits = RunLimits(limits, progress, interrupt, elapsed_s=elapsed_s)
         self._progress = progress
@@ -101,13 +108,13 @@ class AgentLoop:
             await self._deliver()
             if (result := self._stopped() or self._limited() or await self._guarded()) is not None:
                 return await self._ended(result)
-            asked = await self._asked_round()
+            manual = await self._manual_round()
             config = self._config()
             before = await self._refreshed(config)
-            room = await self._make_room(config, before, asked)
-            if room is Room.NONE:
+            room = await self._make_room(config, before, manual)
+            if room is RoomResult.NONE:
                 return RunResult(RunOutcome.FAILED, self._compactor.problem)
-            if room is not Room.ENOUGH:
+            if room is not RoomResult.ENOUGH:
                 # It took a while: there may be new messages, or a stop.
                 continue
             with self._limits.deadline():
@@ -127,9 +134,9 @@ class AgentLoop:
     async def _deliver(self) -> bool:
         """Appends pending steering messages to the conversation and says whether there were any; this clears an
         interrupt by a message."""
-        if self._interrupt.ends_run or not (self._inbox.waiting or self._interrupt.reason == "interrupt"):
+        if self._interrupt.ends_run or not (self._message_source.waiting or self._interrupt.reason == "interrupt"):
             return False
-        messages = await self._inbox.deliver()
+        messages = await self._message_source.deliver()
         self._interrupt.clear()
         for message in messages:
             self._conversation.append(message)
@@ -141,17 +148,17 @@ class AgentLoop:
         opened = await refresh(self._conversation, config)
         return [] if opened is None else [opened]
 
-    async def _make_room(self, config: AgentConfig, before: list[Change], asked: ManualRound | None) -> Room:
+    async def _make_room(self, config: AgentConfig, before: list[Change], manual: ManualRound | None) -> RoomResult:
         """Makes the context smaller if that is due or was requested."""
         with self._limits.deadline():
-            if asked is None:
+            if manual is None:
                 return await self._fit(config, before)
             await self._flush(before)
-            room = await self._compactor.manual(config, asked)
+            room = await self._compactor.manual(config, manual)
         self._progress.add(self._compactor.take_usage())
-        return Room.MADE if room is Room.ENOUGH else room
+        return RoomResult.MADE if room is RoomResult.ENOUGH else room
 
-    async def _fit(self, config: AgentConfig, before: list[Change]) -> Room:
+    async def _fit(self, config: AgentConfig, before: list[Change]) -> RoomResult:
         cold = any(isinstance(c, GenerationOpened) and c.generation.reason == "model" for c in before)
         room = await self._compactor.make_room(config, self._progress.steps, lambda: self._flush(before), cold=cold)
         self._progress.add(self._compactor.take_usage())
@@ -212,7 +219,7 @@ class AgentLoop:
         with self._limits.deadline():
             room = await self._compactor.after_overflow(config, self._progress.steps)
         self._progress.add(self._compactor.take_usage())
-        return RunResult(RunOutcome.FAILED, self._compactor.problem) if room is Room.NONE else None
+        return RunResult(RunOutcome.FAILED, self._compactor.problem) if room is RoomResult.NONE else None
 
     async def _refits(self, config: AgentConfig) -> bool:
         """Whether the conversation fits with the tools and system text for the window as it is known now: a window
@@ -280,12 +287,12 @@ class AgentLoop:
     async def _last_word(self, *, of_session: bool) -> None:
         """Makes the last step, in a context that fits; skipped without room, or without time to make it. `of_session`
         says whether the limit is the session's rather than the run's."""
-        room = Room.MADE
-        while self._interrupt.reason is None and room is not Room.NONE:
+        room = RoomResult.MADE
+        while self._interrupt.reason is None and room is not RoomResult.NONE:
             config = self._config()
             before = await self._refreshed(config)
             room = await self._fit(config, before)
-            if room is Room.ENOUGH:
+            if room is RoomResult.ENOUGH:
                 await self._say("last_step_of_session" if of_session else "last_step")
                 await self._make_step(config, before, NOT_RUN_IN_SESSION if of_session else NOT_RUN)
                 return

@@ -1,18 +1,44 @@
-"""What the agent needs from the layers above, as protocols. The changes that it records are in `changes`."""
+"""What the agent needs from above, as protocols, and what a session asks of it. What it reports to its sink is in
+`changes`."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from app.agent.changes import Change, RoundCompleted, RoundOpening
+from app.context.budget import Budget
 from app.context.checkpoints import InForce
+from app.context.policies import DEFAULT, CompactionSettings
+from app.context.tokens import Calibration
+from app.llm.base import ToolSchema
 from app.messages import Message
 from app.sandbox.base import Sandbox, Stream
-from app.sessions import ApprovalDecision, ApprovalEnd
+from app.sessions import Approval, ApprovalDecision, ApprovalEnd, ReasoningEffort
 
 LivePartType = Literal["text", "reasoning", "tool_call", "tool_result"]
+
+
+@dataclass(frozen=True, slots=True)
+class AgentConfig:
+    """What a session may change between steps. `system` is the system text without the plan; `calibration` is what is
+    known about the model's tokenizer; `summary_template` is the operator's summary template, None for the built-in one.
+    `approval` says which calls wait for approval, `reasoning_effort` None is the model's default. `binds_thinking` and
+    `echoes_reasoning` are properties of the model; see `ModelInfo`."""
+
+    model: str
+    tools: tuple[ToolSchema, ...]
+    system: str
+    budget: Budget
+    calibration: Calibration = field(default_factory=Calibration)
+    settings: CompactionSettings = DEFAULT
+    temperature: float | None = None
+    reasoning_effort: ReasoningEffort | None = None
+    summary_template: str | None = None
+    approval: Approval = field(default_factory=Approval)
+    binds_thinking: bool = False
+    echoes_reasoning: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +78,7 @@ class Sink(Protocol):
         ...
 
 
-class Inbox(Protocol):
+class MessageSource(Protocol):
     """The session's queue, as its run sees it."""
 
     async def deliver(self) -> Sequence[Message]:
@@ -75,7 +101,7 @@ class Decision:
     reason: str | None = None
 
 
-class ApprovalDesk(Protocol):
+class ApprovalGate(Protocol):
     """Where calls wait for approval."""
 
     async def decisions(self, message_id: str) -> Mapping[str, Decision]:

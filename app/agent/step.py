@@ -14,18 +14,14 @@ from typing import Any
 import structlog
 from structlog.contextvars import bind_contextvars, unbind_contextvars
 
-from app.agent.attempt import Attempt, Spent
-from app.agent.batch import Batch, WaitingStep
+from app.agent.approvals import Batch, WaitingStep
 from app.agent.changes import Change, ControlAdded, ResponseClosed, StepClosed, StepOpened
-from app.agent.control import control_message
-from app.agent.conversation import AgentConfig, Conversation
+from app.agent.conversation import Conversation, control_message, reshape
 from app.agent.interrupt import Interrupt, Stopped
-from app.agent.model_calls import ModelCalls
-from app.agent.ports import Sink
+from app.agent.model_calls import Attempt, ModelCalls, Spent, WindowLessons
+from app.agent.ports import AgentConfig, Sink
 from app.agent.stream_processor import DEGENERATE
 from app.agent.tool_executor import ToolExecutor
-from app.agent.updates import reshape
-from app.agent.window_lessons import WindowLessons
 from app.context.prompts import ControlKind
 from app.errors import (
     ContextOverflowError,
@@ -36,8 +32,7 @@ from app.errors import (
     StaleOwnerError,
     StorageError,
 )
-from app.llm.base import ModelRequest
-from app.llm.retry import delay_s
+from app.llm.base import ModelRequest, delay_s
 from app.messages import FinishReason, Usage, new_id
 
 log = structlog.get_logger(__name__)

@@ -1,4 +1,5 @@
-"""Runs the calls of one model message: safe ones in parallel, others one by one, each with exactly one result."""
+"""Runs the calls of one model message: safe ones in parallel, others one by one, each with exactly one collected
+result."""
 
 from __future__ import annotations
 
@@ -7,32 +8,28 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Any
+from typing import Any, Protocol
 
 import structlog
 from structlog.contextvars import bind_contextvars
 
-from app.agent.approvals import NoDesk, denials, which_wait
-from app.agent.batch import Batch, result_without_run
+from app.agent.approvals import Batch, NoApprovalGate, denials, result_without_run, which_wait
 from app.agent.changes import CallsHeld, CallsReleased, ResultClosed
-from app.agent.collecting import Collector, CollectorFactory
 from app.agent.interrupt import Interrupt, StopReason
-from app.agent.ports import ApprovalDesk, LivePart, SandboxSource, Sink
+from app.agent.ports import ApprovalGate, LivePart, SandboxSource, Sink
 from app.context.tokens import estimate_part
 from app.errors import PalimpsestError, SandboxUnavailableError, ToolError
 from app.events import PlanItem
 from app.messages import ToolCallPart, ToolResultPart, ToolStatus, new_id
 from app.sandbox.base import Sandbox, Stream
 from app.sessions import Approval, ApprovalEnd
-from app.tools.base import NoHistory, SessionHistory, ToolContext, ToolOutcome
+from app.tools.base import NoHistory, OutputSink, SessionHistory, ToolContext, ToolOutcome
 from app.tools.output import OutputLimit
 from app.tools.registry import ToolRegistry
 
 log = structlog.get_logger(__name__)
-
 MAX_PARALLEL = 8
 """Maximum safe calls of one message that run at the same time; a model may request thousands."""
-
 _STOPS: dict[StopReason | None, tuple[ToolStatus, str]] = {
     "cancel": (ToolStatus.CANCELLED, "cancelled by the user"),
     "interrupt": (ToolStatus.CANCELLED, "cancelled by the user, who has sent a new message"),
@@ -41,9 +38,18 @@ _STOPS: dict[StopReason | None, tuple[ToolStatus, str]] = {
     None: (ToolStatus.INTERRUPTED, "interrupted by an error outside of the call"),
 }
 """Status and note of a call that was stopped."""
-
 _ENDS: dict[StopReason | None, ApprovalEnd] = {"cancel": "cancel", "interrupt": "interrupt", "limit": "limit"}
 """How the pending approvals of a stopped step end; without a stop reason the step has failed."""
+
+
+class Collector(OutputSink, Protocol):
+    """Collects one call's output as it arrives, then returns what the model sees and where the rest is."""
+
+    async def finish(self, note: str = "") -> CollectedOutput: ...
+
+
+CollectorFactory = Callable[[str, Callable[[Stream, str, int], None], OutputLimit], Collector]
+"""Makes a call's collector from the call id, a callback for the live preview (stream, text, offset) and a limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +64,7 @@ class ToolSetup:
     max_command_timeout_s: float
     output_limit: Callable[[int], OutputLimit]
     history: SessionHistory = field(default_factory=NoHistory)
-    desk: ApprovalDesk = field(default_factory=NoDesk)
+    approval_gate: ApprovalGate = field(default_factory=NoApprovalGate)
 
 
 class ToolExecutor:
@@ -113,7 +119,7 @@ class ToolExecutor:
     async def _release(self, batch: Batch, held: CallsHeld) -> None:
         """Waits for all decisions and records the results of denied calls. Committed before any call starts, so that
         after a restart no started call is taken for a waiting one."""
-        decisions = await self._setup.desk.decisions(held.message_id)
+        decisions = await self._setup.approval_gate.decisions(held.message_id)
         denied = [ResultClosed(batch.message_id, part) for part in denials(batch.calls, held, decisions)]
         batch.results |= {result.part.call_id: result.part for result in denied}
         batch.held = None
@@ -131,7 +137,7 @@ class ToolExecutor:
     def abandon(self, batch: Batch) -> None:
         """Gives every call without a result one that says why it did not run, and withdraws pending approvals."""
         if batch.held is not None:
-            self._setup.desk.withdraw(_ENDS.get(self._interrupt.reason, "error"))
+            self._setup.approval_gate.withdraw(_ENDS.get(self._interrupt.reason, "error"))
             batch.held = None
         status, why = _STOPS[self._interrupt.reason]
         note = f"[{why} before it was started]"
@@ -244,3 +250,14 @@ class ToolExecutor:
     def _close(self, batch: Batch, part: ToolResultPart, ref: str | None = None) -> None:
         batch.results[part.call_id] = part
         batch.recorded.append(self._sink.record(ResultClosed(batch.message_id, part, ref)))
+
+
+class CollectedOutput(Protocol):
+    @property
+    def text(self) -> str: ...
+    @property
+    def truncated(self) -> bool: ...
+    @property
+    def bytes(self) -> int: ...
+    @property
+    def ref(self) -> str | None: ...

@@ -1,19 +1,26 @@
-"""Dependencies of the routes: the services, and validated path and query values."""
+"""What routes share: the services, path and query values in their one accepted form, schemas of the API alone, and how
+pages of the log are written. Values of the services are in `runtime.values`."""
 
 from __future__ import annotations
 
 import re
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import Depends, Path, Query, Request
-from pydantic import AfterValidator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema
 
-from app.errors import NotFoundError, UnavailableError
+from app.api.errors import MAX_TEXT_CHARS, in_prose
+from app.errors import NotFoundError, UnavailableError, ValidationFailedError
+from app.events import DURABLE_EVENTS
 from app.runtime import services
-from app.runtime.values.fields import Text
+from app.runtime.values.history import LogPage, StreamItem
+from app.runtime.values.sessions import Text
 
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _ID_EXAMPLE = "01936f5e-8d2a-7c3b-9f1e-2a4b6c8d0e1f"
+
+NAMES = tuple(event.type for event in DURABLE_EVENTS)
+TYPES_SCHEMA: dict[str, Any] = {"type": "array", "items": {"type": "string", "enum": list(NAMES)}, "minItems": 1}
 
 
 async def get_services(request: Request) -> services.Services:
@@ -49,3 +56,75 @@ Cursor = Annotated[
     Query(max_length=500, description="`next_cursor` of the previous page; omit it for the first page."),
 ]
 Limit = Annotated[int, Query(ge=1, le=500, description="Max items per page.")]
+
+
+def event_types(text: str | None) -> frozenset[str]:
+    """The names in a comma-separated list; empty means all. Raises `ValidationFailedError` for an unknown durable
+    event."""
+    names = frozenset(text.split(",")) if text is not None else frozenset()
+    unknown = sorted(names.difference(NAMES))
+    if unknown:
+        message = f"No durable event is named {unknown[0][:MAX_TEXT_CHARS]!r}"
+        errors = [{"field": "types", "message": message}]
+        raise ValidationFailedError(f"The request is not valid: types: {in_prose(message)}.", errors=errors)
+    return names
+
+
+def page_body(page: LogPage) -> bytes:
+    """The page as JSON. The events are stored as JSON and are copied without parsing."""
+    items = b",".join([_event(item) for item in page.items])
+    cursor = b"null" if page.next_cursor is None else b'"%b"' % page.next_cursor.encode()
+    return b'{"items":[%b],"last_seq":%d,"next_cursor":%b}' % (items, page.last_seq, cursor)
+
+
+def _event(item: StreamItem) -> bytes:
+    return b'{"seq":%b,"type":"%b","data":%b}' % (str(item.seq).encode(), item.type.encode(), item.data)
+
+
+class FieldError(BaseModel):
+    """An invalid field; `field` is its dotted path."""
+
+    field: str
+    message: str
+
+
+class Problem(BaseModel):
+    """An error in the form of RFC 9457. Some codes add their own fields."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: str = Field(description="A URN made from the code.", examples=["urn:palimpsest:session_not_found"])
+    title: str = Field(description="The kind of error; always the same for a code.")
+    status: int = Field(description="The HTTP status.", examples=[404])
+    detail: str = Field(description="What went wrong with this request, for people.")
+    instance: str | None = Field(description="The requested path.")
+    code: str = Field(description="Stable name of the error, for programs.", examples=["session_not_found"])
+    errors: list[FieldError] | None = Field(
+        default=None, description="With `validation_error` and `invalid_compaction`: the invalid fields."
+    )
+
+
+class Alive(BaseModel):
+    """The response of `GET /healthz`."""
+
+    status: str = Field(examples=["ok"])
+    version: str = Field(examples=["0.1.0"])
+
+
+class EventView(BaseModel):
+    """A durable event in a session's log."""
+
+    seq: int = Field(ge=1, description="Its position in the log, which is also its `id` in the stream.")
+    type: str = Field(json_schema_extra={"enum": list(NAMES)})
+    data: Annotated[
+        Any, WithJsonSchema({"type": "object", "description": "The same as in the stream; see the event's schema."})
+    ]
+
+
+class EventPage(BaseModel):
+    """Pass `next_cursor` as `after` to get the next page; it is null at the end of the log. A page may have no items
+    before that."""
+
+    items: tuple[EventView, ...]
+    last_seq: int
+    next_cursor: str | None

@@ -1,36 +1,44 @@
-"""Checks before all routes: host, origin, key and body size, in this order.
-
-It is plain ASGI, since a middleware that wraps responses would break streams.
-"""
+"""What the API is configured with, and the guard before all routes: host, origin, key and body size, in this order."""
 
 from __future__ import annotations
 
+import asyncio
 import re
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.api.auth import LOGIN_PATH, check_caller, is_logged_in, needs_key
+from app.api.auth import (
+    LOGIN_PATH,
+    HostPort,
+    check_caller,
+    header_values,
+    host_is_ours,
+    is_logged_in,
+    is_loopback,
+    needs_key,
+    origin_is_ours,
+    parse_allowed,
+    parse_host,
+)
 from app.api.bodies import MAX_HELD_BYTES, Bodies, Body, too_large
 from app.api.errors import ForeignOriginError, WrongHostError, problem_response
-from app.api.headers import header_values
-from app.api.hosts import HostPort, host_is_ours, origin_is_ours, parse_host
 from app.errors import ForbiddenError, MalformedRequestError, PalimpsestError
 
 PROBES = frozenset({"/healthz", "/readyz"})
 """Called by machines that know only the server's address; they reveal nothing sensitive."""
-
 PRIVATE = (
     ("Cache-Control", "no-store"),
     ("Cross-Origin-Resource-Policy", "same-origin"),
     ("X-Content-Type-Options", "nosniff"),
 )
-
 LOGIN_BYTES = 8 * 1024
 """Max body of a login, which unauthenticated clients send: 4,096 connections hold at most 32 MB."""
-
 _UPLOAD = re.compile(r"/v1/sessions/[^/]+/files/.*", re.DOTALL)
+
+MIB = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,3 +139,50 @@ def kept_private(send: Send) -> Send:
         await send(message)
 
     return sent
+
+
+def no_metrics() -> bytes:
+    """The default without metrics."""
+    return b""
+
+
+@dataclass(frozen=True, slots=True)
+class ApiConfig:
+    """Sizes are bytes, times are seconds unless the name says otherwise.
+
+    Raises `ValueError` for a non-loopback address without a key, and for an invalid allowed host.
+    """
+
+    api_keys: tuple[str, ...] = field(default=(), repr=False)
+    allowed_hosts: tuple[str, ...] = ()
+    bind_host: str = "127.0.0.1"
+    upload_max_bytes: int = 64 * MIB
+    max_json_bytes: int = MIB
+    max_history_bytes: int = 64 * MIB
+    ping_s: float = 5
+    """Some proxies close streams that are silent for about 16 s."""
+    retry_ms: int = 1000
+    metrics: Callable[[], bytes] = no_metrics
+    """Returns Prometheus text; called in a thread."""
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    """Waits between the comments of a quiet stream."""
+
+    def __post_init__(self) -> None:
+        parse_allowed(self.allowed_hosts)
+        if not self.api_keys and not _binds_loopback(self.bind_host):
+            raise ValueError(f"without an API key the server listens only on loopback, not on {self.bind_host}")
+
+    @property
+    def rules(self) -> GuardRules:
+        return GuardRules(
+            keys=tuple(key.encode() for key in self.api_keys),
+            allowed_hosts=parse_allowed(self.allowed_hosts),
+            max_json_bytes=self.max_json_bytes,
+            max_history_bytes=max(self.max_history_bytes, self.max_json_bytes),
+            max_upload_bytes=self.upload_max_bytes,
+        )
+
+
+def _binds_loopback(bind_host: str) -> bool:
+    host = parse_host(f"[{bind_host}]" if ":" in bind_host else bind_host)
+    return host is not None and is_loopback(host.name)

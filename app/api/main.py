@@ -1,56 +1,57 @@
-"""The application: routers, guards and error handling around the services."""
+"""The application: the outermost middleware, the check of query parameters, the routers and the error handling around
+the services."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
-from fastapi import Depends, FastAPI
+import structlog
+from fastapi import Depends, FastAPI, Request
 from fastapi.routing import APIRoute
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app import __version__
-from app.api.boundary import Boundary
-from app.api.config import ApiConfig
 from app.api.download_budget import DownloadBudget
-from app.api.errors import install_error_handlers
-from app.api.guard import Guard
-from app.api.openapi import install_openapi
-from app.api.query import refuse_unknown
-from app.api.routers import (
-    approvals,
-    compactions,
-    events,
-    files,
-    health,
-    history,
-    login,
-    models,
-    page,
-    queue,
-    sessions,
+from app.api.errors import (
+    MAX_FIELD_ERRORS,
+    MAX_TEXT_CHARS,
+    InternalError,
+    in_prose,
+    install_error_handlers,
+    problem_response,
 )
+from app.api.guard import ApiConfig, Guard
+from app.api.openapi import install_openapi
+from app.api.routers import files, history, page, queue, server, sessions
+from app.api.routers import history as compactions
+from app.api.routers import history as events
+from app.api.routers import queue as approvals
+from app.errors import ValidationFailedError
 from app.runtime.services import Services
 
-__all__ = ["ApiConfig", "create_app"]
-
 Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[Any]]
-
 ROUTERS = (
     sessions.router,
     queue.router,
-    approvals.router,
+    approvals.approvals_router,
     history.router,
-    compactions.router,
-    events.router,
+    compactions.compactions_router,
+    events.events_router,
     files.router,
-    models.router,
-    login.router,
-    health.router,
+    server.models_router,
+    server.login_router,
+    server.health_router,
     page.router,
 )
+
+QUIET_PATHS = frozenset({"/healthz", "/readyz", "/metrics"})
+log = structlog.get_logger("palimpsest.access")
 
 
 def create_app(config: ApiConfig, *, services: Services | None = None, lifespan: Lifespan | None = None) -> FastAPI:
@@ -76,7 +77,7 @@ def create_app(config: ApiConfig, *, services: Services | None = None, lifespan:
     app.state.routes = tuple(route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute))
     for router in ROUTERS:
         # Programs add parameters to the probes' and the page's URLs to bypass caches.
-        strict = router not in (health.router, page.router)
+        strict = router not in (server.health_router, page.router)
         app.include_router(router, dependencies=[Depends(refuse_unknown)] if strict else [])
     install_error_handlers(app)
     install_openapi(app, keys_optional=not config.api_keys)
@@ -85,3 +86,61 @@ def create_app(config: ApiConfig, *, services: Services | None = None, lifespan:
     # It would log every chunk of every stream if the root logger is at debug.
     logging.getLogger("sse_starlette").setLevel(logging.INFO)
     return app
+
+
+class Boundary:
+    """ASGI middleware. It logs method, path, status and duration, but no query, headers or body."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        status = 0
+        began = time.perf_counter()
+
+        async def noted(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await self.app(scope, receive, noted)
+        except ClientDisconnect:
+            log.debug("client_disconnected", path=scope["path"])
+        except Exception:
+            log.exception("request_failed", method=scope["method"], path=scope["path"])
+            if not status:
+                error = InternalError("The server could not handle the request. Its log has the details.")
+                await problem_response(error, scope["path"])(scope, receive, noted)
+        finally:
+            _log_request(scope, status, time.perf_counter() - began)
+
+
+def _log_request(scope: Scope, status: int, seconds: float) -> None:
+    emit = log.debug if scope["path"] in QUIET_PATHS else log.info
+    emit("request", method=scope["method"], path=scope["path"], status=status, duration_ms=round(seconds * 1000, 1))
+
+
+async def refuse_unknown(request: Request) -> None:
+    """Raises `ValidationFailedError` that names each parameter the route does not take.
+
+    It awaits nothing, but FastAPI would run a plain function in a thread for each request.
+    """
+    if not request.scope["query_string"]:
+        return
+    route = request.scope["route"]
+    assert isinstance(route, APIRoute)
+    # The route's own parameters are complete: its dependencies take none.
+    known = [field.alias for field in route.dependant.query_params]
+    unknown = [name for name in dict.fromkeys(request.query_params) if name not in known]
+    if not unknown:
+        return
+    takes = f"this route takes {', '.join(known)}" if known else "this route takes none"
+    message = f"Unknown parameter; {takes}"
+    errors = [{"field": name[:MAX_TEXT_CHARS], "message": message} for name in unknown[:MAX_FIELD_ERRORS]]
+    named = ", ".join(error["field"] for error in errors[:3])
+    raise ValidationFailedError(f"The request is not valid: {named}: {in_prose(message)}.", errors=errors)

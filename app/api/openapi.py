@@ -8,13 +8,12 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from pydantic.json_schema import models_json_schema
 
-from app.api.auth import needs_key
-from app.api.cookies import COOKIE
+from app.api.auth import COOKIE, needs_key
+from app.api.deps import Problem
 from app.api.examples import ANSWERS, ANSWERS_OF, EVENTS, REQUESTS, stream_items, type_of
 from app.api.guard import PROBES
 from app.api.problems import CATALOGUE, add_problem
-from app.api.schemas import Problem
-from app.api.stream import encode
+from app.api.responses import encode
 from app.events import DURABLE_EVENTS, LIVE_EVENTS
 from app.messages import Value
 

@@ -1,20 +1,28 @@
-"""What the agents of all sessions share: prompts, models, tools and the bounds of their outputs."""
+"""What the agents of all sessions share (prompts, models, tools, output limits), and the rules that the settings
+make."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 
-from app.agent.collecting import Collector
-from app.agent.loop_guard import GuardRules
+from app.agent.compaction.rounds import BackgroundSlots
+from app.agent.limits import GuardRules
 from app.agent.model_calls import ModelCalls
-from app.agent.places import Places
+from app.agent.tool_executor import Collector
+from app.bootstrap.providers import default_model
+from app.context.policies import resolve
 from app.context.prompts import SYSTEM_TEMPLATE
 from app.db.engine import Database
 from app.llm.registry import Providers
+from app.runtime.admission import ServiceRules, operators_approval
 from app.runtime.agents import AgentSetup
-from app.runtime.windows import LearnedWindows
+from app.runtime.learned import LearnedWindows
+from app.runtime.retention import RetentionRules
+from app.runtime.services import LoginRules
 from app.sandbox.base import Stream
+from app.sessions import Limits
 from app.settings import Settings
 from app.tools import FileOutputStore, OutputCollector, OutputLimit, ToolRegistry, default_tools
 from app.tools.recall import left_out_hint
@@ -44,7 +52,7 @@ async def build_agents(settings: Settings, prompts: Prompts, database: Database,
         command_timeout_s=settings.command_timeout_s,
         max_command_timeout_s=settings.command_timeout_max_s,
         output_chars=settings.tool_output_chars,
-        places=Places(settings.max_background_summaries),
+        background_slots=BackgroundSlots(settings.max_background_summaries),
         last_step_s=settings.last_step_s,
         guard=GuardRules(settings.loop_guard_tell, settings.loop_guard_end),
     )
@@ -68,3 +76,31 @@ def build_collector(
         )
 
     return collect
+
+
+def service_rules(settings: Settings, tools: Sequence[str]) -> ServiceRules:
+    """The defaults and upper bounds of a session. `tools` are the names of all tools."""
+    most = Limits(**settings.session_limits.model_dump())
+    return ServiceRules(
+        default_model=default_model(settings),
+        compaction=resolve(settings.compaction),
+        limits=Limits(max_steps=settings.max_steps),
+        most=most,
+        queue_limit=settings.queue_limit,
+        approval=operators_approval(settings.approval, tools),
+    )
+
+
+def retention_rules(settings: Settings) -> RetentionRules:
+    """How long raw outputs and sessions are kept; forever unless the settings say otherwise."""
+    outputs, sessions = settings.retain_outputs_days, settings.retain_sessions_days
+    return RetentionRules(
+        outputs=timedelta(days=outputs) if outputs is not None else None,
+        sessions=timedelta(days=sessions) if sessions is not None else None,
+    )
+
+
+def login_rules(settings: Settings) -> LoginRules:
+    """Which keys may log in, and how long a login lasts."""
+    keys = tuple(key.get_secret_value().encode() for key in settings.api_keys)
+    return LoginRules(keys, timedelta(days=settings.login_days))

@@ -1,13 +1,35 @@
-"""The configured sandboxes: the allowed kinds, those available on this machine, and why the others are not."""
+"""The sandboxes of the settings: the kinds that are allowed, those that this machine can make and why not the others,
+and one that answers only after the server's start."""
 
 from __future__ import annotations
 
-from app.errors import SandboxAwayError, SandboxUnavailableError
-from app.runtime.sandbox_policy import SandboxPolicy
-from app.runtime.sandboxes import Sandboxes
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Literal, get_args
+
+import structlog
+
+from app.db.engine import Database
+from app.db.repositories import sessions
+from app.errors import PalimpsestError, SandboxAwayError, SandboxUnavailableError
+from app.runtime.sandboxes.policy import SandboxPolicy
+from app.runtime.sandboxes.pool import Sandboxes
+from app.runtime.setup import in_background
 from app.sandbox.base import SandboxFactory, SandboxLimits
-from app.sandbox.detect import SandboxKind, open_factory
+from app.sandbox.docker.sandbox import DockerFactory
+from app.sandbox.host.bubblewrap import BubblewrapFactory
+from app.sandbox.host.local import LocalFactory
 from app.settings import Settings
+
+SandboxKind = Literal["docker", "bubblewrap", "local-unsafe"]
+
+LOOK_AGAIN_S = 2.0
+"""Seconds between checks."""
+log = structlog.get_logger(__name__)
+Find = Callable[[], Awaitable[Mapping[str, SandboxFactory]]]
 
 
 def exposes_server(kind: str, settings: Settings) -> bool:
@@ -65,3 +87,95 @@ async def build_sandboxes(settings: Settings, instance_id: str) -> tuple[Sandbox
     away = () if factories else [kind for kind, why in left_out.items() if isinstance(why, SandboxAwayError)]
     sandboxes = Sandboxes(factories, policy, expected=away)
     return sandboxes, {kind: why.detail for kind, why in left_out.items()}
+
+
+async def open_factory(
+    kind: SandboxKind | Literal["auto"],
+    *,
+    data_dir: Path,
+    instance_id: str,
+    docker_host: str | None = None,
+    image: str | None = None,
+    host_network: bool = True,
+) -> SandboxFactory:
+    """Opens the factory of a kind and checks it by making a sandbox; `auto` is Docker if an Engine answers, else
+    bubblewrap.
+
+    `data_dir` holds the workspaces of sandboxes on this host. `instance_id` marks containers as this server's.
+    `docker_host` is the Engine's address; None reads DOCKER_HOST. `image` must be present or available from its
+    registry. `host_network` False refuses commands a network that is the host's own. Raises `SandboxUnavailableError`,
+    saying how to fix it; commands never run unsandboxed unless `local-unsafe` was requested.
+    """
+    kinds: tuple[SandboxKind, ...] = ("docker", "bubblewrap") if kind == "auto" else (kind,)
+    failures: list[SandboxUnavailableError] = []
+    for candidate in kinds:
+        # Looking for programs on the disk blocks.
+        factory = await asyncio.to_thread(_make, candidate, data_dir, instance_id, docker_host, image, host_network)
+        try:
+            await factory.check()
+        except SandboxUnavailableError as exc:
+            failures.append(exc)
+            await factory.aclose()
+        else:
+            return factory
+    if kind != "auto":
+        raise failures[0]
+    raise SandboxUnavailableError(_advice([failure.detail for failure in failures]))
+
+
+def _make(
+    kind: SandboxKind, data_dir: Path, instance_id: str, docker_host: str | None, image: str | None, host_network: bool
+) -> SandboxFactory:
+    if kind == "docker":
+        return DockerFactory(instance_id, docker_host, image)
+    if kind == "bubblewrap":
+        return BubblewrapFactory(data_dir, host_network=host_network)
+    if kind == "local-unsafe":
+        return LocalFactory(data_dir)
+    raise SandboxUnavailableError(f"There is no sandbox {kind!r}; known are {', '.join(get_args(SandboxKind))}.")
+
+
+def _advice(failures: list[str]) -> str:
+    tried = " ".join(failures)
+    return (
+        f"No sandbox can be made here. {tried} Start a Docker Engine or install bubblewrap; on a machine that is itself"
+        " a sandbox, PALIMPSEST_SANDBOX=local-unsafe runs commands without one."
+    )
+
+
+@asynccontextmanager
+async def looking_for_sandboxes(sandboxes: Sandboxes, find: Find, database: Database) -> AsyncIterator[None]:
+    """While entered, checks with `find` until the expected kinds are available."""
+    if not sandboxes.expected:
+        yield
+        return
+    async with in_background(_search(sandboxes, find, database), "looking-for-sandboxes"):
+        yield
+
+
+async def _search(sandboxes: Sandboxes, find: Find, database: Database) -> None:
+    while sandboxes.expected:
+        await asyncio.sleep(LOOK_AGAIN_S)
+        try:
+            found = await find()
+        except Exception:
+            # Any error: retry, since without a sandbox the server would never become ready.
+            log.exception("sandbox_search_crashed")
+            continue
+        for factory in found.values():
+            try:
+                await _add(sandboxes, factory, database)
+            except PalimpsestError as error:
+                log.warning("sandbox_add_failed", reason=error.detail)
+                await factory.aclose()
+
+
+async def _add(sandboxes: Sandboxes, factory: SandboxFactory, database: Database) -> None:
+    """Adds a kind of sandbox after removing leftovers of deleted sessions; later sandboxes belong to sessions that are
+    not in the list read here."""
+    known = await database.read(lambda c: set(sessions.ids(c)))
+    removed = await factory.remove_orphans(known)
+    left = await database.read(partial(sessions.sandboxes, session_ids=await factory.running()))
+    sandboxes.add(factory)
+    sandboxes.adopt(left)
+    log.info("sandbox_found", sandbox=factory.describe(), orphans_removed=removed)

@@ -1,40 +1,48 @@
-"""A running service: assembled from its settings, and closed in reverse order."""
+"""A running service: its data directory, database, sandboxes and providers are opened from the settings, what an
+earlier server left is taken over, and all of it is closed again in the opposite order."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
-from app.bootstrap.agents import Prompts, build_agents, build_collector
-from app.bootstrap.foundation import Foundation, lay_foundation
-from app.bootstrap.providers import default_model
-from app.bootstrap.rules import login_rules, retention_rules, service_rules
-from app.bootstrap.sandboxes import open_factories, sandbox_kinds
-from app.bootstrap.storage import directories
-from app.bootstrap.taking_up import take_up
+import structlog
+from sqlalchemy import Connection
+
+from app.bootstrap.agents import Prompts, build_agents, build_collector, login_rules, retention_rules, service_rules
+from app.bootstrap.providers import build_providers, default_model
+from app.bootstrap.sandboxes import build_sandboxes, looking_for_sandboxes, open_factories, sandbox_kinds
+from app.db.engine import Database, open_database, sqlite_path
+from app.db.migrate import upgrade
+from app.db.repositories import sessions
+from app.errors import SandboxUnavailableError, StorageError
 from app.eventlog.bus import Bus
 from app.eventlog.log import StreamItem
 from app.llm.reach import Condition
-from app.runtime.compaction_log import CompactionLog
-from app.runtime.fence import Fence
-from app.runtime.health import Health, looks
-from app.runtime.metrics import Metrics
-from app.runtime.output_bound import OutputBound
-from app.runtime.readings import add_readings
+from app.llm.registry import Providers
+from app.runtime.learned import LearnedQuirks
 from app.runtime.registry import Registry, RunBounds
-from app.runtime.retention import Retention
-from app.runtime.sandbox_search import looking_for_sandboxes
-from app.runtime.sandboxes import Sandboxes
+from app.runtime.retention import OutputBound, Retention
+from app.runtime.sandboxes.pool import Sandboxes
 from app.runtime.services import Services, build_services
-from app.runtime.setup import RuntimeSetup
-from app.runtime.tracing import otlp_exporter, tracing
+from app.runtime.setup import Fence, RuntimeSetup
+from app.runtime.telemetry.health import Health, looks
+from app.runtime.telemetry.metrics import Metrics, add_readings
+from app.runtime.telemetry.tracing import CompactionLog, otlp_exporter, tracing
+from app.runtime.transactions import compactions
 from app.sandbox.base import SandboxFactory
+from app.sessions import Status
 from app.settings import Settings
+from app.tools import FileOutputStore
 
 Observers = list[Callable[[Sequence[StreamItem]], None]]
+
+log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +66,7 @@ async def build(settings: Settings, prompts: Prompts) -> AsyncIterator[Runtime]:
     """A running service: database migrated, leftovers of the previous process removed, interrupted runs resumed.
     Leaving the context parks the runs and closes everything. Raises `StorageError` if the database cannot be used."""
     async with AsyncExitStack() as stack:
-        base = await lay_foundation(settings, stack)
+        base = await open_resources(settings, stack)
         agents = await build_agents(settings, prompts, base.database, base.providers)
         tools = agents.registry.names()
         metrics = Metrics(tools)
@@ -90,7 +98,7 @@ async def build(settings: Settings, prompts: Prompts) -> AsyncIterator[Runtime]:
         await fence.take()
         await stack.enter_async_context(bound.kept())
         await services.logins.sweep()
-        await take_up(setup, registry, base.store, parks=settings.recover == "park")
+        await resume_after_restart(setup, registry, base.store, parks=settings.recover == "park")
         await stack.enter_async_context(fence.watched(partial(_release, registry, bus, base.sandboxes)))
         add_readings(
             metrics,
@@ -98,7 +106,7 @@ async def build(settings: Settings, prompts: Prompts) -> AsyncIterator[Runtime]:
             bus=bus,
             database=base.database,
             sandboxes=base.sandboxes,
-            places=agents.places,
+            background_slots=agents.background_slots,
             directories=directories(settings),
         )
         await stack.enter_async_context(metrics.measuring_lag())
@@ -122,7 +130,7 @@ async def _trace(
         observers.append(traces.observe)
 
 
-def _health(settings: Settings, base: Foundation, fence: Fence) -> Health:
+def _health(settings: Settings, base: Resources, fence: Fence) -> Health:
     def conditions() -> Awaitable[list[Condition]]:
         return base.providers.conditions(default_model(settings))
 
@@ -136,12 +144,94 @@ async def _release(registry: Registry, bus: Bus, sandboxes: Sandboxes) -> None:
     sandboxes.disown()
 
 
-def _searching_for_sandboxes(settings: Settings, base: Foundation) -> AbstractAsyncContextManager[None]:
+def _searching_for_sandboxes(settings: Settings, base: Resources) -> AbstractAsyncContextManager[None]:
     async def find() -> Mapping[str, SandboxFactory]:
         return (await open_factories(settings, base.instance_id))[0]
 
     return looking_for_sandboxes(base.sandboxes, find, base.database)
 
 
-def _default_sandbox(settings: Settings, base: Foundation) -> str | None:
+def _default_sandbox(settings: Settings, base: Resources) -> str | None:
     return base.sandboxes.describe() if len(base.left_out) < len(sandbox_kinds(settings)) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """`instance_id` identifies the database and labels its containers; `left_out` maps each kind of sandbox that is
+    allowed but unavailable to the reason."""
+
+    database: Database
+    instance_id: str
+    sandboxes: Sandboxes
+    left_out: Mapping[str, str]
+    providers: Providers
+    store: FileOutputStore
+
+
+async def open_resources(settings: Settings, stack: AsyncExitStack) -> Resources:
+    """Opens all resources; the stack closes them, the database last. Raises `StorageError`."""
+    database = await open_storage(settings)
+    stack.push_async_callback(database.aclose)
+    instance_id = await database.writer.write(sessions.instance_id)
+    sandboxes, left_out = await build_sandboxes(settings, instance_id)
+    stack.push_async_callback(sandboxes.aclose)
+    quirks = LearnedQuirks(database)
+    await quirks.load()
+    providers = await asyncio.to_thread(build_providers, settings, quirks)
+    stack.push_async_callback(providers.aclose)
+    store = FileOutputStore(settings.data_dir / "outputs")
+    stack.push_async_callback(store.aclose)
+    return Resources(database, instance_id, sandboxes, left_out, providers, store)
+
+
+def prepare_data_dir(settings: Settings) -> None:
+    """Creates the data directory, accessible to its owner only. Raises `StorageError`."""
+    try:
+        settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(f"The data directory {settings.data_dir} cannot be created: {error.strerror}.") from error
+    if not os.access(settings.data_dir, os.W_OK | os.X_OK):
+        raise StorageError(f"The data directory {settings.data_dir} is not writable.")
+
+
+def directories(settings: Settings) -> tuple[Path, Path]:
+    """The directories that hold a server's data."""
+    return settings.data_dir, sqlite_path(settings.url).parent
+
+
+async def open_storage(settings: Settings) -> Database:
+    """Opens and migrates the database; creates the data directory first. Raises `StorageError`."""
+    await asyncio.to_thread(prepare_data_dir, settings)
+    await asyncio.to_thread(upgrade, settings.url)
+    return await asyncio.to_thread(open_database, settings.url)
+
+
+async def resume_after_restart(setup: RuntimeSetup, registry: Registry, store: FileOutputStore, *, parks: bool) -> None:
+    """Removes leftovers of deleted sessions, then resumes interrupted runs, or `parks` them."""
+    database = setup.database
+
+    def query(connection: Connection) -> tuple[set[str], list[str]]:
+        busy = (Status.RUNNING, Status.AWAITING_APPROVAL)
+        return set(sessions.ids(connection)), [id for status in busy for id in sessions.ids(connection, status=status)]
+
+    known, running = await database.read(query)
+    await store.remove_orphans(known)
+    await _recover_sandboxes(setup, known)
+    await database.writer.write(compactions.abandon_all)
+    setup.to_park.update(running if parks else ())
+    for session_id in running:
+        registry.wake(session_id)
+
+
+async def _recover_sandboxes(setup: RuntimeSetup, known: set[str]) -> None:
+    """Removes sandboxes whose sessions are not `known`, and adopts the others that still run."""
+    sandboxes = setup.sandboxes
+    try:
+        removed = await sandboxes.remove_orphans(known)
+        left = await sandboxes.running()
+        sandboxes.adopt(await setup.database.read(lambda c: sessions.sandboxes(c, left)))
+    except SandboxUnavailableError as error:
+        log.warning("orphan_removal_failed", reason=error.detail)
+    else:
+        if removed:
+            log.info("orphans_removed", names=removed)

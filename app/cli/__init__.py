@@ -1,6 +1,6 @@
 """The command line: `palimpsest serve`, `run`, `compact`, `eval`, `sessions`, `db` and `doctor`.
 
-Commands import what they need when they run, so that `--help` does not wait for the server's imports.
+A command imports what it needs when it runs, so that `--help` does not wait for a server's imports.
 """
 
 from app.cli.commands import app as app

@@ -1,9 +1,10 @@
-"""The command line's HTTP client, with event streams that survive a lost connection."""
+"""The command line's way to a server: its HTTP API, and event streams that survive a lost connection."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from dataclasses import dataclass
 from types import TracebackType
@@ -11,8 +12,8 @@ from typing import IO, Any, Self
 
 import httpx
 
-from app.cli import ids
-from app.cli.errors import (
+from app.cli import screen
+from app.cli.screen import (
     CliError,
     ConnectionLostError,
     NoServerError,
@@ -20,7 +21,6 @@ from app.cli.errors import (
     SessionDeletedError,
     UsageError,
 )
-from app.cli.sse import ServerEvent, read_events
 
 RECONNECTS = 5
 """Max consecutive reconnects without an event before a stream is given up."""
@@ -93,14 +93,14 @@ class Client:
 
     async def find(self, given: str) -> str:
         """The id of the only session whose id starts or ends with `given`. Raises `CliError`."""
-        piece = ids.typed(given, "session")
-        if len(piece) >= ids.FULL:
+        piece = screen.typed(given, "session")
+        if len(piece) >= screen.FULL:
             return piece
-        found = ids.matching(piece, [str(item["id"]) async for item in self.sessions()])
+        found = screen.matching(piece, [str(item["id"]) async for item in self.sessions()])
         if not found:
             raise CliError(f"No session id starts or ends with {piece}.", code="session_not_found")
         if len(found) > 1:
-            several = f"{len(found)} session ids start or end with {piece}: {ids.listed(found)}."
+            several = f"{len(found)} session ids start or end with {piece}: {screen.listed(found)}."
             raise CliError(several, code="ambiguous_id")
         return found[0]
 
@@ -237,3 +237,41 @@ def _problem(response: httpx.Response) -> dict[str, Any]:
     except ValueError:
         return {}
     return body if isinstance(body, dict) else {}
+
+
+@dataclass(frozen=True, slots=True)
+class ServerEvent:
+    """One event of a session; `id` is its seq, None for a live event."""
+
+    id: int | None
+    event: str
+    data: dict[str, Any]
+
+    def json_line(self) -> str:
+        """The event on one line, in ASCII."""
+        return json.dumps({"id": self.id, "event": self.event, "data": self.data}, separators=(",", ":"))
+
+
+async def read_events(chunks: AsyncIterator[bytes]) -> AsyncGenerator[ServerEvent, None]:
+    """The events in a stream of arbitrary chunks; comments and an incomplete last event are skipped.
+
+    Lines are split only at LF, as the server writes them: JSON may contain other line separators.
+    """
+    rest = b""
+    async for chunk in chunks:
+        *blocks, rest = (rest + chunk).split(b"\n\n")
+        for block in blocks:
+            event = _parse(block)
+            if event is not None:
+                yield event
+
+
+def _parse(block: bytes) -> ServerEvent | None:
+    fields: dict[bytes, bytes] = {}
+    for line in block.split(b"\n"):
+        name, _, value = line.partition(b":")
+        fields[name] = value.removeprefix(b" ")
+    if b"data" not in fields:
+        return None
+    seq = int(fields[b"id"]) if b"id" in fields else None
+    return ServerEvent(seq, fields.get(b"event", b"message").decode(), json.loads(fields[b"data"]))

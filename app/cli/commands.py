@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from typer.core import TyperGroup
 
-from app.cli.errors import CANCELLED, CLOSED_PIPE, FAILED
-from app.cli.loading import loading, prepare_to_serve
-from app.cli.options import CallId, Json, JsonLines, Key, Policy, Server, SessionId
-from app.cli.session_commands import sessions
+from app.cli.screen import CANCELLED, CLOSED_PIPE, FAILED
+from app.cli.session_commands import CallId, Json, JsonLines, Key, Policy, Server, SessionId, sessions
+from app.cli.startup import loading, prepare_to_serve
 from app.errors import PalimpsestError
 
 if TYPE_CHECKING:
@@ -85,7 +84,7 @@ def serve(
     Ctrl-C stops it. Interrupted sessions continue at the next start; with PALIMPSEST_RECOVER=park they wait for a
     resume.
     """
-    from app.cli.config import load_settings
+    from app.cli.startup import load_settings
 
     # First: invalid settings are reported in a third of the time that the server takes to load.
     settings = load_settings(host=host, port=port)
@@ -160,7 +159,7 @@ def compact(
     A running session does it between two steps. Nothing is lost: the history keeps all messages, and
     `palimpsest sessions revert` reverts the round. Exit status 1 if the round changed nothing.
     """
-    from app.cli import compaction as work
+    from app.cli import sessions as work
     from app.cli.sessions import connected
 
     def make(client: Client) -> Coroutine[Any, Any, int]:
@@ -241,7 +240,7 @@ def prune(
     sessions and asks before deleting them. Exit status 1 if a session could not be deleted or the answer was no, 2 if
     there is no terminal to ask on and --yes is missing.
     """
-    from app.cli.prune import run_prune
+    from app.cli.sessions import run_prune
 
     raise typer.Exit(run_prune(older_than, server, key, yes=yes, dry_run=dry_run))
 
@@ -288,7 +287,7 @@ def evaluate(
 @database.command()
 def upgrade() -> None:
     """Upgrade the database to the newest schema. The server does this automatically when it starts."""
-    from app.cli.config import load_settings
+    from app.cli.startup import load_settings
     from app.db.migrate import upgrade as migrate
 
     before, after = migrate(load_settings().url)

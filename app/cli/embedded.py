@@ -8,8 +8,7 @@ from contextlib import ExitStack
 from types import TracebackType
 
 from app.bootstrap import prepare_data_dir, secrets_of
-from app.cli.notices import warn_of_unknown_variables
-from app.cli.presence import claimed
+from app.cli.startup import claimed, warn_of_unknown_variables
 from app.logs import configure_logging
 from app.server import Server, bind, make_server
 from app.settings import Settings

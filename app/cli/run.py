@@ -1,21 +1,23 @@
-"""`palimpsest run`: a task from the command line to its end."""
+"""`palimpsest run`: a task from the command line to its end, and the unpacking of its workspace, whose every name and
+link a model may have chosen."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
+import tarfile
+import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
-from app.cli.asking import asking
 from app.cli.client import Client
-from app.cli.errors import UsageError
-from app.cli.following import CtrlC, exit_status, show_all, writer
-from app.cli.screen import Screen
+from app.cli.following import CtrlC, asking, exit_status, show_all, writer
+from app.cli.screen import CliError, Screen, UsageError
 from app.cli.target import running_or_embedded
-from app.cli.workspace import take_out
 from app.messages import new_id
 
 
@@ -129,3 +131,63 @@ async def _run(
             await client.call("DELETE", f"/v1/sessions/{session['id']}")
             say(f"deleted session {session['id']}")
     return exit_status(outcome)
+
+
+async def take_out(client: Client, session_id: str, folder: Path, say: Callable[[str], None]) -> None:
+    """Unpacks the session's workspace into `folder`, and reports what was skipped and why."""
+    with tempfile.TemporaryFile() as archive:
+        await client.download(session_id, archive)
+        await asyncio.to_thread(archive.seek, 0)
+        try:
+            refused = await asyncio.to_thread(unpack, archive, folder)
+        except OSError as error:
+            raise CliError(f"The files cannot be written to {folder}: {error.strerror}.", code="not_written") from error
+    for name in refused:
+        say(f"skipped {name}: it leads out of the folder, is not a file, or cannot be written")
+    say(f"files are in {folder}")
+
+
+def unpack(archive: IO[bytes], folder: Path) -> list[str]:
+    """Unpacks a tar into `folder` and returns the names that were skipped because they lead out of it or are not
+    files. Blocks: call it in a thread.
+
+    Links are created last, so nothing can be written through them, whatever Python's tar filter misses. Owners and
+    set-uid bits are dropped.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    refused: list[str] = []
+    with tarfile.open(fileobj=archive, mode="r:") as tar:
+        members = tar.getmembers()
+        for member in sorted(members, key=_pass):
+            if member.name.rstrip("/") in ("", "."):
+                continue
+            if not _extract(tar, member, folder):
+                refused.append(member.name)
+    return refused
+
+
+def _pass(member: tarfile.TarInfo) -> int:
+    return 2 if member.issym() else 1 if member.islnk() else 0
+
+
+def _extract(tar: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> bool:
+    try:
+        safe = tarfile.data_filter(member, str(folder))
+        if ".." in Path(safe.name).parts or _through_link(folder, safe.name):
+            return False
+        if safe.issym() and os.path.lexists(folder / safe.name):
+            (folder / safe.name).unlink()
+        tar.extract(safe, folder, filter="data")
+    except (tarfile.TarError, OSError, ValueError):
+        return False
+    return True
+
+
+def _through_link(folder: Path, name: str) -> bool:
+    """Whether a parent directory of `name`, below `folder`, is a link."""
+    way = folder
+    for part in Path(name).parts[:-1]:
+        way = way / part
+        if way.is_symlink():
+            return True
+    return False

@@ -10,10 +10,9 @@ from pathlib import Path
 
 from app import __version__
 from app.bootstrap import Runtime, prepare_data_dir, secrets_of
-from app.cli.checks import A_DEMO, GIVE_A_KEY, NO_KEY, missing_key
-from app.cli.notices import warn_of_open_directory, warn_of_unknown_variables
-from app.cli.presence import announce, claimed
+from app.cli.doctor import A_DEMO, GIVE_A_KEY, NO_KEY, missing_key
 from app.cli.screen import Screen
+from app.cli.startup import announce, claimed, warn_of_open_directory, warn_of_unknown_variables
 from app.logs import configure_logging
 from app.server import run
 from app.settings import DEMO_MODEL, Settings

@@ -1,4 +1,5 @@
-"""The commands of `palimpsest sessions`. Each imports its implementation when it runs."""
+"""The commands of `palimpsest sessions` and the options that several commands have. Each fetches its work when it
+runs."""
 
 from __future__ import annotations
 
@@ -7,9 +8,28 @@ from typing import Annotated, Literal
 
 import typer
 
-from app.cli.options import Json, JsonLines, Key, Server, SessionId
-
 sessions = typer.Typer(no_args_is_help=True, help="List, show, follow and steer the sessions of a running server.")
+
+Server = Annotated[
+    str | None,
+    typer.Option(
+        "--server", metavar="URL", help="The server's URL; default: PALIMPSEST_URL, else the server on this machine."
+    ),
+]
+Key = Annotated[
+    str | None,
+    typer.Option("--key", metavar="KEY", help="The server's API key; prefer PALIMPSEST_API_KEY."),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
+JsonLines = Annotated[bool, typer.Option("--json", help="Print each event as a line of JSON, for scripts.")]
+Policy = Literal["reactive", "threshold", "handoff"]
+SessionId = Annotated[str, typer.Argument(metavar="ID", help="The session's id, or enough of its start or end.")]
+CallId = Annotated[
+    str,
+    typer.Argument(
+        metavar="CALL", help="The call's id, or enough of its start or end, as shown by `palimpsest approvals`."
+    ),
+]
 
 
 @sessions.command("ls")
@@ -107,7 +127,7 @@ def compactions(session: SessionId, json: Json = False, server: Server = None, k
 
     Shows what each round saved and cost, or why it failed.
     """
-    from app.cli import compaction as work
+    from app.cli import sessions as work
     from app.cli.sessions import connected
 
     connected(server, key, lambda client: work.show_rounds(client, session, json))
@@ -125,7 +145,7 @@ def revert(
     The context is then as if the round had not happened; later messages stay. `palimpsest sessions compactions` lists
     the rounds with their numbers.
     """
-    from app.cli import compaction as work
+    from app.cli import sessions as work
     from app.cli.sessions import connected
 
     connected(server, key, lambda client: work.revert(client, session, round))

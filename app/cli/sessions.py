@@ -1,29 +1,44 @@
-"""The work of `palimpsest sessions`, over the API of a running server."""
+"""What can be done with the sessions of a running server: shown, followed, changed, compacted, and deleted once idle
+for long."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import re
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
 import typer
 
-from app.cli import amounts
+from app.cli import screen, view
 from app.cli.approvals import waiting_lines
-from app.cli.asking import asking
-from app.cli.client import Client
-from app.cli.errors import COMPLETED
-from app.cli.following import exit_status, show_all, writer
-from app.cli.run import read_text
-from app.cli.screen import Screen, one_line, visible
+from app.cli.client import Client, ServerEvent
+from app.cli.following import asking, exit_status, show_all, writer
+from app.cli.run import read_text, take_out
+from app.cli.screen import (
+    COMPLETED,
+    FAILED,
+    ConnectionLostError,
+    Screen,
+    ServerRefusedError,
+    UsageError,
+    one_line,
+    visible,
+)
 from app.cli.target import running
-from app.cli.workspace import take_out
+from app.cli.view import View
 from app.messages import new_id
 
 T = TypeVar("T")
+
+_AGE = re.compile(r"(\d{1,5})([hd])|0")
+_UNITS = {"h": timedelta(hours=1), "d": timedelta(days=1)}
+_ROW = "{:<36}  {:<50}  {:>6}"
 
 
 def _say(text: str) -> None:
@@ -83,8 +98,8 @@ def _facts(session: dict[str, Any]) -> list[tuple[str, str]]:
         ("created", session["created_at"]),
         ("updated", session["updated_at"]),
         ("steps", str(session["steps"])),
-        ("tokens", amounts.tokens(usage)),
-        ("cost", amounts.money(usage["cost_usd"])),
+        ("tokens", screen.tokens(usage)),
+        ("cost", screen.money(usage["cost_usd"])),
         ("context", f"{session['context']['tokens']:,} of {session['context']['usable']:,} tokens"),
         ("sandbox", _sandbox(session["sandbox"])),
         ("parent", session["parent_id"]),
@@ -116,7 +131,7 @@ async def send(client: Client, prefix: str, text: str, mode: str) -> None:
     session_id = await client.find(prefix)
     body = {"id": new_id(), "content": read_text(text), "mode": mode}
     receipt = await client.call("POST", f"/v1/sessions/{session_id}/queue", json=body)
-    state = f"queued ({amounts.ordinal(receipt['position'])})" if receipt["position"] else receipt["status"]
+    state = f"queued ({screen.ordinal(receipt['position'])})" if receipt["position"] else receipt["status"]
     typer.echo(f"{receipt['mode']} {receipt['id']} {state}")
 
 
@@ -155,3 +170,171 @@ async def remove(client: Client, prefix: str, yes: bool) -> None:
 
 def _print_json(value: Any) -> None:
     typer.echo(json.dumps(value, indent=2))
+
+
+async def compact(
+    client: Client, prefix: str, policy: str | None, instructions: str | None, *, dry_run: bool, as_json: bool
+) -> int:
+    """Starts a round and waits for its end, or with `dry_run` shows what it would do. Ctrl-C only stops waiting; the
+    round continues."""
+    session = await client.session(await client.find(prefix))
+    wishes = {"policy": policy, "instructions": instructions, "dry_run": dry_run or None}
+    body = {name: value for name, value in wishes.items() if value is not None}
+    accepted = await client.call("POST", f"/v1/sessions/{session['id']}/compactions", json=body)
+    if dry_run:
+        own = session["compaction"]["policy"]
+        typer.echo(json.dumps(accepted, indent=2) if as_json else visible(view.preview(accepted, own)))
+        return COMPLETED
+    status = await _watch(client, session["id"], session["last_seq"], accepted["round"], quiet=as_json)
+    if as_json:
+        typer.echo(json.dumps(await _round(client, session["id"], accepted["round"]), indent=2))
+    return status
+
+
+async def _watch(client: Client, session_id: str, after: int, round: int, *, quiet: bool) -> int:
+    """Shows the events of the round only. Returns the exit status."""
+    view = View(Screen())
+    # Not until idle: an idle session stays idle while it is compacted.
+    async with aclosing(client.follow(session_id, after, until_idle=False)) as events:
+        async for event in events:
+            if not event.event.startswith("compaction.") or event.data.get("round") != round:
+                continue
+            if not quiet:
+                view.show(event)
+            if event.event == "compaction.completed":
+                return COMPLETED
+            if _changed_nothing(event):
+                return FAILED
+    raise AssertionError("the stream ends only with an error")
+
+
+def _changed_nothing(event: ServerEvent) -> bool:
+    """Whether the round has ended without a change. A failed rung does not end the round if another follows."""
+    if event.event == "compaction.failed":
+        return event.data.get("next") is None
+    return event.event in ("compaction.cancelled", "compaction.discarded")
+
+
+async def _round(client: Client, session_id: str, round: int) -> dict[str, Any]:
+    found = await client.call("GET", f"/v1/sessions/{session_id}/compactions")
+    item: dict[str, Any] = next(item for item in found["items"] if item["round"] == round)
+    return item
+
+
+async def show_rounds(client: Client, prefix: str, as_json: bool) -> None:
+    found = await client.call("GET", f"/v1/sessions/{await client.find(prefix)}/compactions")
+    if as_json:
+        typer.echo(json.dumps(found["items"], indent=2))
+        return
+    for item in found["items"]:
+        typer.echo(visible(view.list_line(item)))
+
+
+async def revert(client: Client, prefix: str, round: int) -> None:
+    session_id = await client.find(prefix)
+    await client.call("DELETE", f"/v1/sessions/{session_id}/compactions/{round}")
+    typer.echo(f"reverted round {round} of {session_id}")
+
+
+def age_of(text: str) -> timedelta:
+    """The duration of `12h`, `7d` or `0`. Raises `UsageError`."""
+    found = _AGE.fullmatch(text.strip())
+    if found is None:
+        raise UsageError(f"{text} is not an age. Use hours or days, such as 12h or 7d, or 0.", code="invalid_age")
+    number, unit = found.groups()
+    return int(number) * _UNITS[unit] if unit else timedelta()
+
+
+def run_prune(older_than: str, server: str | None, key: str | None, *, yes: bool, dry_run: bool) -> int:
+    """Lists the sessions that are old enough, asks, and deletes them. Returns the exit status.
+
+    The sessions are paged through twice, so that memory is bounded. Both passes use the same cutoff time: a session
+    that is used between them is no longer old enough, so only listed sessions are deleted. The prompt comes between two
+    event loops, since a running loop would block Ctrl-C.
+    """
+    before = datetime.now(UTC) - age_of(older_than)
+    if not (yes or dry_run or sys.stdin.isatty()):
+        raise UsageError(
+            "There is no terminal to confirm the deletion. Pass --yes to delete without asking, or --dry-run to only"
+            " list the sessions.",
+            code="confirmation_required",
+        )
+    count = connected(server, key, lambda client: show_old(client, before))
+    if not count:
+        typer.echo("No sessions to delete.")
+        return COMPLETED
+    if dry_run:
+        typer.echo(f"{_sessions(count)} would be deleted.")
+        return COMPLETED
+    typer.echo(f"{_sessions(count)} in total.")
+    if not yes:
+        whose = "its" if count == 1 else "their"
+        typer.confirm(f"Delete {_sessions(count)} with {whose} history and files?", abort=True, err=True)
+    return connected(server, key, lambda client: delete_old(client, before))
+
+
+async def show_old(client: Client, before: datetime) -> int:
+    """Prints the idle sessions that were last updated at or before a time, as a table. Returns how many they are."""
+    count, now = 0, datetime.now(UTC)
+    async for session in _unused(client, before):
+        if not count:
+            typer.echo(_ROW.format("ID", "TITLE", "AGE"))
+        count += 1
+        title = one_line(session["title"] or session["task"] or "", 50)
+        typer.echo(visible(_ROW.format(session["id"], title, short_age(now - _updated(session)))))
+    return count
+
+
+async def delete_old(client: Client, before: datetime) -> int:
+    """Deletes the same sessions. Returns the exit status. Raises `NoServerError` if the server stops meanwhile."""
+    deleted = failed = 0
+    async for session in _unused(client, before):
+        try:
+            deleted += await _delete(client, session["id"], before)
+        except (ServerRefusedError, ConnectionLostError) as error:
+            failed += 1
+            typer.echo(visible(f"Could not delete {session['id']}: {error.detail} ({error.code})"), err=True)
+    typer.echo(f"Deleted {_sessions(deleted)}.")
+    if failed:
+        typer.echo(f"{_sessions(failed)} could not be deleted.", err=True)
+    return FAILED if failed else COMPLETED
+
+
+async def _delete(client: Client, session_id: str, before: datetime) -> bool:
+    """Deletes a session; returns whether it did. The page may be minutes old, so the session is read again first: one
+    that is in use or already deleted is skipped."""
+    try:
+        if not _is_unused(await client.session(session_id), before):
+            return False
+        await client.call("DELETE", f"/v1/sessions/{session_id}")
+    except ServerRefusedError as error:
+        if error.code == "session_not_found":
+            return False
+        raise
+    return True
+
+
+async def _unused(client: Client, before: datetime) -> AsyncIterator[dict[str, Any]]:
+    async for session in client.sessions(status="idle"):
+        if _is_unused(session, before):
+            yield session
+
+
+def _is_unused(session: dict[str, Any], before: datetime) -> bool:
+    return session["status"] == "idle" and _updated(session) <= before
+
+
+def _updated(session: dict[str, Any]) -> datetime:
+    return datetime.fromisoformat(session["updated_at"])
+
+
+def short_age(age: timedelta) -> str:
+    """`12 d`, `5 h` or `3 min`, rounded down."""
+    if age >= _UNITS["d"]:
+        return f"{age.days} d"
+    minutes = max(0, int(age.total_seconds())) // 60
+    return f"{minutes // 60} h" if minutes >= 60 else f"{minutes} min"
+
+
+def _sessions(count: int) -> str:
+    return f"{count:,} session{'' if count == 1 else 's'}"

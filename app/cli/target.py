@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING
 import httpx
 
 from app.cli.client import Target
-from app.cli.config import environment, load_settings
-from app.cli.errors import NoServerError
-from app.cli.loading import loading
-from app.cli.presence import announced_url
+from app.cli.screen import NoServerError
+from app.cli.startup import announced_url, environment, load_settings, loading
 
 if TYPE_CHECKING:
     from app.settings import Settings

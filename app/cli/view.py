@@ -1,18 +1,16 @@
-"""Shows a session's events as readable text."""
+"""Shows a session's stream as a person reads it, compactions included."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from app.cli import amounts, rounds
-from app.cli.calls import COMMAND, Call, command_rest, outcome_line, whole
-from app.cli.ids import short
-from app.cli.screen import Screen, one_line
-from app.cli.sse import ServerEvent
+from app.cli import screen
+from app.cli.approvals import COMMAND, Call, command_rest, outcome_line, whole
+from app.cli.client import ServerEvent
+from app.cli.screen import Screen, one_line, short
 
 Data = dict[str, Any]
-
 _MARKS = {"completed": "✓", "in_progress": "▸", "pending": "·"}
 _OUTCOMES = {
     "completed": ("✓", "green"),
@@ -20,6 +18,22 @@ _OUTCOMES = {
     "interrupted": ("■", "yellow"),
     "limit_reached": ("■", "yellow"),
 }
+
+_REASONS = {
+    "overflow": "the window is full",
+    "threshold": "the policy's threshold is reached",
+    "provider_overflow": "the provider refused the request as too long",
+    "manual": "requested manually",
+}
+_RUNGS = {
+    "prune": "clearing old outputs",
+    "summary": "a summary",
+    "fold": "notes written without a model",
+    "shrink": "a shorter tail",
+}
+NOTHING_TO_COMPACT = "nothing_to_compact"
+"""The code of a round that had nothing to compact."""
+_PRUNED = {"trigger": "", "run_end": " at the end of the run", "model_change": " after a change of model"}
 
 
 class View:
@@ -52,13 +66,13 @@ class View:
             "plan.updated": self._plan,
             "approval.requested": self._approval,
             "approval.resolved": self._approved,
-            "prune.completed": lambda data: self._note(rounds.pruned(data)),
-            "compaction.started": lambda data: self._note(rounds.started(data)),
-            "compaction.completed": lambda data: self._note(rounds.completed(data)),
-            "compaction.failed": lambda data: self._note(rounds.failed(data), fg="yellow"),
-            "compaction.cancelled": lambda data: self._note(rounds.cancelled(data), fg="yellow"),
-            "compaction.reverted": lambda data: self._note(rounds.reverted(data)),
-            "compaction.discarded": lambda data: self._note(rounds.discarded(data)),
+            "prune.completed": lambda data: self._note(pruned(data)),
+            "compaction.started": lambda data: self._note(started(data)),
+            "compaction.completed": lambda data: self._note(completed(data)),
+            "compaction.failed": lambda data: self._note(failed(data), fg="yellow"),
+            "compaction.cancelled": lambda data: self._note(cancelled(data), fg="yellow"),
+            "compaction.reverted": lambda data: self._note(reverted(data)),
+            "compaction.discarded": lambda data: self._note(discarded(data)),
         }
 
     def show(self, event: ServerEvent) -> None:
@@ -93,7 +107,7 @@ class View:
 
     def _retrying(self, data: Data) -> None:
         delay_s = data["delay_ms"] / 1000
-        delay = f"{delay_s:.1f} s" if delay_s < 1 else amounts.seconds(delay_s)
+        delay = f"{delay_s:.1f} s" if delay_s < 1 else screen.seconds(delay_s)
         self._note(
             f"↻ attempt {data['attempt']} failed ({data['code']}): {data['detail']} Partial reply discarded;"
             f" retrying in {delay}",
@@ -189,20 +203,128 @@ class View:
 
     def _step(self, data: Data) -> None:
         usage = data["usage"]
-        figures = (amounts.tokens(usage), amounts.money(usage["cost_usd"]), amounts.share(data["context"]))
-        self._note(amounts.joined(f"step {data['step']}", *figures))
+        figures = (screen.tokens(usage), screen.money(usage["cost_usd"]), screen.share(data["context"]))
+        self._note(screen.joined(f"step {data['step']}", *figures))
 
     def _idle(self, data: Data) -> None:
         mark, colour = _OUTCOMES.get(data["outcome"], ("✗", "red"))
         usage = data["usage"]
-        totals = amounts.joined(
+        totals = screen.joined(
             f"{data['steps']} step{'s' * (data['steps'] != 1)}",
-            amounts.tokens(usage),
-            amounts.money(usage["cost_usd"]),
-            amounts.between(self._begun, data["at"]),
+            screen.tokens(usage),
+            screen.money(usage["cost_usd"]),
+            screen.between(self._begun, data["at"]),
         )
         self._screen.line(f"{mark} {data['outcome'].replace('_', ' ')} · {totals}", fg=colour, bold=True)
         if data.get("error"):
             self._screen.line(f"  {data['error'].get('detail')} ({data['error'].get('code')})", fg=colour)
         self._pending.clear()
         self._current = None
+
+
+def started(data: Data) -> str:
+    """`compacting the context, round 2 (the window is full, policy reactive): 171,204 of 200,000 tokens`."""
+    what = "preparing a summary in the background" if data.get("background") else "compacting the context"
+    reason = "in advance" if data.get("background") else _REASONS.get(data["reason"], data["reason"])
+    return (
+        f"{what}, round {data['round']} ({reason}, policy {data['policy']}):"
+        f" {data['tokens_before']:,} of {data['limit']:,} tokens"
+    )
+
+
+def completed(data: Data) -> str:
+    """`compacted 42 messages by a summary, round 2: 171,204 → 24,310 tokens (−86%) · 3 outputs cleared · …`."""
+    cleared = data["outputs_pruned"]
+    return screen.joined(
+        f"compacted {plural(data['messages_compacted'], 'message')} by {_RUNGS.get(data['rung'], data['rung'])},"
+        f" round {data['round']}: {change(data)}",
+        f"{plural(cleared, 'old output')} cleared" if cleared else "",
+        screen.seconds(data["duration_ms"] / 1000),
+        cost(data.get("usage")),
+    )
+
+
+def failed(data: Data) -> str:
+    """Why a rung failed, and which one is next; or why none was tried."""
+    following = data.get("next")
+    then = f"; trying {_RUNGS.get(following, following)}" if following else "; the context is unchanged"
+    what = f"compaction by {_RUNGS.get(data['rung'], data['rung'])} failed"
+    if data["code"] == NOTHING_TO_COMPACT:
+        what = f"round {data['round']} changed nothing"
+    return f"{what} ({data['code']}): {data['detail'].removesuffix('.')}{then}"
+
+
+def cancelled(data: Data) -> str:
+    return screen.joined(f"round {data['round']} was cancelled; the context is unchanged", cost(data.get("usage")))
+
+
+def reverted(data: Data) -> str:
+    return f"round {data['round']} was reverted; its messages are back in the context"
+
+
+def discarded(data: Data) -> str:
+    return screen.joined(f"the background summary of round {data['round']} was not needed", cost(data.get("usage")))
+
+
+def pruned(data: Data) -> str:
+    """`cleared 3 old outputs (read_file): 5,000 → 100 tokens (−98%)`."""
+    tools = ", ".join(data.get("tools") or ())
+    when = _PRUNED.get(data.get("reason", ""), "")
+    named = f" ({tools})" if tools else ""
+    return f"cleared {plural(data['outputs_pruned'], 'old output')}{named}{when}: {change(data)}"
+
+
+def change(data: Data) -> str:
+    """`171,204 → 24,310 tokens (−86%)`."""
+    before, after = data["tokens_before"], data["tokens_after"]
+    percent = round(100 * (1 - after / before)) if before else 0
+    return f"{before:,} → {after:,} tokens" + (f" (−{percent}%)" if percent > 0 else "")
+
+
+def cost(usage: Data | None) -> str:
+    """The usage of the round's model calls; empty if there were none."""
+    if not usage or not any(value for name, value in usage.items() if name.endswith("_tokens")):
+        return ""
+    return screen.joined(screen.tokens(usage), screen.money(usage["cost_usd"]))
+
+
+def list_line(item: Data) -> str:
+    """One round of a list: number, state, policy, time, and result, in columns."""
+    created = item["created_at"][:16].replace("T", " ")
+    return f"{item['round']:>3}  {item['status']:<9}  {item['policy']:<9}  {created}  {_done(item)}".rstrip()
+
+
+def _done(item: Data) -> str:
+    if item["status"] in ("completed", "reverted"):
+        by = f"{_RUNGS.get(item['rung'], item['rung'])} for {plural(item['messages_compacted'], 'message')}"
+        cleared = f"{plural(item['outputs_pruned'], 'old output')} cleared" if item["outputs_pruned"] else ""
+        return screen.joined(change(item), by, cleared, cost(item.get("usage")))
+    error = item.get("error")
+    why = f"{one_line(error['detail'].removesuffix('.'), 200)} ({error['code']})" if error else ""
+    return screen.joined(str(_REASONS.get(item["reason"], item["reason"])), why, cost(item.get("usage")))
+
+
+def preview(item: Data, own: str) -> str:
+    """The result of a dry run, in a few lines; `own` is the session's policy, the only one that runs automatically."""
+    if not item["messages_compacted"] and not item["outputs_pruned"]:
+        return f"A round would change nothing: no message of the {item['tokens_before']:,} tokens is old enough."
+    replaced, cleared = item["messages_compacted"], item["outputs_pruned"]
+    what = " and ".join(
+        [
+            *([f"replace {plural(replaced, 'message')} with a summary"] if replaced else []),
+            *([f"clear {plural(cleared, 'old output')}"] if cleared else []),
+        ]
+    )
+    acts = "the policy compacts automatically at"
+    if item["policy"] != own:
+        acts = f"as the session's policy, instead of {own}, it would compact automatically at"
+    return (
+        f"A round under {item['policy']} would {what}: {change(item)}.\n"
+        f"The window has {item['limit']:,} tokens, {item['usable']:,} of them usable; {acts} {item['trigger']:,}."
+        " Nothing was changed."
+    )
+
+
+def plural(count: int, noun: str) -> str:
+    """`1 message`, `2 messages`."""
+    return f"{count:,} {noun}{'s' * (count != 1)}"

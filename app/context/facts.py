@@ -7,8 +7,8 @@ from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
-from app.context.excerpts import readable
-from app.context.turns import task_of
+from app.context.clipping import readable
+from app.context.selection import task_of
 from app.events import PlanItem
 from app.messages import Message, Role, ToolCallPart, ToolResultPart, ToolStatus
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Literal
 
-from app.context.excerpts import CHARS_PER_TOKEN, clip_middle, fit_tokens, most_that_fit, one_line, plural
+from app.context.clipping import CHARS_PER_TOKEN, clip_middle, fit_tokens, most_that_fit, one_line, plural
 from app.context.facts import Facts, FailedCommand, FileFact, UserRequest
 from app.context.prompts import plan_lines
 from app.context.tokens import estimate_text

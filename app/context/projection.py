@@ -11,22 +11,10 @@ from typing import Literal
 from app.context.checkpoints import AppliedRound, Checkpoint, clips_in_force, rounds_in_force, uncovered
 from app.context.clipping import clip_message
 from app.context.content import control_message, counted_for, sendable, text_part, with_parts
-from app.context.generation import Generation
-from app.context.mending import BEGINNING
+from app.context.prompts import Generation
 from app.context.tokens import PER_MESSAGE, counted_tokens, estimate_result
-from app.context.validator import Repair, SoundnessCheck, repair
+from app.context.validator import BEGINNING, Repair, SoundnessCheck, repair
 from app.messages import Message, Part, Role, ToolResultPart
-
-__all__ = [
-    "Checkpoint",
-    "ContextItem",
-    "ItemReason",
-    "Projection",
-    "Transcript",
-    "placeholder",
-    "placeholder_tokens",
-    "project",
-]
 
 ItemReason = Literal["placeholder", "clip", "summary", "repair", "control"]
 
@@ -152,7 +140,7 @@ class Transcript:
         self._check.advance(self.messages)
         return repairs
 
-    def mended(self) -> tuple[Transcript, list[Repair]]:
+    def repaired(self) -> tuple[Transcript, list[Repair]]:
         """A repaired copy, and the repairs, like `settle`; this transcript is unchanged."""
         twin = copy(self)
         twin._items, twin.messages = list(self._items), list(self.messages)

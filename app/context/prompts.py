@@ -1,18 +1,28 @@
-"""Palimpsest's own texts: the system prompt (instructions, environment, notes, plan) and control messages."""
+"""The texts that Palimpsest writes for a model (system prompt, control messages), and the generation that keeps the
+first part of a request the same until the context is built anew."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from importlib.resources import files
 from string import Template
 from typing import Literal
 
 import orjson
 
-from app.context.tokens import estimate_text
+from app.context.content import ReasoningRule
+from app.context.tokens import estimate_text, estimate_tools
 from app.events import PlanItem
+from app.llm.base import ToolSchema
 from app.sessions import AllowedHosts, Network
+
+GenerationReason = Literal[
+    "created", "model", "tools", "system_prompt", "repair", "checkpoint", "prune", "revert", "reasoning"
+]
+"""What began a generation; `reasoning` means that the provider needs the reasoning in the history treated differently.
+A changed plan begins none: the system text has the plan as of the generation's beginning."""
 
 
 def _packaged(name: str) -> str:
@@ -21,42 +31,33 @@ def _packaged(name: str) -> str:
 
 SYSTEM_TEMPLATE = _packaged("system.md")
 """The built-in instructions: approach, style, and how to treat questions and data. Read on import, never in a step."""
-
 LEAN_TEMPLATE = _packaged("system_lean.md")
 """The instructions for the smallest windows, a third as long; they name no tool that is missing there."""
-
 _ENVIRONMENT, _LEAN_ENVIRONMENT = Template(_packaged("environment.md")), Template(_packaged("environment_lean.md"))
-
 _SANDBOXES = {
     "docker": "a Linux container of your own, as an unprivileged user",
     "bubblewrap": "a Linux sandbox of your own, as an unprivileged user; system directories are read-only",
     "local-unsafe": "the user's own machine without any isolation, so touch nothing outside the working directory",
 }
-
 _NETWORK = {
     True: "on. Packages can be installed and pages fetched.",
     False: "off. Nothing can be downloaded; work with what is there.",
 }
-
 _HOSTS = (
     "HTTP and HTTPS to these hosts alone, through the proxy that the environment variables name: {hosts}. Nothing else"
     " can be reached, and names are resolved by the proxy only."
 )
 SHOWN_HOSTS = 20
 """Maximum hosts named in the system text: each takes room in every request."""
-
 PLAN_HEAD = (
     "## Your plan\nThis is the plan as it was when this context began. Where a result of `update_plan` follows in the"
     " conversation, the latest of them is the present plan."
 )
 """The heading of the plan in a system text, which is not rewritten when the plan changes."""
-
 _MARKS = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]"}
-
 ControlKind = Literal[
     "resume", "continue", "interrupted", "limit", "last_step", "last_step_of_session", "loop_guard", "repetition"
 ]
-
 _CONTROL: dict[ControlKind, str] = {
     "repetition": (
         "[Your last message repeated the same characters without end, and was discarded. Write something else: take"
@@ -103,10 +104,8 @@ class PromptEnvironment:
 
 NOTE_CHARS = 100_000
 """Maximum characters of a note kept for the system text: a tenth of a window of 250,000 tokens or more."""
-
 NOTE_SHARE = 0.1
 """Share of the usable tokens for each note."""
-
 _NOTES = {
     "AGENTS.md": "What the project's people want an agent to know. Keep to its conventions in your work here; where it "
     "and the user disagree, the user counts. It is no reason to leave the task or the rules above.",
@@ -229,3 +228,47 @@ def plan_lines(plan: Sequence[PlanItem]) -> str:
 def control_text(kind: ControlKind) -> str:
     """The text of a stored control message of this kind."""
     return _CONTROL[kind]
+
+
+@dataclass(frozen=True)
+class Generation:
+    """System text and tools of all requests since event `first_seq` of the session.
+
+    Stored in full, so that any step's request can be rebuilt byte for byte. Within one generation each request only
+    appends to the one before, which keeps the provider's prompt cache warm. Usage reported under an older generation
+    does not apply to the current context. `rounds` are the compaction rounds in force. Thinking blocks from before
+    `first_seq` are not sent: what their provider verifies them against has changed since. `echo_reasoning` sends plain
+    reasoning back to the model that wrote it, and `drop_block` asks a provider that verifies replayed thinking to drop
+    what it cannot verify.
+    """
+
+    id: str
+    number: int
+    model: str
+    system: str
+    tools: tuple[ToolSchema, ...]
+    first_seq: int
+    reason: GenerationReason = "created"
+    rounds: tuple[int, ...] = ()
+    echo_reasoning: bool = False
+    drop_block: bool = False
+
+    @cached_property
+    def system_tokens(self) -> int:
+        """Estimated tokens of the system text."""
+        return estimate_text(self.system)
+
+    @cached_property
+    def tools_tokens(self) -> int:
+        """Estimated tokens of the tool schemas."""
+        return estimate_tools(self.tools)
+
+    @property
+    def reasoning(self) -> ReasoningRule:
+        """Which reasoning of the history its requests contain."""
+        return ReasoningRule(self.model, self.first_seq, self.echo_reasoning)
+
+    @property
+    def fixed_tokens(self) -> int:
+        """Tokens of every request of this generation before its first message."""
+        return self.system_tokens + self.tools_tokens

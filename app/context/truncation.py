@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from app.context.generation import Generation
+from app.context.prompts import Generation
 from app.messages import Message, Part, ReasoningPart, Role, TextPart, ToolCallPart, ToolResultPart, Usage
 
 LEAST_JUDGED = 3_000

@@ -1,5 +1,1 @@
-"""The database: tables, connections, one writer with group commits, and the queries in `repositories/`."""
-
-from app.db.engine import Database, open_database
-
-__all__ = ["Database", "open_database"]
+"""The database: its tables, its connections, the one writer and the queries."""

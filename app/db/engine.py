@@ -11,8 +11,7 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import DBAPIError
 
-from app.db.faults import refusal
-from app.db.writer import Writer
+from app.db.writer import Writer, refusal
 from app.errors import StorageError
 
 T = TypeVar("T")

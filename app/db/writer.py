@@ -1,13 +1,11 @@
-"""The single writer: writes of many sessions share a commit, each in its own savepoint.
-
-Submitting a write does not wait; writes run in the order of submission. The future is resolved, and `on_commit` called,
-only after the commit, so callers that await it may publish what was written.
-"""
+"""The one writer: writes of many sessions share a commit, each in a savepoint of its own; and what a database's refusal
+means as an error of Palimpsest's."""
 
 from __future__ import annotations
 
 import asyncio
 import math
+import sqlite3
 import time
 from collections import deque
 from collections.abc import Callable
@@ -18,21 +16,24 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
-from app.db.faults import refusal
-from app.errors import StorageError
+from app.errors import StorageBusyError, StorageError, StorageFullError
 
 T = TypeVar("T")
 Work = Callable[[Connection], T]
 """A write: runs its statements on the connection, in the writer's thread, and returns a value. It must not touch
 anything else, since it does not run on the event loop."""
-
 MAX_BATCH = 200
 """Maximum writes per commit, which bounds how long the first of them waits for the last. Not applied after a refusal:
 then each commit may wait for another process, and all pending writes go into the next one."""
-
 MAX_BATCH_S = 0.1
 """Seconds after which a batch accepts no more writes: large ones would wait for each other in memory and be published
 all at once."""
+
+_KIND = 0xFF
+"""The bits of an extended result code that hold the primary one."""
+_BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
+_FULL = frozenset({sqlite3.SQLITE_IOERR_SHMSIZE, sqlite3.SQLITE_IOERR_SHMOPEN})
+"""The WAL index cannot grow; SQLite does not report this as a full disk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,3 +182,16 @@ def _settle(job: _Job) -> None:
         job.future.set_exception(job.error)
     else:
         job.future.set_result(job.result)
+
+
+def refusal(error: DBAPIError, what: str) -> StorageError:
+    """The error shown to a client; its text starts with `what`."""
+    code = getattr(error.orig, "sqlite_errorcode", None)
+    kind = StorageError
+    if code is not None and code & _KIND in _BUSY:
+        kind = StorageBusyError
+    elif code is not None and (code & _KIND == sqlite3.SQLITE_FULL or code in _FULL):
+        kind = StorageFullError
+    refused = kind(f"{what}: {error.orig}.")
+    refused.__cause__ = error
+    return refused

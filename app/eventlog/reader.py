@@ -6,8 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from app.errors import ConflictError, NotFoundError
-from app.eventlog.bus import Bus
-from app.eventlog.channel import Channel, Reader
+from app.eventlog.bus import Bus, Channel, Reader
 from app.eventlog.log import EventLog, StreamItem
 
 Batches = AsyncIterator[list[StreamItem]]

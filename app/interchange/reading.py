@@ -7,9 +7,8 @@ from typing import Any
 
 import orjson
 
-from app.interchange import notes
 from app.interchange.content import add_result, arguments, call_key, read_content
-from app.interchange.turns import Turn, WireFormat, call_part, invalid, reasoning_part
+from app.interchange.turns import Turn, WireFormat, call_part, invalid, leftovers_note, reasoning_part, speaker_note
 from app.messages import Part, Role
 
 _ROLES: Mapping[WireFormat, Mapping[str, Role]] = {
@@ -79,7 +78,7 @@ def _read_result(message: Mapping[str, Any], turn: Turn, index: int) -> None:
     if key is None and name and message["role"] == "function":
         key = function_key(name)
     add_result(turn, index, key, message.get("content"), name=name, error=message.get("is_error") is True)
-    for note in notes.leftovers(message, _OF_TOOL):
+    for note in leftovers_note(message, _OF_TOOL):
         turn.after.append(_note(note))
 
 
@@ -88,11 +87,11 @@ def _read_speech(message: Mapping[str, Any], turn: Turn, index: int) -> None:
     if turn.role is Role.ASSISTANT:
         known = _OF_ASSISTANT | _read_reasoning(message, turn)
     if message.get("name"):
-        turn.add_text(notes.speaker(message["name"]))
+        turn.add_text(speaker_note(message["name"]))
     read_content(message.get("content"), turn, index)
     if isinstance(refusal := message.get("refusal"), str):
         turn.add_text(refusal)
-    for note in notes.leftovers(message, known):
+    for note in leftovers_note(message, known):
         turn.add_text(note)
     if turn.role is Role.ASSISTANT:
         turn.parts.extend(_calls(message, index))

@@ -11,8 +11,7 @@ import orjson
 
 from app.errors import ProviderError
 from app.llm.base import Finish, InputTransformed, StopReason, StreamEvent, UsageReport
-from app.llm.blocks import Blocks, check_blocks
-from app.llm.wire import count, parse_document
+from app.llm.wire import Blocks, check_blocks, count, parse_document
 from app.messages import Usage
 
 _STOP_REASONS: dict[str, StopReason] = {

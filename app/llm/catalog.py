@@ -17,11 +17,16 @@ from genai_prices.types import Provider as PricedProvider
 from genai_prices.types import Usage as PricedUsage
 
 from app.llm.base import ModelInfo, Prices, WindowSource
-from app.llm.binding import binds_thinking
-from app.llm.effort import efforts
-from app.llm.limits import max_output_tokens
-from app.llm.names import plain_name, stripped_name
-from app.llm.pricing import FREE, base_prices, flat_cost
+from app.llm.known_models import (
+    FREE,
+    base_prices,
+    binds_thinking,
+    efforts,
+    flat_cost,
+    max_output_tokens,
+    plain_name,
+    stripped_name,
+)
 from app.messages import Usage
 from app.sessions import ReasoningEffort
 

@@ -1,17 +1,17 @@
-"""The demo's script: what the scripted model says and does next, as a pure function of the messages it gets.
-
-The task is always the same: a small shell program with a bug, its test, and the fix. The commands are plain POSIX sh,
-so they run in every sandbox.
-"""
+"""The demo's script: what the scripted model says and does next, a pure function of the messages that it is sent. Its
+summaries and answers are lines that it finds there by plain text search."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
-from app.llm.extraction import prose_for
-from app.messages import FinishReason, Message, Role, ToolResultPart, ToolStatus
+from app.messages import FinishReason, Message, Role, ToolCallPart, ToolResultPart, ToolStatus
 
 _PROGRAM = """\
 #!/bin/sh
@@ -19,7 +19,6 @@ _PROGRAM = """\
 slug=$(printf '%s' "$1" | tr 'A-Z' 'a-z' | tr -c 'a-z0-9' '-')
 echo "$slug"
 """
-
 _TEST = """\
 #!/bin/sh
 # Compares slugs with what they should be; the exit status is the number of failures.
@@ -42,17 +41,44 @@ check "  Ready, Steady, Go!  " "ready-steady-go"
 echo "$failures failed"
 exit "$failures"
 """
-
 _STEPS = ("Look at the workspace", "Write slugify.sh and its test", "Run the test", "Fix what fails")
-
 HOW_TO_GET_A_MODEL = (
     "For real work, give the server a key (`OPENAI_API_KEY` or `ANTHROPIC_API_KEY`) or your own provider"
     " (`PALIMPSEST_PROVIDERS`), and choose a model such as `openai/gpt-5` for the session."
 )
 
+SUMMARY_MARKS = ("about to be replaced by a summary", "<transcript>")
+"""Texts in requests for a summary, inside the conversation and separate from it."""
+QUESTION = re.compile(r"<question>\n(.*)\n</question>\s*\Z", re.DOTALL)
+"""A question about the conversation, in the last message of a request."""
+LABEL = "(Found by plain text search, by a scripted demo that understands nothing.)"
+LINE_CHARS = 300
+SUMMARY_LINES = 8
+"""Lines in each section of a summary."""
+ANSWER_LINES = 4
+MOST_LINES = 50_000
+_DELIMITER = re.compile(r"^\s*</?(?:item|transcript|task|notes|previous_summary)\b[^>]*>\s*$")
+_WORD = re.compile(r"[^\W_]+(?:[._/-][^\W_]+)*")
+_CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_PATH = re.compile(r"(?<![\w/.-])(?:[\w-]+/)*[\w-]+\.[a-z]{1,5}(?![\w/])")
+_SECTIONS = (
+    ("Decisions", re.compile(r"\b(decide|decision|instead|use |keep|must|never|rather|agreed)", re.IGNORECASE)),
+    ("Errors and Resolutions", re.compile(r"\b(error|fail|exception|traceback|denied|not found)", re.IGNORECASE)),
+    ("Next Step", re.compile(r"\b(next|then|remaining|todo|still to)\b", re.IGNORECASE)),
+)
+_PLAIN = frozenset(
+    re.findall(
+        r"\w+",
+        "a about all an and any are as at be been by can did do does for from had has have how i in into is it its last"
+        " may name now of on or our out say shall she should so still than that the their them then there these they"
+        " this to under up us was we were what when where which while who whom whose why will with work would you your",
+    )
+)
+"""Words that do not identify a question's subject."""
+
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ScriptedCall:
     name: str
     arguments: dict[str, Any]
 
@@ -62,18 +88,18 @@ class Reply:
     """One response of the scripted model."""
 
     text: str
-    calls: tuple[Call, ...] = ()
+    calls: tuple[ScriptedCall, ...] = ()
     reasoning: str = ""
     searched: bool = False
     """Whether the text was found in the messages rather than written in advance."""
 
 
-def _plan(done: int) -> Call:
+def _plan(done: int) -> ScriptedCall:
     def status(index: int) -> str:
         return "completed" if index < done else "in_progress" if index == done else "pending"
 
     items = [{"text": text, "status": status(index)} for index, text in enumerate(_STEPS)]
-    return Call("update_plan", {"items": items})
+    return ScriptedCall("update_plan", {"items": items})
 
 
 _STAGES: tuple[Reply, ...] = (
@@ -81,29 +107,32 @@ _STAGES: tuple[Reply, ...] = (
         "This is a scripted demo, not a real model: every word was written in advance, but the tools, the sandbox and"
         " the event stream are real. I will write a small shell program with a bug in it, test it and fix it. First, a"
         " plan and a look at the workspace.",
-        (_plan(0), Call("list_directory", {"path": "."})),
+        (_plan(0), ScriptedCall("list_directory", {"path": "."})),
     ),
     Reply(
         "Now the program, which turns titles into slugs, and a test for it.",
         (
-            Call("write_file", {"path": "slugify.sh", "content": _PROGRAM}),
-            Call("write_file", {"path": "test.sh", "content": _TEST}),
+            ScriptedCall("write_file", {"path": "slugify.sh", "content": _PROGRAM}),
+            ScriptedCall("write_file", {"path": "test.sh", "content": _TEST}),
         ),
     ),
     Reply(
         "Both are written. Let's see whether the test passes.",
-        (_plan(2), Call("execute_command", {"command": "sh test.sh"})),
+        (_plan(2), ScriptedCall("execute_command", {"command": "sh test.sh"})),
     ),
     Reply(
         "The test failed. I will read the program again.",
-        (Call("read_file", {"path": "slugify.sh"}), Call("search_files", {"pattern": "tr -c", "path": "."})),
+        (
+            ScriptedCall("read_file", {"path": "slugify.sh"}),
+            ScriptedCall("search_files", {"pattern": "tr -c", "path": "."}),
+        ),
         reasoning="There are two hyphens in a row, and one at the end: each character that is not a letter becomes a"
         " separate hyphen. tr has to squeeze them, and the ends need trimming.",
     ),
     Reply(
         "Every other character becomes a separate hyphen. `tr -s` squeezes repeats, and `sed` trims both ends.",
         (
-            Call(
+            ScriptedCall(
                 "edit_file",
                 {
                     "path": "slugify.sh",
@@ -115,16 +144,14 @@ _STAGES: tuple[Reply, ...] = (
     ),
     Reply(
         "Now the test again, and then the program itself.",
-        (_plan(3), Call("execute_command", {"command": "sh test.sh && sh slugify.sh 'Palimpsest: a Demo'"})),
+        (_plan(3), ScriptedCall("execute_command", {"command": "sh test.sh && sh slugify.sh 'Palimpsest: a Demo'"})),
     ),
-    Reply("All tests pass. One last look at the workspace.", (_plan(4), Call("list_directory", {"path": "."}))),
+    Reply("All tests pass. One last look at the workspace.", (_plan(4), ScriptedCall("list_directory", {"path": "."}))),
 )
-
 _DONE = Reply(
     "Done: `slugify.sh` turns titles into slugs and `test.sh` proves it; the first version left double hyphens, the"
     f" second does not. This was a scripted demo, not a real model. {HOW_TO_GET_A_MODEL}"
 )
-
 _MEANT_TO_FAIL = {"sh test.sh": range(1, 4)}
 """The exit statuses that the script expects: the number of the test's failures. A shell that cannot run the test exits
 with another one."""
@@ -240,3 +267,89 @@ def _without_tools(messages: Sequence[Message]) -> str:
         f"This is a scripted demo, not a real model, so it can only count: {len(messages)} messages with {calls} tool"
         f" calls came before this answer. {HOW_TO_GET_A_MODEL}"
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    text: str
+    place: int
+    words: frozenset[str]
+
+
+def prose_for(messages: Sequence[Message]) -> str | None:
+    """The answer if the last message is a control message that asks for a summary or about the conversation, else
+    None."""
+    if not messages or messages[-1].role is not Role.CONTROL:
+        return None
+    asked = messages[-1].text
+    if match := QUESTION.search(asked):
+        return answer(match[1], messages[:-1])
+    if "<transcript>" in asked:
+        return summary(_part(asked, "transcript").splitlines())
+    if any(mark in asked for mark in SUMMARY_MARKS):
+        return summary(_spoken(messages[:-1]))
+    return None
+
+
+def _part(text: str, tag: str) -> str:
+    return text.partition(f"<{tag}>")[2].rpartition(f"</{tag}>")[0]
+
+
+def answer(question: str, messages: Sequence[Message]) -> str:
+    """The lines that share the most rare words with the question, in their original order."""
+    lines = [_Line(text, place, _words(text)) for place, text in enumerate(_shortened(_all_lines(messages)))]
+    wanted = _words(question) - _PLAIN
+    counts = Counter(word for line in lines for word in line.words & wanted)
+
+    def weight(line: _Line) -> float:
+        hits = sum(math.log(1 + len(lines) / counts[word]) for word in line.words & wanted)
+        return hits / math.sqrt(8 + len(line.words))
+
+    best = sorted((line for line in lines if line.words & wanted), key=weight, reverse=True)[:ANSWER_LINES]
+    if not best:
+        return f"unknown {LABEL}"
+    return "\n".join([*(line.text for line in sorted(best, key=lambda line: line.place)), LABEL])
+
+
+def summary(lines: Iterable[str]) -> str:
+    """A summary: for each heading the newest lines with one of its words, and the paths that occur."""
+    known = list(_shortened(lines))
+    paths = list(dict.fromkeys(path for line in known for path in _PATH.findall(line)))
+    blocks = [f"### Completed Work\n{LABEL}", "Files named: " + (", ".join(paths[:40]) or "none.")]
+    for heading, words in _SECTIONS:
+        matching = list(dict.fromkeys(line for line in known if words.search(line)))[-SUMMARY_LINES:]
+        blocks.append(f"### {heading}\n" + ("\n".join(f"- {line}" for line in matching) or "None."))
+    return "\n\n".join(blocks)
+
+
+def _words(text: str) -> frozenset[str]:
+    """Lowercase words, truncated so that forms of one word match; characters of scripts without spaces are paired."""
+    found = {word[:6] if word.isalpha() else word for word in _WORD.findall(text.lower()) if not _CJK.search(word)}
+    found |= {part[:6] for word in list(found) for part in re.split(r"[._/-]", word) if len(part) > 2}
+    pairs = {a + b for a, b in pairwise(text) if _CJK.match(a) and _CJK.match(b)}
+    return frozenset(found | pairs)
+
+
+def _all_lines(messages: Sequence[Message]) -> Iterable[str]:
+    for message in messages:
+        yield from message.text.splitlines()
+        for part in message.parts:
+            if isinstance(part, ToolCallPart):
+                yield f"{part.name} {part.arguments_text}"
+            elif isinstance(part, ToolResultPart):
+                yield from part.output.splitlines()
+
+
+def _spoken(messages: Sequence[Message]) -> Iterable[str]:
+    """Messages' texts, and the ends of tool outputs, where errors usually are."""
+    for message in messages:
+        yield from message.text.splitlines()
+        for result in message.tool_results:
+            yield from result.output.splitlines()[-10:]
+
+
+def _shortened(lines: Iterable[str]) -> Iterable[str]:
+    for line in list(lines)[-MOST_LINES:]:
+        text = " ".join(line.split())
+        if len(text) > 2 and not _DELIMITER.match(line):
+            yield text[:LINE_CHARS]

@@ -18,9 +18,8 @@ import orjson
 from app.errors import ProviderError
 from app.json_bounds import has_more_values
 from app.llm.compression import unpacker
-from app.llm.overflow import classify
-from app.llm.reach import UNREACHABLE, Reach
-from app.llm.transport import make_transport
+from app.llm.reach import UNREACHABLE, Reach, make_transport
+from app.llm.windows import classify
 
 CONNECT_TIMEOUT_S = 15.0
 ERROR_BODY_BYTES = 64 * 1024

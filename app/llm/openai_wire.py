@@ -11,8 +11,7 @@ from typing import Any
 import orjson
 
 from app.llm.base import ModelRequest, ToolSchema
-from app.llm.message_rules import SHORT_ID_CHARS, may_follow
-from app.llm.quirks import Quirks
+from app.llm.quirks import SHORT_ID_CHARS, Quirks, may_follow
 from app.llm.wire import forget, joined, settled_front, wire_arguments, wire_name
 from app.messages import ImagePart, Message, ReasoningPart, Role, ToolCallPart
 

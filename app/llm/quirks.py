@@ -1,17 +1,18 @@
-"""What a model turned out to refuse: refused parameters are renamed, lowered or left out from then on, and the roles
-and reasoning of messages are written as it requires."""
+"""What a model turned out to refuse: from then on parameters are renamed, lowered or left out, and the roles and
+reasoning of its messages are written as it requires."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, Literal, Protocol
 
 import orjson
 from pydantic import TypeAdapter, ValidationError
 
-from app.llm.effort import SCALE
+from app.llm.known_models import SCALE
 
 TOKEN_NAMES = ("max_tokens", "max_completion_tokens")
 EFFORTS = ("reasoning_effort", "reasoning.effort")
@@ -35,17 +36,13 @@ _OPTIONAL = frozenset(
     }
 )
 """Optional parameters; a refusal of anything else is a real error."""
-
 MOST_FAILURES = 3
 """Failures after which an endpoint on trial is dropped; rate limits and the like have mostly ended by then."""
-
 Endpoint = Literal["chat_completions", "responses"]
 """The two formats of OpenAI's API."""
-
 _EFFORT = re.compile(rf"""['"`](?P<value>{"|".join(SCALE)})\\?['"`]""")
 _WRONG_VALUE = re.compile(r"(?:unsupported|invalid|unknown) value|not (?:a )?valid|should be|must be|one of", re.I)
 """Texts that refuse an effort's value but not the parameter."""
-
 _REFUSAL = re.compile(
     r"unsupported|not support|unrecogni[sz]ed|unknown|unexpected|not permitted|not allowed|extra (?:fields|inputs)"
     r"|deprecated|invalid (?:parameter|argument)|does not exist|may not be",
@@ -54,7 +51,6 @@ _REFUSAL = re.compile(
 MIN_LIMIT = 256
 """Smallest limit on output tokens that is learned. What is learned applies to every session of a model, and one bad
 answer must not make the model unusable."""
-
 # The last alternative is a range, as in `[1, 8192]`.
 _MAXIMUM = re.compile(
     r"(?:at most|maximum (?:of|is)|less than or equal to|<=|>|\[\d+,)\s*`?(\d{2,9})\b",
@@ -66,6 +62,26 @@ _NAMED = (
     | {name: re.compile(rf"""\b{re.escape(name)}\b|['"`]{name.partition(".")[0]}\\?['"`]""") for name in _NESTED}
 )
 """How error texts name a parameter."""
+
+_TURNS = re.compile(r"roles? must alternate", re.I)
+_ORDER = re.compile(r"unexpected role \W*(?:user|assistant)\W* after role|" + _TURNS.pattern, re.I)
+_AFTER_SYSTEM = re.compile(r"after the optional system message", re.I)
+_TWO_ROLES = re.compile(r"only user and assistant roles are supported", re.I)
+_NO_SYSTEM = re.compile(
+    r"system role (?:is )?not supported|system (?:messages?|prompts?) (?:is|are) not (?:supported|allowed)"
+    r"|does(?: not|n't) support (?:the )?system|roles are supported\W+got \W*system",
+    re.I,
+)
+_SHORT_IDS = re.compile(r"tool[ _]call[ _]id\b.{0,200}\blength of 9\b", re.I | re.S)
+"""Mistral's API, and the templates of its older models: "Tool call id was … but must be a-z, A-Z, 0-9, with a length of
+9" (https://github.com/mistralai/mistral-vibe/issues/1075)."""
+SHORT_ID_CHARS = 9
+_WANTS_REASONING = re.compile(
+    r"\b(reasoning_content|reasoning)\b.{0,80}must be passed back"
+    r"|missing \W*(reasoning_content|reasoning)\b|must include \W*(reasoning_content|reasoning)\b",
+    re.I | re.S,
+)
+"""DeepSeek's sentence in 2026, its earlier one, and the sentence of gateways in front of it."""
 
 
 @dataclass
@@ -194,7 +210,6 @@ class Quirks:
 _OTHER_ENDPOINT = "/v1/responses"
 """Mentioned if a model supports tools only there, which no other effort changes."""
 
-
 _ADAPTER = TypeAdapter(Quirks)
 
 
@@ -232,3 +247,63 @@ def _param_field(body: str) -> str | None:
     except (orjson.JSONDecodeError, AttributeError, KeyError, TypeError):
         return None
     return re.sub(r"\[\d+\]", "", param) if isinstance(param, str) and param else None
+
+
+def learn_messages(text: str, body: bytes, quirks: Quirks) -> bool:
+    """Learns from the `text` of a refusal of the request `body`; returns whether the next request will differ. A
+    template error is a 400 from vLLM and a 500 from llama.cpp, so the status is ignored."""
+    if _refuses_echo(text, body, quirks):
+        quirks.echoes_reasoning = False
+        return True
+    if not any(rule.search(text) for rule in (_ORDER, _TWO_ROLES, _NO_SYSTEM, _SHORT_IDS)):
+        return False
+    name = _rule(text, orjson.loads(body)["messages"])
+    if name is None:
+        return False
+    # It may be set already: if two concurrent requests are refused, the second finds the rule learned.
+    setattr(quirks, name, True)
+    return True
+
+
+def wants_reasoning(text: str, quirks: Quirks) -> bool:
+    """Whether a refusal asks for the model's reasoning; remembers that and the name of the field."""
+    match = _WANTS_REASONING.search(text)
+    if match is None or quirks.echoes_reasoning is False:
+        return False
+    quirks.echoes_reasoning, quirks.reasoning_field = True, (match[1] or match[2] or match[3]).lower()
+    return True
+
+
+def _rule(text: str, messages: Sequence[dict[str, Any]]) -> str | None:
+    """The quirk that these messages need; None if they follow every known rule."""
+    if _SHORT_IDS.search(text):
+        ids = [call["id"] for message in messages for call in message.get("tool_calls", ())]
+        return "short_call_ids" if any(len(call_id) != SHORT_ID_CHARS for call_id in ids) else None
+    roles = [message["role"] for message in messages]
+    has_system, has_tools = roles[:1] == ["system"], "tool" in roles
+    if _NO_SYSTEM.search(text):
+        return "no_system_role" if has_system else None
+    if _TWO_ROLES.search(text):
+        return "tools_as_text" if has_tools else "no_system_role" if has_system else None
+    if any(not may_follow(first, second) for first, second in pairwise(roles)):
+        return "bridges_roles"
+    if not _TURNS.search(text):
+        return None
+    if has_system and not has_tools and not _AFTER_SYSTEM.search(text):
+        # The template counts the system message as the user's turn.
+        return "no_system_role"
+    return "tools_as_text" if has_tools else None
+
+
+def may_follow(first: str, second: str) -> bool:
+    """Whether the strictest servers accept a message of role `second` right after one of role `first`: a user after an
+    assistant, an assistant after a user or results."""
+    if second == "user":
+        return first not in ("user", "tool")
+    return second != "assistant" or first != "assistant"
+
+
+def _refuses_echo(text: str, body: bytes, quirks: Quirks) -> bool:
+    field = quirks.reasoning_field
+    named = re.search(rf"\b{re.escape(field)}\b", text) is not None
+    return bool(quirks.echoes_reasoning) and named and says_refused(text) and b'"%s":' % field.encode() in body

@@ -16,7 +16,7 @@ from app.llm.openai import OpenAiProvider
 from app.llm.quirks import QuirkMemory
 from app.llm.reach import Condition
 from app.llm.scripted import DEMO_MODEL, ScriptedProvider
-from app.llm.server_windows import ServerWindows
+from app.llm.windows import ServerWindows
 
 DEFAULT_IDLE_TIMEOUT_S = 120.0
 

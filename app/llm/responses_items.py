@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
-from app.llm.blocks import check_blocks
+from app.llm.wire import check_blocks
 
 Kind = Literal["message", "reasoning", "function_call"]
 _KINDS = ("message", "reasoning", "function_call")

@@ -9,10 +9,9 @@ import orjson
 
 from app.errors import ProviderError
 from app.llm.base import Finish, StopReason, StreamEvent, UsageReport
-from app.llm.blocks import Blocks
 from app.llm.openai_stream import MAX_NAME_CHARS, usage_of
 from app.llm.responses_items import Item, Items
-from app.llm.wire import parse_document
+from app.llm.wire import Blocks, parse_document
 from app.messages import Usage
 
 _INCOMPLETE: dict[str, StopReason] = {"max_output_tokens": "length", "content_filter": "content_filter"}

@@ -1,38 +1,54 @@
-"""Admission: validates requests that create or change a session."""
+"""What a session may have: the checks of a request before it makes or changes one, of a message's size, and of approval
+rules."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from time import thread_time
+from typing import Any, Literal
 
 import orjson
+from pydantic import ValidationError
+from sqlalchemy import Row
 
+from app.agent.ports import AgentConfig
 from app.context.budget import context_state, make_budget
 from app.context.policies import CompactionSettings, resolve
-from app.context.tokens import counted_tokens
-from app.context.turns import is_request
-from app.errors import ForbiddenError, InvalidRequestError
+from app.context.prompts import Generation
+from app.context.selection import is_request
+from app.context.tokens import PER_MESSAGE, Calibration, counted_tokens, estimate_text
+from app.errors import ForbiddenError, InvalidRequestError, MessageTooLargeError, ValidationFailedError
 from app.interchange import ImportedHistory, import_history
 from app.messages import Message, new_id
-from app.runtime.approval_rules import approval_within, checked_rules
-from app.runtime.message_room import LEAST_ROOM, DraftedRow, check_fits, text_tokens
+from app.runtime.agents import AgentSetup
 from app.runtime.setup import RuntimeSetup
 from app.runtime.values.sessions import (
     MAX_SYSTEM_PROMPT_CHARS,
+    ApprovalRequest,
     HistoryImport,
     LimitsPatch,
     SessionCreate,
     SessionPatch,
 )
-from app.sessions import Approval, Limits
+from app.sessions import Approval, ApprovalRules, Limits
+from app.tools.shell import ExecuteCommand
+from app.tools.text import Pattern, PatternError
 
 TITLE_CHARS = 80
 """Maximum characters of a task's first line used as the title."""
-
 MAX_METADATA_BYTES = 16 * 1024
+
+LEAST_ROOM = 256
+"""Tokens up to which a message is never refused. If even that does not fit, the system text and the tools are too
+large, which the run reports."""
+
+Policy = Literal["never", "always"] | ApprovalRules
+COMPILE_S = 0.25
+"""Seconds of processor time that all patterns of a policy may take to compile: a hundred ordinary ones take 3 ms, the
+costliest that fit in their memory more than 500."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,3 +213,158 @@ def _checked_metadata(metadata: dict[str, Any] | None) -> dict[str, Any]:
     if metadata and len(orjson.dumps(metadata)) > MAX_METADATA_BYTES:
         raise InvalidRequestError(f"metadata may have at most {MAX_METADATA_BYTES:,} bytes.", code="metadata_too_large")
     return metadata or {}
+
+
+class DraftedRow:
+    """The columns of a session that is not stored yet, readable like a row of the database; missing columns are
+    None."""
+
+    def __init__(self, fields: Mapping[str, Any]) -> None:
+        self._fields = fields
+
+    def __getattr__(self, name: str) -> Any:
+        return self._fields.get(name)
+
+
+def text_tokens(text: str) -> int:
+    """Estimated tokens of a message with this text, as counted on delivery."""
+    return PER_MESSAGE + estimate_text(text)
+
+
+def check_fits(agents: AgentSetup, row: Row[Any] | DraftedRow, tokens: int) -> None:
+    """Refuses a message of `tokens` estimated tokens if no compaction could make room for it in the session's window.
+
+    In addition to the message, only the system text with its notes and the tools must stay: everything else can be
+    summarized, cleared or clipped. An assumed window refuses nothing, since it is only a guess. Raises
+    `MessageTooLargeError`.
+    """
+    if tokens <= LEAST_ROOM:
+        return
+    config = agents.config(row)  # type: ignore[arg-type]  # a drafted row has the same columns
+    if config.budget.source == "assumed":
+        return
+    # Until a provider has counted a prompt, the safety margin of a tenth is no reason to refuse.
+    unknown = config.calibration == Calibration.starting(config.model.partition("/")[0])
+    calibration = Calibration(1.0) if unknown else config.calibration
+    size, room = calibration.apply(tokens), room_for_message(config, calibration)
+    if size > max(room, LEAST_ROOM):
+        raise MessageTooLargeError(_detail(config, size, room), tokens=size, room=room)
+
+
+def room_for_message(config: AgentConfig, calibration: Calibration) -> int:
+    """Calibrated tokens that a message may have: `usable` minus system text and tools, at least 0."""
+    fixed = Generation("", 0, config.model, config.system, config.tools, first_seq=0).fixed_tokens
+    return max(0, config.budget.usable - calibration.apply(fixed))
+
+
+def _detail(config: AgentConfig, tokens: int, room: int) -> str:
+    return (
+        f"The message has about {tokens:,} tokens; at most {room:,} fit in the window of {config.model}"
+        f" ({config.budget.limit:,} tokens, minus the answer, the system text and the tools). Shorten it, put the text"
+        " into a file of the workspace and name that in the message, or choose a model with a larger window."
+    )
+
+
+def approval_within(asked: ApprovalRequest | None, base: Approval, least: Approval) -> Approval:
+    """The approvals of a session: the requested ones applied to `base`. Raises `ForbiddenError` if the requested policy
+    lets calls pass that need approval under the operator's; a policy that was not requested is made as strict."""
+    changes = asked.model_dump(include=asked.model_fields_set) if asked is not None else {}
+    approval = Approval.model_validate({**base.model_dump(), **changes})
+    if covers(approval.policy, least.policy):
+        return approval
+    if "policy" in changes:
+        raise ForbiddenError(
+            f"approval.policy must be at least as strict as the server's ({told(least.policy)}).",
+            code="approval_not_allowed",
+        )
+    return approval.model_copy(update={"policy": joined(approval.policy, least.policy)})
+
+
+def covers(policy: Policy, least: Policy) -> bool:
+    """Whether every call that needs approval under `least` also needs it under `policy`. Patterns are compared as text,
+    not by what they match."""
+    if least == "never" or policy == "always":
+        return True
+    ours = policy if isinstance(policy, ApprovalRules) else ApprovalRules()
+    if not isinstance(least, ApprovalRules):
+        return False
+    commands = ExecuteCommand.name in ours.tools or set(least.commands) <= set(ours.commands)
+    return commands and set(least.tools) <= set(ours.tools)
+
+
+def joined(policy: Policy, least: Policy) -> Policy:
+    """The union: a policy under which a call needs approval if it does under one of the two."""
+    if "always" in (policy, least):
+        return "always"
+    rules = [each for each in (policy, least) if isinstance(each, ApprovalRules)]
+    return ApprovalRules(
+        tools=tuple(dict.fromkeys(name for each in rules for name in each.tools)),
+        commands=tuple(dict.fromkeys(pattern for each in rules for pattern in each.commands)),
+    )
+
+
+def told(policy: Policy) -> str:
+    """A description of a policy."""
+    if not isinstance(policy, ApprovalRules):
+        return policy
+    named = [*policy.tools, *(f"commands like {pattern}" for pattern in policy.commands)]
+    return ", ".join(named) or "never"
+
+
+def checked_rules(asked: ApprovalRequest | None, known: Sequence[str]) -> None:
+    """Raises `InvalidRequestError` for a tool that does not exist: otherwise a typo would let its calls pass."""
+    tools = asked.policy.tools if asked is not None and not isinstance(asked.policy, str) else ()
+    for name in tools:
+        if name not in known:
+            raise InvalidRequestError(
+                f"approval.policy.tools: there is no tool {name[:100]!r}; the tools are {', '.join(known)}.",
+                code="unknown_tool",
+            )
+
+
+def check_patterns(asked: ApprovalRequest | None) -> None:
+    """Raises `ValidationFailedError` for the first pattern that cannot be used, and for all of them together where they
+    take too long to compile. Blocks for up to `COMPILE_S`, with Python's lock held for each pattern's time."""
+    ends = thread_time() + COMPILE_S
+    for index, pattern in enumerate(_commands(asked)):
+        try:
+            Pattern(pattern)
+        except PatternError as error:
+            message = f"Input should be a regular expression in RE2 syntax: {error}"
+            raise _invalid(f"approval.policy.commands.{index}", message) from error
+        if thread_time() > ends:
+            message = f"The patterns take more than {COMPILE_S:g} s to compile"
+            raise _invalid("approval.policy.commands", message)
+
+
+def has_patterns(asked: ApprovalRequest | None) -> bool:
+    """Whether there is anything for `check_patterns` to compile."""
+    return bool(_commands(asked))
+
+
+def _commands(asked: ApprovalRequest | None) -> Sequence[str]:
+    return asked.policy.commands if asked is not None and not isinstance(asked.policy, str) else ()
+
+
+def _invalid(field: str, message: str) -> ValidationFailedError:
+    found = {"field": field, "message": message[:200]}
+    detail = f"The request is not valid: {field}: {message[:1].lower()}{found['message'][1:]}."
+    return ValidationFailedError(detail, errors=[found])
+
+
+def operators_approval(setting: str | dict[str, Any], known: Sequence[str]) -> Approval:
+    """The operator's setting, a policy's name or an object as in a request. Raises `InvalidRequestError`."""
+    try:
+        asked = ApprovalRequest.model_validate({"policy": setting} if isinstance(setting, str) else setting)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        place = ".".join(str(step) for step in first["loc"])
+        raise InvalidRequestError(f"PALIMPSEST_APPROVAL ({place}): {first['msg']}.") from error
+    try:
+        check_patterns(asked)
+    except ValidationFailedError as error:
+        (found,) = error.extra["errors"]
+        place = found["field"].removeprefix("approval.")
+        raise InvalidRequestError(f"PALIMPSEST_APPROVAL ({place}): {found['message']}.") from error
+    checked_rules(asked, known)
+    return approval_within(asked, Approval(), Approval())

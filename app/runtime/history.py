@@ -1,10 +1,15 @@
-"""Reads a session's past for the API: messages, steps, contexts, tool calls, usage, in one transaction each."""
+"""What the API shows of a session's past: messages, steps, contexts, tool calls, usage and pages of the log. All of it
+reads, in one transaction each."""
 
 from __future__ import annotations
 
+import base64
+import binascii
+import re
 from collections import defaultdict
+from collections.abc import Collection
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import Connection, Row
@@ -15,28 +20,39 @@ from app.context.projection import Transcript
 from app.context.prompts import Notes
 from app.context.tokens import estimate_tools
 from app.context.validator import repair
-from app.db.repositories import compactions, messages, parts, sessions, steps
-from app.errors import ConflictError, NotFoundError
+from app.db.repositories import compactions, events, messages, parts, sessions, steps
+from app.errors import ConflictError, MalformedRequestError, NotFoundError
 from app.messages import ToolCallPart, ToolResultPart, Usage
-from app.runtime import compactions as rounds
 from app.runtime.agents import AgentSetup, generation_of, load_conversation
-from app.runtime.notes import are_due as notes_are_due
-from app.runtime.values.compactions import CompactionList
+from app.runtime.owner.memory import are_due as notes_are_due
+from app.runtime.transactions import compactions as rounds
 from app.runtime.values.history import (
+    CompactionList,
     ContextItemView,
     ContextView,
+    LogPage,
     MessagePage,
     StepPage,
     StepView,
+    StreamItem,
     SystemView,
     ToolCallView,
     ToolView,
 )
 from app.runtime.values.server import UsageByModel, UsageReport
-from app.sessions import ContextState
+from app.sessions import ContextState, Session
 
 PAGE_BYTES = 512 * 1024
 """Bytes of messages after which a page is full: it stays in memory until it is sent."""
+
+MAX_BYTES = 512 * 1024
+"""Bytes of events after which a page is full: it stays in memory until it is sent."""
+SCANNED = 50_000
+"""Maximum events scanned for a page of some types, which takes 50 ms of a reading thread's time."""
+
+MAX_SEQ = 2**62
+_PLACE = re.compile(r"(?P<ms>[0-9]{1,15})/(?P<id>[0-9a-f-]{36})")
+"""The content of a cursor: when a session was created, in milliseconds, and its id."""
 
 
 def message_page(connection: Connection, session_id: str, after: int, limit: int) -> MessagePage:
@@ -220,3 +236,63 @@ def usage_report(connection: Connection) -> UsageReport:
             total[name] += value
         cost = None if cost is None or price is None else cost + price
     return UsageReport(total=Usage(**total, cost_usd=cost), items=tuple(items))
+
+
+def log_page(
+    connection: Connection,
+    session_id: str,
+    *,
+    after: int | None,
+    limit: int,
+    types: Collection[str] = (),
+    newest_first: bool = False,
+) -> LogPage:
+    """Events after a seq in the order of reading, only of `types`, if any are given. Raises `NotFoundError`."""
+    last_seq = sessions.row(connection, session_id).last_seq
+    if newest_first:
+        last = last_seq if after is None else min(after - 1, last_seq)
+        first = max(last - SCANNED + 1, 1)
+    else:
+        first = (after or 0) + 1
+        last = min(first + SCANNED - 1, last_seq)
+    items, size = [], 0
+    # How far the log was read, with or without results.
+    reached = first if newest_first else last
+    for event in events.between(connection, session_id, first, last, types, newest_first=newest_first):
+        data = event.data.encode()
+        items.append(StreamItem(event.type, event.seq, data))
+        size += len(data)
+        if len(items) == limit or size >= MAX_BYTES:
+            reached = event.seq
+            break
+    at_end = reached <= 1 if newest_first else reached >= last_seq
+    return LogPage(tuple(items), last_seq, None if at_end else str(reached))
+
+
+def session_cursor(session: Session) -> str:
+    """An opaque cursor for the end of a page of sessions."""
+    place = f"{round(session.created_at.timestamp() * 1000)}/{session.id}"
+    return base64.urlsafe_b64encode(place.encode()).decode().rstrip("=")
+
+
+def read_session_cursor(text: str | None) -> tuple[datetime, str] | None:
+    """The place in a cursor. Raises `MalformedRequestError`."""
+    if text is None:
+        return None
+    try:
+        place = _PLACE.fullmatch(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode())
+        if place is None:
+            raise ValueError("not a place in the list")
+        seconds, rest = divmod(int(place["ms"]), 1000)
+        return datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest * 1000), place["id"]
+    except (ValueError, binascii.Error, OverflowError, OSError) as error:
+        raise MalformedRequestError("The cursor is invalid.", code="malformed_cursor") from error
+
+
+def read_seq(text: str | None) -> int:
+    """A place in the history. Raises `MalformedRequestError` (code `malformed_cursor`)."""
+    if text is None:
+        return 0
+    if not (text.isascii() and text.isdecimal() and len(text) < 20 and int(text) < MAX_SEQ):
+        raise MalformedRequestError("`after` must be a seq or a `next_cursor`.", code="malformed_cursor")
+    return int(text)

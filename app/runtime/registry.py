@@ -20,7 +20,7 @@ from structlog.contextvars import bind_contextvars
 
 from app.agent.interrupt import StopReason
 from app.errors import PalimpsestError, ServerBusyError, StorageError
-from app.runtime.session import SessionOwner
+from app.runtime.owner.session import SessionOwner
 from app.runtime.setup import RuntimeSetup
 
 log = structlog.get_logger(__name__)

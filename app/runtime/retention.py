@@ -1,35 +1,41 @@
-"""Removes raw outputs and whole sessions after the operator's retention period. Running sessions are not touched."""
+"""Removes what the operator no longer keeps: old raw outputs, those beyond a session's size, and old sessions. Nothing
+that a run needs."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Protocol
+from typing import Any, Protocol
 
+import orjson
 import structlog
 from sqlalchemy import Connection
 
-from app.db.repositories import retention as rows
 from app.db.repositories import sessions
 from app.errors import PalimpsestError, SupersededError
 from app.eventlog.log import StreamItem
 from app.events import SessionDeleted
 from app.messages import now
-from app.runtime.background import in_background
-from app.runtime.setup import RuntimeSetup
+from app.runtime.setup import RuntimeSetup, in_background
+from app.runtime.telemetry.tracing import news
 from app.sessions import Session
 
 SWEEP_S = 600.0
 """Seconds between two sweeps: short compared to retention periods of days."""
-
 BATCH = 100
 """Outputs or sessions looked up at a time. Outputs are marked in one write, which takes some milliseconds of the
 writer's time; each session is removed in its own write."""
-
 log = structlog.get_logger(__name__)
+
+BLOCK_BYTES = 4096
+"""Disk space that a common file system uses for the smallest file."""
+MARKED_AT_ONCE = 100
+"""Outputs marked in one write, which takes some milliseconds of the writer's time."""
+LEFT_BEHIND = timedelta(days=1)
+"""How far back a start looks for outputs marked as removed just before a crash, for any reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +96,7 @@ class Retention:
 
     async def _sweep_outputs(self, kept: timedelta) -> None:
         before, swept = now() - kept, 0
-        while found := await self._setup.database.read(lambda c: rows.old_outputs(c, before, BATCH)):
+        while found := await self._setup.database.read(lambda c: sessions.old_outputs(c, before, BATCH)):
             keys = await self._mark(found)
             # Only outputs marked as removed are deleted, so that no missing output is ever offered.
             await self._outputs.delete(keys)
@@ -100,16 +106,16 @@ class Retention:
         if swept:
             log.info("outputs_swept", count=swept)
 
-    async def _mark(self, found: Sequence[rows.StoredOutput]) -> list[str]:
+    async def _mark(self, found: Sequence[sessions.StoredOutput]) -> list[str]:
         def mark(connection: Connection) -> list[str]:
             self._setup.fence(connection)
-            return rows.mark_swept(connection, found, now())
+            return sessions.mark_swept(connection, found, now())
 
         return await self._setup.database.writer.write(mark)
 
     async def _sweep_sessions(self, kept: timedelta) -> None:
         before, swept = now() - kept, 0
-        while found := await self._setup.database.read(lambda c: rows.old_sessions(c, before, BATCH)):
+        while found := await self._setup.database.read(lambda c: sessions.old_sessions(c, before, BATCH)):
             removed = [await self._remove(session_id, before) for session_id in found]
             swept += sum(removed)
             if not any(removed):
@@ -123,7 +129,7 @@ class Retention:
 
         def remove(connection: Connection) -> Session | None:
             self._setup.fence(connection)
-            if not rows.is_old(connection, session_id, before):
+            if not sessions.is_old(connection, session_id, before):
                 return None
             last = sessions.snapshot(connection, session_id)
             sessions.remove(connection, session_id)
@@ -141,3 +147,99 @@ class Retention:
         except PalimpsestError as error:
             log.warning("swept_session_left_behind", session_id=session_id, reason=error.detail)
         return True
+
+
+class SizedOutputs(Protocol):
+    """The files of raw outputs and their sizes."""
+
+    async def sizes(self, keys: Sequence[str]) -> list[int]:
+        """Bytes on disk for each of these keys, 0 for missing files."""
+        ...
+
+    async def delete(self, keys: Iterable[str]) -> None:
+        """Removes the outputs with these keys; missing ones are ignored."""
+        ...
+
+
+class OutputBound:
+    """Observes results of calls, and removes a session's oldest raw outputs if their total size is too large. Outputs
+    of running calls are not counted: each has its own bound."""
+
+    def __init__(self, setup: RuntimeSetup, outputs: SizedOutputs, most: int) -> None:
+        """`most` is the maximum size in bytes of one session's outputs."""
+        self._setup = setup
+        self._outputs = outputs
+        self._most = most
+        self._room: dict[str, int] = {}
+        """Bytes that a running session may still print before its outputs are checked again."""
+        self._due: set[str] = set()
+        self._has_due = asyncio.Event()
+
+    def observe(self, items: Sequence[StreamItem]) -> None:
+        """Handles committed events."""
+        for item in news(items):
+            if item.type == "tool.result":
+                data = orjson.loads(item.data)
+                self._grow(data["session_id"], data["bytes"])
+            elif item.type in ("session.idle", "session.deleted"):
+                self._room.pop(orjson.loads(item.data)["session_id"], None)
+
+    def _grow(self, session_id: str, size: int) -> None:
+        self._room[session_id] = self._room.get(session_id, 0) - size - BLOCK_BYTES
+        if self._room[session_id] < 0:
+            self._due.add(session_id)
+            self._has_due.set()
+
+    @asynccontextmanager
+    async def kept(self) -> AsyncIterator[None]:
+        """Removes excess outputs in the background while the context lasts."""
+        async with in_background(self._run(), "output-bound"):
+            yield
+
+    async def _run(self) -> None:
+        await self._attempt(self._remove_left_behind())
+        while True:
+            await self._has_due.wait()
+            self._has_due.clear()
+            while self._due:
+                await self._attempt(self.enforce(self._due.pop()))
+
+    async def _attempt(self, work: Coroutine[Any, Any, None]) -> None:
+        """Runs `work` and logs errors: the next result of the session retries."""
+        try:
+            await work
+        except PalimpsestError as error:
+            log.warning("output_removal_failed", reason=error.detail)
+        except Exception:
+            log.exception("output_bound_crashed")
+
+    async def _remove_left_behind(self) -> None:
+        since = now() - LEFT_BEHIND
+        await self._outputs.delete(await self._setup.database.read(lambda c: sessions.swept_since(c, since)))
+
+    async def enforce(self, session_id: str) -> None:
+        """Removes a session's oldest outputs until the rest is within the bound. Raises `SupersededError` if another
+        server has the database."""
+        stored = await self._setup.database.read(lambda c: sessions.outputs_of(c, session_id))
+        sizes = await self._outputs.sizes([output.key for output in stored])
+        total, due = sum(sizes), []
+        # The newest is always kept: a file on disk is slightly larger than its bound.
+        for output, size in zip(stored[:-1], sizes[:-1], strict=True):
+            if total <= self._most:
+                break
+            due.append(output)
+            total -= size
+        for start in range(0, len(due), MARKED_AT_ONCE):
+            await self._remove(due[start : start + MARKED_AT_ONCE])
+        if session_id in self._room:
+            self._room[session_id] = self._most - total
+        if due:
+            log.info("outputs_over_bound_removed", session_id=session_id, count=len(due))
+
+    async def _remove(self, due: Sequence[sessions.StoredOutput]) -> None:
+        def mark(connection: Connection) -> list[str]:
+            self._setup.fence(connection)
+            return sessions.mark_removed(connection, due, now())
+
+        # Marked first, so that no missing output is ever offered.
+        await self._outputs.delete(await self._setup.database.writer.write(mark))

@@ -1,27 +1,38 @@
-"""Shared by services and the owners of sessions."""
+"""What services and the owners of sessions share; with the fence that stops a server once another has taken over the
+database, and work in the background."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+import structlog
 from sqlalchemy import Connection, Row
 
-from app.agent.collecting import Collector
+from app.agent.tool_executor import Collector
 from app.context.validator import Repair
 from app.db.engine import Database
+from app.db.repositories import server_wide
+from app.errors import StorageError, SupersededError
 from app.eventlog.bus import Bus
 from app.eventlog.log import StreamItem
-from app.runtime import compactions
+from app.messages import new_id
 from app.runtime.agents import AgentSetup
-from app.runtime.fence import holds
-from app.runtime.sandboxes import Sandboxes
+from app.runtime.sandboxes.pool import Sandboxes
+from app.runtime.transactions import compactions
 from app.sandbox.base import Stream
 from app.tools.output import OutputLimit
 
 T = TypeVar("T")
+
+log = structlog.get_logger(__name__)
+LOOK_S = 1.0
+"""How often a server checks whether it still holds the database, in seconds; its runs should end within two more. A
+check reads one row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,3 +70,60 @@ class RuntimeSetup:
     async def holds_database(self) -> bool:
         """Whether this server still holds the database; for operations that do not write to it. See `fence.holds`."""
         return await holds(self.database, self.fence)
+
+
+async def holds(database: Database, check: Callable[[Connection], None]) -> bool:
+    """Whether a server still holds its database, according to its `Fence.check`. True if that cannot be read: every
+    write is checked separately."""
+    try:
+        await database.read(check)
+    except SupersededError:
+        return False
+    except StorageError:
+        return True
+    return True
+
+
+class Fence:
+    """One server's hold on its database, from `take` until another server takes it."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._holder = new_id()
+
+    async def take(self) -> None:
+        """Takes over the database."""
+        await self._database.writer.write(lambda c: server_wide.take_hold(c, self._holder))
+
+    def check(self, connection: Connection) -> None:
+        """Raises `SupersededError` if another server holds the database; called inside a write, so that only the holder
+        writes."""
+        if server_wide.current_holder(connection) != self._holder:
+            raise SupersededError("Another server was started on this database and has taken over the sessions.")
+
+    @asynccontextmanager
+    async def watched(self, on_loss: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
+        """Checks the hold while the context lasts; `on_loss` is awaited once it is lost."""
+        async with in_background(self._watch(on_loss), "fence"):
+            yield
+
+    async def _watch(self, on_loss: Callable[[], Awaitable[None]]) -> None:
+        while await holds(self._database, self.check):  # noqa: ASYNC110 - the other server is another process
+            await asyncio.sleep(LOOK_S)
+        log.error(
+            "server_superseded",
+            detail="Another server was started on this database. This one has ended its runs and accepts no more work;"
+            " stop it, or restart it to take the sessions back.",
+        )
+        await on_loss()
+
+
+@asynccontextmanager
+async def in_background(work: Coroutine[Any, Any, None], name: str) -> AsyncIterator[None]:
+    """Runs `work` in a task with this name until the context is left, which cancels it."""
+    task = asyncio.create_task(work, name=name)
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait({task})

@@ -1,9 +1,9 @@
-"""What an agent can do: tools by name, their schemas, and how their output gets to the model, the store and the live
-preview. Tools know a sandbox and the context of one call, nothing of the layers above."""
+"""The tools of an agent: their schemas, their work in a sandbox, and the way of their output to the model, the store
+and the live preview."""
 
 from app.tools.base import Arguments, OutputSink, Tool, ToolContext, ToolOutcome
+from app.tools.memory import render_plan
 from app.tools.output import CollectedOutput, OutputCollector, OutputLimit, OutputStore, OutputWriter, left_out_line
-from app.tools.plan import render_plan
 from app.tools.registry import ToolRegistry, default_tools
 from app.tools.store import FileOutputStore
 

@@ -1,21 +1,19 @@
-"""`memory_read`, `memory_write`, `memory_search`: notes that outlive the context, as files of the workspace.
-
-`MEMORY.md` is shown to the agent whenever its context is rebuilt; `memory/*.md` hold what is too long for that.
-"""
+"""The agent's own records, out of reach of compaction: its plan, and notes as files of the workspace."""
 
 from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from heapq import nlargest
 from operator import itemgetter
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
 from app.errors import InvalidRequestError, NotFoundError, PalimpsestError, TooLargeError, ToolError
+from app.events import PlanItem
 from app.sandbox.base import FileInfo, Sandbox
 from app.tools.base import Arguments, ToolContext, ToolOutcome
 from app.tools.files import READ_CHARS, excerpt
@@ -24,24 +22,23 @@ from app.tools.text import CleanText, clip_line, count_lines, escape_name, lines
 
 MEMORY_FILE = "MEMORY.md"
 MEMORY_DIRECTORY = "memory"
-
 MAX_MEMORY_CHARS = 50_000
 """Maximum characters of `MEMORY.md`. It is part of every prompt, with at most a tenth of the context; this is a tenth
 of a window of 128,000 tokens."""
-
 MAX_NOTE_BYTES = 1024 * 1024
 """Largest memory file that is read; a larger one is not a note."""
-
 MAX_NOTES = 200
 """Maximum files of `memory/` that are listed and searched, in order of their names."""
-
 MAX_SEARCHED_BYTES = 10 * 1024 * 1024
 """Maximum bytes of notes that one search reads."""
-
 MAX_MATCHES = 100
 MAX_WORDS = 20
 """Maximum words of a query; each is looked for in every line."""
 MAX_LINE_CHARS = 500
+
+MAX_ITEMS = 50
+MAX_ITEM_CHARS = 500
+_MARKS = {"pending": " ", "in_progress": ">", "completed": "x"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,3 +217,33 @@ def _listing(files: list[FileInfo], limit: OutputLimit) -> str:
     shown = limit.lines_of(whole)
     more = "" if shown == whole else f"[{plural(len(files), 'note')} in all; list_directory shows them]"
     return f"{shown}{more}".rstrip("\n")
+
+
+def render_plan(items: Iterable[PlanItem]) -> str:
+    """The plan as a checklist, one line per item: `[ ]` pending, `[>]` in progress, `[x]` completed."""
+    return "\n".join(f"[{_MARKS[item.status]}] {' '.join(item.text.split())}" for item in items)
+
+
+class PlanEntry(Arguments):
+    text: CleanText = Field(min_length=1, max_length=MAX_ITEM_CHARS)
+    status: Literal["pending", "in_progress", "completed"] = "pending"
+
+
+class UpdatePlanArguments(Arguments):
+    items: tuple[PlanEntry, ...] = Field(max_length=MAX_ITEMS, description="The whole plan.")
+
+
+class UpdatePlan:
+    name: ClassVar[str] = "update_plan"
+    description: ClassVar[str] = (
+        "Replaces your plan, a checklist. Give all items each time, one of them in progress; mark items completed as "
+        "soon as they are."
+    )
+    parallel_safe: ClassVar[bool] = False
+    arguments: type[Arguments] = UpdatePlanArguments
+
+    async def run(self, args: UpdatePlanArguments, context: ToolContext) -> ToolOutcome:
+        items = tuple(PlanItem(text=entry.text, status=entry.status) for entry in args.items)
+        await context.set_plan(items)
+        context.output.write("stdout", render_plan(items).encode())
+        return ToolOutcome(note="" if items else "[the plan is empty]")

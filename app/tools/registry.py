@@ -1,4 +1,5 @@
-"""The tools of a server by name: their schemas for a model, and the parsing of a model's arguments."""
+"""The tools of a server by name: their schemas for a model, a model's arguments parsed into values, and the set for a
+session that names none."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import orjson
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from app.errors import ToolError
@@ -16,17 +17,24 @@ from app.messages import MAX_ARGUMENT_VALUES, clean_text, has_too_many_values
 from app.tools.base import Arguments, Tool
 from app.tools.edit import EditFile
 from app.tools.files import READ_CHARS, ListDirectory, ReadFile, WriteFile
-from app.tools.history_search import HistorySearch
-from app.tools.memory import MemoryRead, MemorySearch, MemoryWrite
-from app.tools.plan import UpdatePlan
-from app.tools.recall import Recall
-from app.tools.schema import provider_schema, short_form
+from app.tools.memory import MemoryRead, MemorySearch, MemoryWrite, UpdatePlan
+from app.tools.recall import HistorySearch, Recall
 from app.tools.search import SearchFiles
 from app.tools.shell import ExecuteCommand
 
 MAX_NAMED_ERRORS = 10
-
 AnyTool = Tool[Any]
+
+_LEAST = (ExecuteCommand.name, WriteFile.name, Recall.name)
+_FILES = (*_LEAST, ReadFile.name, EditFile.name)
+_SEARCH = (*_FILES, SearchFiles.name, HistorySearch.name)
+LEAN_SETS: tuple[tuple[int, tuple[str, ...]], ...] = ((3_071, _LEAST), (6_143, _FILES), (8_192, _SEARCH))
+"""Largest window in tokens of each set. `recall` is in all of them, since a small window soon clears old outputs and
+their placeholders name it; a command can do whatever else is left out."""
+
+_DROPPED = frozenset({"title", "minLength", "maxLength", "minimum", "maximum", "exclusiveMinimum", "maxItems"})
+"""Keywords that cost tokens in every request. Bounds are checked when a call is parsed, with an error that names them;
+several providers ignore or refuse them in a schema."""
 
 
 class ToolRegistry:
@@ -137,3 +145,73 @@ def _describe_one(error: ErrorDetails) -> str:
             return f"{where}: {error['msg'].removeprefix('Value error, ')}"
         case _:
             return f"{where}: {error['msg'][:1].lower()}{error['msg'][1:]}"
+
+
+def tools_for(window: int) -> tuple[str, ...] | None:
+    """The names of the tools for a window of this many tokens, None for all of them. Depends on nothing else, so that a
+    window always gives the same set and a provider's cache matches."""
+    return next((names for most, names in LEAN_SETS if window <= most), None)
+
+
+def provider_schema(model: type[BaseModel]) -> dict[str, Any]:
+    """The schema of `model` without references, titles, bounds and `null`: several providers refuse references, titles
+    and bounds cost tokens, and a field that may be null may as well be omitted."""
+    schema = model.model_json_schema()
+    definitions = schema.pop("$defs", {})
+    cleaned: dict[str, Any] = _clean(schema, definitions)
+    cleaned.pop("description", None)
+    cleaned.setdefault("properties", {})
+    cleaned["additionalProperties"] = False
+    return cleaned
+
+
+def short_form(schema: ToolSchema) -> str:
+    """A tool's arguments on one line: `read_file{path: string, start_line?: integer}`."""
+    return schema.name + _short(schema.parameters)
+
+
+def _clean(node: Any, definitions: dict[str, Any]) -> Any:
+    if isinstance(node, list):
+        return [_clean(item, definitions) for item in node]
+    if not isinstance(node, dict):
+        return node
+    node = _resolve(node, definitions)
+    kept = {key: value for key, value in node.items() if key not in _DROPPED and (key, value) != ("default", None)}
+    return {
+        key: {name: _clean(field, definitions) for name, field in value.items()}
+        if key == "properties"
+        else _clean(value, definitions)
+        for key, value in kept.items()
+    }
+
+
+def _resolve(node: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
+    """`node` with its reference and its only non-null alternative inlined; its own keys win."""
+    if "$ref" in node:
+        rest = {key: value for key, value in node.items() if key != "$ref"}
+        return _resolve({**definitions[node["$ref"].rpartition("/")[2]], **rest}, definitions)
+    alternatives = [option for option in node.get("anyOf", []) if option.get("type") != "null"]
+    if len(alternatives) == 1:
+        rest = {key: value for key, value in node.items() if key != "anyOf"}
+        return _resolve({**alternatives[0], **rest}, definitions)
+    return node
+
+
+def _short(node: dict[str, Any]) -> str:
+    if "enum" in node:
+        return " | ".join(f'"{value}"' for value in node["enum"])
+    match node.get("type"):
+        case "object":
+            return f"{{{', '.join(_short_fields(node))}}}"
+        case "array":
+            return f"[{_short(node.get('items', {}))}, …]"
+        case str(kind):
+            return kind
+        case _:
+            return "any"
+
+
+def _short_fields(node: dict[str, Any]) -> list[str]:
+    required = node.get("required", [])
+    fields = node.get("properties", {}).items()
+    return [f"{name}{'' if name in required else '?'}: {_short(field)}" for name, field in fields]

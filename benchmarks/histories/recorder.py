@@ -10,15 +10,15 @@ from typing import Any
 
 import orjson
 
-import app.evaluation
-from app.evaluation.histories import SUFFIX, parse_history
+import evals
 from benchmarks.histories.stories import STORIES
 from benchmarks.histories.story import Story
+from evals.histories import SUFFIX, parse_history
 from tests.behaviour.harness import OPENAI, Client, RunningServer, settings_for
 from tests.provider import FakeProvider
 from tests.provider.server import running_provider
 
-FOLDER = Path(app.evaluation.__file__).parent / "histories"
+FOLDER = Path(evals.__file__).parent / "histories"
 
 WINDOW = 1_000_000
 """Tokens; no session of a story may be compacted while it is recorded."""

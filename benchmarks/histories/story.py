@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from app.evaluation import Probe
-from app.evaluation.histories import Kind
+from evals import Probe
+from evals.histories import Kind
 from tests.provider import Reply, Text, ToolCall
 
 

@@ -45,8 +45,11 @@ class Made:
 
 @cache
 def parse_sources(root: Path) -> tuple[Source, ...]:
-    """All source files below a folder, parsed once."""
-    return tuple(_parsed(path, path.relative_to(root).as_posix()) for path in sorted(root.rglob("*.py")))
+    """All source files below a folder and of the evaluation tool next to it, parsed once."""
+    evals = root.with_name("evals")
+    files = [(path, path.relative_to(root).as_posix()) for path in sorted(root.rglob("*.py"))]
+    files += [(path, path.relative_to(evals.parent).as_posix()) for path in sorted(evals.rglob("*.py"))]
+    return tuple(_parsed(path, place) for path, place in files)
 
 
 def _parsed(path: Path, place: str) -> Source:

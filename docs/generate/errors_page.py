@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
 
-from app.agent.faults import RoundCode
+from app.agent.changes import RoundCode
 from app.errors import Reshape
 from docs.generate import APP
 from docs.generate.error_codes import ErrorCode, classes_in, descendants, error_classes, made_codes, parse_sources
@@ -54,10 +54,10 @@ holds for settings that fail the checks of the API at startup, such as `invalid_
 completed; 1 the run failed or reached a limit; 130 the run was cancelled, or Ctrl-C; 141 the output was closed.
 """
 
-FRONT = ("cli/", "evaluation/histories.py", "server.py")
+FRONT = ("cli/", "evals/histories.py", "server.py")
 """Places of errors that end a command or keep the server from starting; they are never API responses."""
 
-RUN_PLACES = ("agent/", "llm/", "runtime/recovery.py", "runtime/session.py")
+RUN_PLACES = ("agent/", "llm/", "runtime/transactions/recovery.py", "runtime/owner/session.py")
 """Places of errors that end a run, except `NOT_OF_A_RUN`."""
 
 NOT_OF_A_RUN = ("ToolError", "ContextOverflowError")

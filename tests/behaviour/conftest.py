@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from blockbuster import blockbuster_ctx
 
-from app.sandbox import open_factory
+from app.bootstrap.sandboxes import open_factory
 from app.settings import Settings
 from tests.behaviour.harness import Client, RunningServer, settings_for
 from tests.databases import make_database, migrated

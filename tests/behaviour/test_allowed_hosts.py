@@ -19,8 +19,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from app.hostnames import is_covered
-from app.sessions import AllowedHosts
+from app.sessions import AllowedHosts, is_covered
 from app.settings import Settings
 from tests.behaviour.conftest import StartServer
 from tests.behaviour.harness import Client

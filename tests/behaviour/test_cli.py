@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from app.cli.presence import claimed
+from app.cli.startup import claimed
 from tests.behaviour.conftest import StartServer
 from tests.behaviour.harness import OPENAI, Client, RunningServer
 from tests.behaviour.process import ROOT, ServerProcess

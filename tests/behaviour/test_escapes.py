@@ -21,7 +21,7 @@ from typing import Any
 import httpx
 import pytest
 
-from app.cli.archive import unpack
+from app.cli.run import unpack
 from tests.behaviour.checks import following
 from tests.behaviour.harness import Client, Event, RunningServer, of_type
 from tests.behaviour.test_files import address, names_in_archive

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from app.evaluation import KINDS, packaged_names
+from evals import KINDS, packaged_names
 from tests.behaviour.harness import ANTHROPIC, OPENAI
 from tests.behaviour.long_task import asks_for_summary
 from tests.behaviour.test_cli import Terminal, terminal

@@ -12,7 +12,7 @@ import orjson
 import pytest
 
 from app.messages import now
-from app.runtime.quirks import BELIEVED_FOR
+from app.runtime.learned import QUIRKS_BELIEVED_FOR
 from tests.behaviour.checks import assert_sound
 from tests.behaviour.harness import OPENAI, Client, RunningServer, of_type
 from tests.behaviour.long_task import ASKS_IN_CONVERSATION, ASKS_WITH_TEXT, LongTask
@@ -131,7 +131,7 @@ async def test_a_rule_is_learned_again_after_a_month(start_server: StartServer, 
     server.stop()
     with closing(sqlite3.connect(server.settings.data_dir / "palimpsest.db")) as database, database:
         (count,) = database.execute("SELECT count(*) FROM model_quirks").fetchone()
-        old = now() - BELIEVED_FOR - timedelta(days=1)
+        old = now() - QUIRKS_BELIEVED_FOR - timedelta(days=1)
         database.execute("UPDATE model_quirks SET learned_at = ?", [int(old.timestamp() * 1000)])
     assert (count, len(provider.refusals)) == (1, 1)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from app.log_output import LogOutput
+from app.logs import LogOutput
 from tests.behaviour.attack import watched
 from tests.behaviour.checks import assert_sound
 from tests.behaviour.harness import Client

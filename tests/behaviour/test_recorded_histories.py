@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from app.evaluation import load_packaged
-from app.evaluation.histories import SUFFIX, parse_history
 from app.messages import Message
 from benchmarks.histories.recorder import record_all
 from benchmarks.histories.stories import STORIES
+from evals import load_packaged
+from evals.histories import SUFFIX, parse_history
 from tests.requirements import need
 
 NAMES = [story.name for story in STORIES]

@@ -105,7 +105,7 @@ def served(installation: Installation) -> Iterator[str]:
 
 def test_the_content_of_the_wheel(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
-    data = (("app/static", "*"), ("app/context/templates", "*.md"), ("app/evaluation/histories", "*.gz"))
+    data = (("app/static", "*"), ("app/context/templates", "*.md"), ("evals/histories", "*.gz"))
     for folder, pattern in (("app", "*.py"), *data):
         expected = {path.relative_to(ROOT).as_posix() for path in (ROOT / folder).rglob(pattern) if path.is_file()}
         assert expected

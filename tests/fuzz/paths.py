@@ -12,7 +12,7 @@ from urllib.parse import quote
 import httpx
 from hypothesis.strategies import SearchStrategy
 
-from app.sandbox.deletion import delete_tree
+from app.sandbox.host.workspace import delete_tree
 from tests.fuzz.engine import Crash, Outcome
 from tests.fuzz.outside import Outside
 from tests.fuzz.path_inputs import Visit, visits

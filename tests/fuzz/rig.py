@@ -12,7 +12,7 @@ from typing import Any, Self
 
 import httpx
 
-from app.sandbox.deletion import delete_tree
+from app.sandbox.host.workspace import delete_tree
 from tests.behaviour.harness import OPENAI, RunningServer, settings_for
 from tests.databases import make_database
 from tests.fuzz.engine import Crash

@@ -12,9 +12,8 @@ from typing import Any, Self
 import orjson
 from hypothesis.strategies import SearchStrategy
 
-from app.agent.attempt import Attempt
 from app.agent.changes import StepOpened
-from app.agent.model_calls import ModelCalls
+from app.agent.model_calls import Attempt, ModelCalls
 from app.context.content import ReasoningRule
 from app.context.validator import repair
 from app.errors import ProviderError, ToolError

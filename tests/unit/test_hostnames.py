@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.hostnames import covers, host_name, host_pattern, is_covered
-from app.sessions import MAX_HOSTS, AllowedHosts, Network, network_within
+from app.sessions import MAX_HOSTS, AllowedHosts, Network, covers, host_name, host_pattern, is_covered, network_within
 
 labels = st.from_regex(r"[a-z]([a-z0-9-]{0,8}[a-z0-9])?", fullmatch=True).filter(lambda label: label[2:4] != "--")
 names = st.lists(labels, min_size=2, max_size=4).map(".".join)

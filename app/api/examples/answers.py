@@ -1,4 +1,4 @@
-"""Examples of responses, except streams and problems."""
+"""Examples of what a client sends, and of what the server returns apart from streams and problems."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from pydantic import BaseModel
 
 from app import __version__
-from app.api.examples import compactions
+from app.api.deps import Alive, EventPage, EventView
+from app.api.examples import records
 from app.api.examples.events import type_of
 from app.api.examples.records import (
     ASSISTANT,
@@ -27,17 +28,17 @@ from app.api.examples.records import (
     RESUMED,
     SESSION,
     SESSION_ID,
+    TASK,
     TOOL,
     USAGE,
     USER,
 )
-from app.api.schemas import Alive, EventPage, EventView
-from app.messages import FinishReason
-from app.runtime.values.approvals import ApprovalList, PendingApproval
-from app.runtime.values.files import FileList, FileView
+from app.messages import FinishReason, Value
 from app.runtime.values.history import (
     ContextItemView,
     ContextView,
+    FileList,
+    FileView,
     MessagePage,
     StepPage,
     StepView,
@@ -45,16 +46,43 @@ from app.runtime.values.history import (
     ToolCallView,
     ToolView,
 )
-from app.runtime.values.queue import QueuedMessage, QueuePage, QueueReceipt
-from app.runtime.values.server import Component, ModelList, ModelView, PricesView, Readiness, UsageByModel, UsageReport
-from app.runtime.values.sessions import SessionPage
+from app.runtime.values.queue import (
+    ApprovalAnswer,
+    ApprovalList,
+    PendingApproval,
+    QueueAdd,
+    QueuedMessage,
+    QueueEdit,
+    QueuePage,
+    QueueReceipt,
+)
+from app.runtime.values.server import (
+    Component,
+    LoginCreate,
+    ModelList,
+    ModelView,
+    PricesView,
+    Readiness,
+    UsageByModel,
+    UsageReport,
+)
+from app.runtime.values.sessions import (
+    ApprovalRequest,
+    ApprovalRulesRequest,
+    CancelRequest,
+    ForkCreate,
+    LimitsPatch,
+    SandboxRequest,
+    SessionCreate,
+    SessionPage,
+    SessionPatch,
+)
 from app.sessions import QueueMode
 
 _QUEUED = QueuedMessage(
     id=MESSAGE_ID, position=1, mode=QueueMode.STEER, status="pending", content="Use tabs, please.", created_at=AT
 )
 _PARAMETERS = {"type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"]}
-
 ANSWERS: tuple[BaseModel, ...] = (
     COMPLETED,
     SessionPage(items=(COMPLETED,), next_cursor=None),
@@ -113,9 +141,9 @@ ANSWERS: tuple[BaseModel, ...] = (
         next_cursor=None,
     ),
     ToolCallView(message_id=CALL_MESSAGE_ID, call=CALL, result_message_id=RESULT_MESSAGE_ID, result=RESULT),
-    compactions.ROUND,
-    compactions.PREVIEW,
-    compactions.ROUNDS,
+    records.ROUND,
+    records.COMPACTION_PREVIEW,
+    records.ROUNDS,
     UsageReport(total=USAGE, items=(UsageByModel(model=MODEL, day="2026-11-22", steps=1, usage=USAGE),)),
     ModelList(
         items=(
@@ -137,7 +165,7 @@ ANSWERS: tuple[BaseModel, ...] = (
     EventPage(
         items=tuple(
             EventView(seq=seq, type=type_of(event), data=event.model_dump(mode="json"))
-            for seq, event in ((21, compactions.EVENTS[0]), (34, compactions.EVENTS[2]))
+            for seq, event in ((21, records.COMPACTION_EVENTS[0]), (34, records.COMPACTION_EVENTS[2]))
         ),
         last_seq=58,
         next_cursor=None,
@@ -155,15 +183,42 @@ ANSWERS: tuple[BaseModel, ...] = (
     ),
 )
 """One of each type."""
-
 ANSWERS_OF: Mapping[tuple[str, str], BaseModel] = {
     ("post /v1/sessions", "201"): SESSION,
     ("patch /v1/sessions/{session_id}", "200"): CHANGED,
     ("post /v1/sessions/{session_id}/cancel", "202"): CANCELLED,
     ("post /v1/sessions/{session_id}/resume", "202"): RESUMED,
-    ("post /v1/sessions/{session_id}/compactions", "202"): compactions.ASKED,
+    ("post /v1/sessions/{session_id}/compactions", "202"): records.ASKED,
     ("patch /v1/sessions/{session_id}/queue/{message_id}", "200"): _QUEUED.model_copy(
         update={"content": "Use spaces, please."}
     ),
 }
 """By operation and status, if the type's own example would mislead."""
+
+REQUESTS: tuple[Value, ...] = (
+    SessionCreate(task=TASK, limits=LimitsPatch(max_steps=20, max_cost_usd=1.5), metadata={"ticket": "GH-7"}),
+    SessionCreate(
+        id=SESSION_ID,
+        task=TASK,
+        title="Hello",
+        model=MODEL,
+        reasoning_effort="high",
+        system_prompt="You write small Python programs.",
+        sandbox=SandboxRequest(kind="docker", network=False, memory_mb=1_024, cpus=1, pids=256),
+        compaction={"policy": "threshold", "threshold_percent": 70},
+        limits=LimitsPatch(max_steps=20, max_seconds=600, max_cost_usd=1.5, max_tokens=200_000),
+        approval=ApprovalRequest(
+            policy=ApprovalRulesRequest(tools=["write_file"], commands=[r"\brm\b"]), timeout_s=600
+        ),
+        tools=["execute_command", "read_file", "write_file"],
+        metadata={"ticket": "GH-7"},
+    ),
+    SessionPatch(title="Hello", reasoning_effort="low", limits=LimitsPatch(max_steps=40)),
+    CancelRequest(clear_queue=True),
+    ForkCreate(after_message_id=MESSAGE_ID, title="Another way"),
+    QueueAdd(content="Use tabs, please.", mode=QueueMode.STEER, id=MESSAGE_ID),
+    QueueEdit(content="Use spaces, please."),
+    ApprovalAnswer(decision="deny", reason="Write the test first."),
+    records.COMPACTION_REQUEST,
+    LoginCreate(key="a-key-of-this-server"),
+)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.api.examples import compactions
+from app.api.examples import records
 from app.api.examples.records import (
     AT,
     CALL_ID,
@@ -46,7 +46,7 @@ from app.events import (
     ToolResulted,
 )
 from app.messages import FinishReason, ToolStatus, Value
-from app.runtime.values.events import StreamItem
+from app.runtime.values.history import StreamItem
 from app.sessions import Outcome, QueueMode
 
 EVENTS: tuple[Value, ...] = (
@@ -126,7 +126,7 @@ EVENTS: tuple[Value, ...] = (
         at=AT,
         items=(PlanItem(text="Write hello.py", status="completed"), PlanItem(text="Run it", status="in_progress")),
     ),
-    *compactions.EVENTS,
+    *records.COMPACTION_EVENTS,
     TextDelta(session_id=SESSION_ID, at=AT, message_id=MESSAGE_ID, part_id=PART_ID, index=0, offset=3, text="works"),
     ReasoningDelta(
         session_id=SESSION_ID, at=AT, message_id=MESSAGE_ID, part_id=PART_ID, index=0, offset=0, text="A file"

@@ -1,1 +1,1 @@
-"""The routes, one file per resource."""
+"""The routes, one resource a file."""

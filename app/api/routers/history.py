@@ -1,22 +1,53 @@
-"""History and context: messages, the context of a step, steps, tool calls and their raw output."""
+"""The past of a session: messages, steps, contexts, tool calls, its events as a stream or in pages, and its
+compactions."""
 
 from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Header, Query, Request, Response
+from fastapi.responses import JSONResponse
+from pydantic import WithJsonSchema
 
-from app.api.body import JsonRoute
-from app.api.deps import CallId, Cursor, Limit, Services, SessionId
+from app.api.bodies import JsonRoute
+from app.api.deps import (
+    TYPES_SCHEMA,
+    CallId,
+    Cursor,
+    EventPage,
+    Limit,
+    Round,
+    Services,
+    SessionId,
+    event_types,
+    page_body,
+)
 from app.api.download_budget import DownloadShare
-from app.api.downloads import RawResponse
-from app.api.openapi import RAW_CONTENT
+from app.api.openapi import RAW_CONTENT, event_stream
 from app.api.problems import problems
-from app.runtime.values.history import ContextView, ExportPage, MessagePage, StepPage, ToolCallView
+from app.api.responses import MAX_SEQ, EventStreamResponse, RawResponse, start_after
+from app.runtime.values.history import (
+    CompactionCreate,
+    CompactionList,
+    CompactionPreview,
+    ContextView,
+    ExportPage,
+    MessagePage,
+    StepPage,
+    ToolCallView,
+)
+from app.runtime.values.sessions import Text
+from app.sessions import CompactionEvent
 
 router = APIRouter(prefix="/v1/sessions/{session_id}", tags=["history"], route_class=JsonRoute)
-
 MAX_STEP = 2**31 - 1
+
+compactions_router = APIRouter(
+    prefix="/v1/sessions/{session_id}/compactions", tags=["compactions"], route_class=JsonRoute
+)
+
+events_router = APIRouter(prefix="/v1", tags=["events"])
+Seq = Annotated[str | None, WithJsonSchema({"type": "integer", "minimum": 0, "maximum": MAX_SEQ})]
 
 
 @router.get("/messages", responses=problems("session_not_found", "malformed_cursor"))
@@ -82,3 +113,107 @@ async def get_tool_output(services: Services, session_id: SessionId, call_id: Ca
     """The full raw output of a call, even if it was pruned from the context; supports `Range`."""
     raw = await services.history.tool_output(session_id, call_id)
     return RawResponse(raw, name=f"{call_id}.txt", media_type="text/plain; charset=utf-8")
+
+
+@compactions_router.post(
+    "",
+    status_code=202,
+    response_model=CompactionEvent,
+    responses={
+        200: {"model": CompactionPreview, "description": "What a round would do; nothing is changed."},
+        **problems("session_not_found", "compaction_in_progress", "unknown_model", "too_many_runs"),
+    },
+)
+async def create_compaction(
+    services: Services, session_id: SessionId, body: CompactionCreate | None = None
+) -> Response:
+    """Compacts the context now; with `dry_run`, shows what that would do. Works on an idle session, and on a running
+    one between steps."""
+    body = body or CompactionCreate()
+    if body.dry_run:
+        found = await services.compactions.preview(session_id, body)
+        return JSONResponse(found.model_dump(mode="json"))
+    event = await services.compactions.request(session_id, body)
+    return JSONResponse(event.model_dump(mode="json"), status_code=202)
+
+
+@compactions_router.get("", responses=problems("session_not_found"))
+async def list_compactions(services: Services, session_id: SessionId) -> CompactionList:
+    """All compaction rounds, oldest first, including failed ones."""
+    return await services.compactions.list(session_id)
+
+
+@compactions_router.delete(
+    "/{round}",
+    status_code=204,
+    responses=problems("session_not_found", "round_not_found", "not_the_latest_round", "compaction_in_progress"),
+)
+async def revert_compaction(services: Services, session_id: SessionId, round: Round) -> Response:
+    """Reverts the latest round: the context is as if it had not happened; later messages stay."""
+    await services.compactions.revert(session_id, round)
+    return Response(status_code=204)
+
+
+@events_router.get(
+    "/sessions/{session_id}/events",
+    response_class=Response,
+    responses={
+        200: {"description": "The session's events.", "content": event_stream()},
+        **problems("session_not_found", "malformed_event_id", "ahead_of_log", "too_many_readers"),
+    },
+)
+async def follow_session(
+    services: Services,
+    request: Request,
+    session_id: SessionId,
+    after: Annotated[
+        Seq, Query(description="The seq of the last event that the client has; omit it to get all events.")
+    ] = None,
+    until: Annotated[Literal["idle"] | None, Query(description="`idle` ends the stream when no run is active.")] = None,
+    last_event_id: Annotated[Seq, Header(description="Like `after`, and takes precedence over it.")] = None,
+) -> Response:
+    """Durable events after the given seq, then one delta for each open part, then live events."""
+    subscription = await services.events.follow(
+        session_id, after=start_after(after, last_event_id), until_idle=until == "idle"
+    )
+    return EventStreamResponse(subscription, request.app.state.config)
+
+
+@events_router.get(
+    "/sessions/{session_id}/log",
+    response_model=EventPage,
+    responses=problems("session_not_found", "malformed_cursor"),
+)
+async def list_events(
+    services: Services,
+    session_id: SessionId,
+    after: Cursor = None,
+    limit: Limit = 100,
+    types: Annotated[
+        Text | None,
+        WithJsonSchema(TYPES_SCHEMA),
+        Query(description="Comma-separated event names; omit it to list all."),
+    ] = None,
+    order: Annotated[Literal["asc", "desc"], Query(description="`desc` starts with the newest event.")] = "asc",
+) -> Response:
+    """Durable events in pages, for searching and inspection; to follow a session, read its stream. `after` is a seq or
+    the `next_cursor` of the previous page; the page has the events that follow it in `order`. A page may have fewer
+    events than `limit`, or none, if many are filtered out or they are large; `next_cursor` is null only at the end of
+    the log."""
+    page = await services.events.page(
+        session_id, after=after, limit=limit, types=event_types(types), newest_first=order == "desc"
+    )
+    return Response(page_body(page), media_type="application/json")
+
+
+@events_router.get(
+    "/events",
+    response_class=Response,
+    responses={
+        200: {"description": "`session.*` events.", "content": event_stream(prefix="session.")},
+        **problems("too_many_readers"),
+    },
+)
+async def follow_all_sessions(services: Services, request: Request) -> Response:
+    """`session.*` events of all sessions from now on, without ids, to keep a list of sessions up to date."""
+    return EventStreamResponse(services.events.follow_all(), request.app.state.config)

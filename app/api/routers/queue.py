@@ -1,18 +1,27 @@
-"""The queue: all messages to a session go through it."""
+"""The queue, the one way to talk to a session, and calls that wait for a person."""
 
 from __future__ import annotations
 
 from fastapi import APIRouter
 
-from app.api.body import JsonRoute
-from app.api.deps import MessageId, Services, SessionId
+from app.api.bodies import JsonRoute
+from app.api.deps import CallId, MessageId, Services, SessionId
 from app.api.problems import problems
-from app.runtime.values.queue import QueueAdd, QueuedMessage, QueueEdit, QueuePage, QueueReceipt
+from app.runtime.values.queue import (
+    ApprovalAnswer,
+    ApprovalList,
+    QueueAdd,
+    QueuedMessage,
+    QueueEdit,
+    QueuePage,
+    QueueReceipt,
+)
 
 router = APIRouter(prefix="/v1/sessions/{session_id}/queue", tags=["queue"], route_class=JsonRoute)
-
 ENQUEUE = ("session_not_found", "id_in_use", "message_too_large", "queue_full", "too_many_runs")
 PENDING = ("session_not_found", "message_not_found", "message_not_pending")
+
+approvals_router = APIRouter(prefix="/v1/sessions/{session_id}/approvals", tags=["approvals"], route_class=JsonRoute)
 
 
 @router.post("", status_code=202, responses=problems(*ENQUEUE))
@@ -40,3 +49,19 @@ async def edit_message(
 async def withdraw_message(services: Services, session_id: SessionId, message_id: MessageId) -> None:
     """Withdraws a pending message."""
     await services.queue.withdraw(session_id, message_id)
+
+
+@approvals_router.get("", responses=problems("session_not_found"))
+async def list_approvals(services: Services, session_id: SessionId) -> ApprovalList:
+    """Tool calls that wait for approval. The calls of a message start only when all of them are decided."""
+    return await services.approvals.list(session_id)
+
+
+@approvals_router.post(
+    "/{call_id}",
+    status_code=204,
+    responses=problems("session_not_found", "approval_not_found", "approval_resolved"),
+)
+async def decide_approval(services: Services, session_id: SessionId, call_id: CallId, body: ApprovalAnswer) -> None:
+    """Approves or denies a call. A denied call does not run; the model gets the reason."""
+    await services.approvals.decide(session_id, call_id, body)

@@ -6,14 +6,13 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query, Request, Response
 
-from app.api.body import JsonRoute
+from app.api.bodies import JsonRoute
 from app.api.deps import Cursor, Limit, Services, SessionId
 from app.api.openapi import event_stream
 from app.api.problems import problems
-from app.api.stream import EventStreamResponse
+from app.api.responses import EventStreamResponse
 from app.errors import InvalidRequestError
-from app.runtime.values.fields import Text
-from app.runtime.values.sessions import CancelRequest, ForkCreate, SessionCreate, SessionPage, SessionPatch
+from app.runtime.values.sessions import CancelRequest, ForkCreate, SessionCreate, SessionPage, SessionPatch, Text
 from app.sessions import Session, Status
 
 router = APIRouter(prefix="/v1/sessions", tags=["sessions"], route_class=JsonRoute)

@@ -11,6 +11,7 @@ from sqlalchemy import Connection, LargeBinary, Row, Select, bindparam, cast, fu
 
 from app.db.models import message_parts, messages
 from app.db.repositories import parts
+from app.db.repositories.parts import part_row
 from app.messages import FinishReason, Message, Part, Role
 
 _ADD = insert(messages)
@@ -232,5 +233,30 @@ def tool_message_after(connection: Connection, session_id: str, seq: int) -> str
         .where(messages.c.session_id == session_id, messages.c.seq > seq, messages.c.role == Role.TOOL)
         .order_by(messages.c.seq)
         .limit(1)
+    )
+    return connection.execute(query).scalar()
+
+
+def add_all(connection: Connection, session_id: str, added: Sequence[Message]) -> None:
+    """Adds messages with their parts, all closed."""
+    rows = [{"session_id": session_id, **message.model_dump(exclude={"parts"})} for message in added]
+    parts = [
+        part_row(session_id, message.id, part, closed=True, output_ref=None)
+        for message in added
+        for part in message.parts
+    ]
+    if rows:
+        connection.execute(insert(messages), rows)
+    if parts:
+        connection.execute(insert(message_parts), parts)
+
+
+def last_answer(connection: Connection, session_id: str, before: int) -> int | None:
+    """The seq of the last assistant message before another seq that is not void, None without one."""
+    query = select(func.max(messages.c.seq)).where(
+        messages.c.session_id == session_id,
+        messages.c.seq < before,
+        messages.c.role == Role.ASSISTANT,
+        messages.c.voided_at.is_(None),
     )
     return connection.execute(query).scalar()

@@ -1,19 +1,32 @@
-"""Steps, context generations, and usage by day and model."""
+"""Steps with the calls that wait for a person, context generations, and usage by day and model."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
 from sqlalchemy import JSON, Connection, Row, bindparam, func, insert, select, type_coerce, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 
-from app.db.models import daily_usage, generations, steps
-from app.messages import FinishReason, Usage
-from app.sessions import ContextState
+from app.db.models import approvals, daily_usage, generations, message_parts, steps
+from app.messages import FinishReason, ToolStatus, Usage
+from app.sessions import ApprovalDecision, ApprovalEnd, ContextState
 
 TOKEN_COLUMNS = ("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens", "reasoning_tokens")
+
+_CALL = (
+    (message_parts.c.session_id == approvals.c.session_id)
+    & (message_parts.c.call_id == approvals.c.call_id)
+    & (message_parts.c.type == "tool_call")
+)
+_WITH_CALLS = (
+    select(approvals, message_parts.c.body, message_parts.c.status)
+    .join(message_parts, _CALL)
+    .where(approvals.c.session_id == bindparam("sid"))
+    .order_by(approvals.c.requested_at, approvals.c.message_id, message_parts.c.index)
+)
+_APPROVALS_OPEN = _WITH_CALLS.where(approvals.c.decision.is_(None))
 
 
 def add_generation(connection: Connection, session_id: str, **fields: Any) -> None:
@@ -155,3 +168,62 @@ def usage_by_day(connection: Connection) -> Sequence[Row[Any]]:
 def count(connection: Connection, session_id: str) -> int:
     query = select(func.count()).select_from(steps).where(steps.c.session_id == session_id)
     return connection.execute(query).scalar_one()
+
+
+def add_approval(
+    connection: Connection,
+    session_id: str,
+    message_id: str,
+    call_ids: Iterable[str],
+    *,
+    at: datetime,
+    expires_at: datetime | None,
+) -> None:
+    """Makes calls of a message wait for approval, without a timeout if `expires_at` is None."""
+    row = {"session_id": session_id, "message_id": message_id, "requested_at": at, "expires_at": expires_at}
+    connection.execute(insert(approvals), [{**row, "call_id": call_id} for call_id in call_ids])
+
+
+def get_approval(connection: Connection, session_id: str, call_id: str) -> Row[Any] | None:
+    query = select(approvals).where(approvals.c.session_id == session_id, approvals.c.call_id == call_id)
+    return connection.execute(query).first()
+
+
+def open_approvals(connection: Connection, session_id: str) -> Sequence[Row[Any]]:
+    """Pending approvals, each with its call's `body` and `status`, in the model's order."""
+    return connection.execute(_APPROVALS_OPEN, {"sid": session_id}).all()
+
+
+def count_open_approvals(connection: Connection, session_id: str) -> int:
+    query = select(func.count()).select_from(approvals)
+    query = query.where(approvals.c.session_id == session_id, approvals.c.decision.is_(None))
+    return connection.execute(query).scalar_one()
+
+
+def approvals_of_message(connection: Connection, session_id: str, message_id: str) -> Sequence[Row[Any]]:
+    """All approvals of a message, decided or not, in the form of `open_ones`."""
+    query = _WITH_CALLS.where(approvals.c.message_id == bindparam("mid"))
+    return connection.execute(query, {"sid": session_id, "mid": message_id}).all()
+
+
+def are_held(connection: Connection, session_id: str, message_id: str) -> bool:
+    """Whether a message's calls are on hold because of approvals and may still start."""
+    rows = approvals_of_message(connection, session_id, message_id)
+    return any(row.status == ToolStatus.PENDING for row in rows) and all(row.decision != "cancelled" for row in rows)
+
+
+def resolve_approval(
+    connection: Connection,
+    session_id: str,
+    call_ids: Sequence[str],
+    decision: ApprovalDecision,
+    by: ApprovalEnd,
+    at: datetime,
+    reason: str | None = None,
+) -> None:
+    """Resolves pending approvals."""
+    connection.execute(
+        update(approvals)
+        .where(approvals.c.session_id == session_id, approvals.c.call_id.in_(call_ids))
+        .values(decision=decision, decided_by=by, decided_at=at, reason=reason)
+    )

@@ -1,4 +1,4 @@
-"""The front of the runtime: all operations of the API, by resource, independent of HTTP.
+"""The services: everything that the API can request, by resource.
 
 Methods that take a session's id raise `NotFoundError` (code `session_not_found`) for an unknown one.
 """
@@ -11,18 +11,14 @@ from pathlib import Path
 
 from app.llm.base import ModelInfo
 from app.runtime.admission import ServiceRules
-from app.runtime.health import Health
 from app.runtime.registry import Registry
-from app.runtime.services.approvals import ApprovalService
-from app.runtime.services.compactions import CompactionService
-from app.runtime.services.events import EventService
 from app.runtime.services.files import FileService
-from app.runtime.services.history import HistoryService
-from app.runtime.services.logins import LoginRules, LoginService
-from app.runtime.services.queue import QueueService
-from app.runtime.services.server import ServerService
+from app.runtime.services.history import CompactionService, EventService, HistoryService
+from app.runtime.services.queue import ApprovalService, QueueService
+from app.runtime.services.server import LoginRules, LoginService, ServerService
 from app.runtime.services.sessions import Outputs, SessionService
 from app.runtime.setup import RuntimeSetup
+from app.runtime.telemetry.health import Health
 
 __all__ = [
     "ApprovalService",

@@ -13,10 +13,9 @@ from sqlalchemy import Connection
 from app.db.engine import Database
 from app.db.repositories import sessions
 from app.errors import NotFoundError, TooLargeError
-from app.runtime.lease import Lease
-from app.runtime.sandboxes import Sandboxes
-from app.runtime.values.files import FileList, FileView
-from app.runtime.values.history import RawOutput
+from app.runtime.sandboxes.pool import Sandboxes
+from app.runtime.sandboxes.slots import Lease
+from app.runtime.values.history import FileList, FileView, RawOutput
 from app.sandbox import paths
 from app.sandbox.base import FileInfo, OpenFile, Sandbox
 from app.sessions import Session

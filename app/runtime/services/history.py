@@ -1,21 +1,56 @@
-"""History and context of a session: messages, what a step sends, steps, tool calls and their raw output."""
+"""The past of a session: messages, steps, contexts, tool calls, its events as a stream or in pages, its compactions and
+the preview of one."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+from sqlalchemy import Connection, Row
+
+from app.agent.changes import RoundOpening
+from app.agent.compaction.rounds import Round, folded
+from app.agent.compaction.triggers import ManualRound, Refusal, manual_round, manual_selection
+from app.agent.conversation import Conversation, run_off_loop
+from app.context.budget import trigger
+from app.context.policies import CompactionSettings, resolve
 from app.context.prompts import Notes
-from app.errors import NotFoundError
+from app.context.selection import Selection
+from app.db.engine import Database
+from app.db.repositories import sessions
+from app.errors import ConflictError, NotFoundError
+from app.eventlog.bus import Bus
+from app.eventlog.log import EventLog
+from app.eventlog.reader import follow, follow_all
 from app.interchange import WireFormat
 from app.runtime import history
-from app.runtime.cursors import read_seq
-from app.runtime.notes import read_beside_owner
-from app.runtime.recall import swept
+from app.runtime.agents import AgentSetup, StoredConversation, load_conversation
+from app.runtime.history import log_page, read_seq
+from app.runtime.owner.memory import are_due as notes_are_due
+from app.runtime.owner.memory import read_beside_owner, swept
+from app.runtime.registry import Registry
 from app.runtime.setup import RuntimeSetup
-from app.runtime.transfer import export_page
-from app.runtime.values.history import ContextView, ExportPage, MessagePage, RawOutput, StepPage, ToolCallView
+from app.runtime.transactions import compactions
+from app.runtime.transactions.compactions import revert
+from app.runtime.transactions.lifecycle import export_page
+from app.runtime.values.history import (
+    CompactionCreate,
+    CompactionList,
+    CompactionPreview,
+    ContextView,
+    EventStream,
+    ExportPage,
+    LogPage,
+    MessagePage,
+    RawOutput,
+    StepPage,
+    ToolCallView,
+)
+from app.sessions import CompactionEvent, Session
 
 
 class HistoryService:
@@ -71,3 +106,167 @@ class HistoryService:
             return RawOutput(size=(await asyncio.to_thread(path.stat)).st_size, path=path)
         except OSError as error:
             raise NotFoundError("The raw output is no longer stored.", code="output_not_found") from error
+
+
+class EventService:
+    """Opens streams of events; leaving a stream's context ends its subscription."""
+
+    def __init__(self, database: Database, bus: Bus) -> None:
+        self._database = database
+        self._log = EventLog(database)
+        self._bus = bus
+
+    def check_room(self) -> None:
+        """Raises `ServerBusyError` if no further stream may be opened."""
+        self._bus.check_room()
+
+    async def follow(
+        self, session_id: str, *, after: int, until_idle: bool, promised: bool = False
+    ) -> AbstractAsyncContextManager[EventStream]:
+        """The session's events after `after`, durable and live. Raises `ConflictError` (code `ahead_of_log`) if `after`
+        is larger than the session's last seq. `promised` marks a stream that has already passed `check_room`."""
+        head = await self._log.head(session_id)
+        if after > head.last_seq:
+            raise ConflictError(
+                f"The session's last event is {head.last_seq}, not {after}.",
+                code="ahead_of_log",
+                last_seq=head.last_seq,
+            )
+        return follow(self._log, self._bus, session_id, after=after, until_idle=until_idle, promised=promised)
+
+    def follow_all(self) -> AbstractAsyncContextManager[EventStream]:
+        """`session.*` events of all sessions from now on, without seq."""
+        return follow_all(self._bus)
+
+    async def page(
+        self, session_id: str, *, after: str | None, limit: int, types: Collection[str], newest_first: bool
+    ) -> LogPage:
+        """Durable events as data, optionally only of some types. Raises `MalformedRequestError` for an invalid
+        `after`."""
+        start = None if after is None else read_seq(after)
+        return await self._database.read(
+            lambda c: log_page(c, session_id, after=start, limit=limit, types=types, newest_first=newest_first)
+        )
+
+
+async def opening(
+    database: Database, session_id: str, settings: CompactionSettings, agents: AgentSetup, notes: Notes | None
+) -> RoundOpening:
+    """How a round would start, measured in the same way as by the session's owner: the whole request, including system
+    text and tools. Additions of a running step are not included, so that such a round completes with more
+    `tokens_before`. `notes` are the workspace's, for a session without a context. Raises `NotFoundError`."""
+    row, stored = await database.read(lambda c: _read(c, session_id))
+    _, round = await run_off_loop(stored.history, _conversation, row, stored, ManualRound(0, settings), agents, notes)
+    return RoundOpening("manual", settings.policy, round.target.before, round.budget.limit)
+
+
+async def preview(
+    database: Database, session_id: str, asked: ManualRound, agents: AgentSetup, notes: Notes | None
+) -> CompactionPreview:
+    """Reads the whole conversation and measures the context after a round. `notes` are the workspace's current notes,
+    which a round puts into the system text; None if they cannot be read. Raises `NotFoundError`."""
+    row, stored = await database.read(lambda c: _read(c, session_id, whole=True))
+    return await run_off_loop(stored.history, _preview, row, stored, asked, agents, notes)
+
+
+def _read(connection: Connection, session_id: str, *, whole: bool = False) -> tuple[Row[Any], StoredConversation]:
+    """Reads everything from the database first: the rest takes long, and other readers wait for the connection."""
+    return sessions.row(connection, session_id), load_conversation(connection, session_id, whole=whole)
+
+
+def _preview(
+    row: Row[Any], stored: StoredConversation, asked: ManualRound, agents: AgentSetup, notes: Notes | None
+) -> CompactionPreview:
+    conversation, round = _conversation(row, stored, asked, agents, notes)
+    covered = manual_selection(conversation, round)
+    if isinstance(covered, Refusal):
+        return _result(round, None, round.target.before)
+    system = agents.system(row, round.config.budget, notes)
+    made = replace(round, config=replace(round.config, system=system))
+    return _result(round, covered, folded(conversation, made, covered).tokens)
+
+
+def _conversation(
+    row: Row[Any], stored: StoredConversation, asked: ManualRound, agents: AgentSetup, notes: Notes | None
+) -> tuple[Conversation, Round]:
+    conversation = agents.conversation(stored, row)
+    first = notes_are_due(row, has_generation=stored.generation is not None)
+    config = agents.config(row, notes if first else None)
+    conversation.refresh(config)
+    numbered = replace(asked, number=conversation.round + 1)
+    return conversation, manual_round(conversation, config, numbered, agents.budget(row.model, asked.settings))
+
+
+def _result(round: Round, covered: Selection | None, after: int) -> CompactionPreview:
+    marks = round.batch_beside(covered.covered) if covered is not None else None
+    cleared = marks.call_ids if marks is not None else ()
+    return CompactionPreview(
+        policy=round.settings.policy,
+        first_message_id=covered.covered[0].id if covered is not None else None,
+        last_message_id=covered.covered[-1].id if covered is not None else None,
+        messages_compacted=len(covered.covered) if covered is not None else 0,
+        kept_message_ids=covered.kept if covered is not None else (),
+        outputs_pruned=len(cleared),
+        call_ids=cleared,
+        tokens_before=round.target.before,
+        tokens_after=after,
+        limit=round.budget.limit,
+        usable=round.budget.usable,
+        trigger=trigger(round.budget, round.settings),
+    )
+
+
+class CompactionService:
+    """Requests rounds from the owners of sessions; every write is committed when a method returns."""
+
+    def __init__(self, setup: RuntimeSetup, registry: Registry) -> None:
+        self._setup = setup
+        self._database = setup.database
+        self._registry = registry
+
+    async def request(self, session_id: str, body: CompactionCreate) -> CompactionEvent:
+        """Accepts a round of compaction; the session's owner makes it between steps. Raises `ConflictError` (code
+        `compaction_in_progress`) while another one is running, and `ServerBusyError` if the session is idle and too
+        many runs are waiting."""
+        settings = await self._settings(session_id, body)
+        agents, first = self._setup.agents, await self._database.read(lambda c: history.reads_notes(c, session_id))
+        notes = await read_beside_owner(self._setup.sandboxes, first) if first is not None else None
+        start = await opening(self._database, session_id, settings, agents, notes)
+        with self._registry.admitting() as room:
+            if not room and not self._registry.works_on(session_id):
+                raise self._registry.no_room()
+            event = await self._setup.write(
+                session_id, lambda c: compactions.request(c, session_id, start, settings, body.instructions)
+            )
+            self._registry.ask_round(session_id)
+        return event
+
+    async def preview(self, session_id: str, body: CompactionCreate) -> CompactionPreview:
+        """What a round would do now, without doing it. Like a round it reads the workspace's notes without starting a
+        sandbox."""
+        asked = ManualRound(0, await self._settings(session_id, body), body.instructions)
+        agents, row = self._setup.agents, await self._database.read(lambda c: sessions.row(c, session_id))
+        notes = await read_beside_owner(self._setup.sandboxes, row)
+        return await preview(self._database, session_id, asked, agents, notes)
+
+    async def list(self, session_id: str) -> CompactionList:
+        """All rounds of compaction, including failed ones."""
+        return await self._database.read(lambda c: history.round_list(c, session_id))
+
+    async def revert(self, session_id: str, round: int) -> None:
+        """Reverts the latest round; a current run continues without it from its next step."""
+        await self._setup.write(session_id, lambda c: revert(c, session_id, round))
+        self._registry.take_revert(session_id)
+
+    async def _settings(self, session_id: str, body: CompactionCreate) -> CompactionSettings:
+        """The settings of a round, after asking its models' servers for their windows."""
+        session = await self._database.read(lambda c: sessions.snapshot(c, session_id))
+        settings = _round_settings(session, body)
+        await self._setup.agents.ask_windows(session.model, settings.model)
+        return settings
+
+
+def _round_settings(session: Session, body: CompactionCreate) -> CompactionSettings:
+    """The settings of a round: the session's, or those of the requested policy."""
+    own = CompactionSettings.model_validate({"policy": session.compaction.policy, **session.compaction.settings})
+    return resolve(body.policy, own)

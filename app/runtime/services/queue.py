@@ -1,4 +1,4 @@
-"""The queue of a session: add, list, edit and withdraw messages."""
+"""The queue of a session, and its calls that wait for a person."""
 
 from __future__ import annotations
 
@@ -7,11 +7,19 @@ from typing import Any
 from sqlalchemy import Row
 
 from app.db.repositories import sessions
-from app.runtime import inbox
-from app.runtime.message_room import LEAST_ROOM, check_fits, text_tokens
+from app.runtime.admission import LEAST_ROOM, check_fits, text_tokens
 from app.runtime.registry import Registry
 from app.runtime.setup import RuntimeSetup
-from app.runtime.values.queue import QueueAdd, QueuedMessage, QueueEdit, QueuePage, QueueReceipt
+from app.runtime.transactions import queue, runs
+from app.runtime.values.queue import (
+    ApprovalAnswer,
+    ApprovalList,
+    QueueAdd,
+    QueuedMessage,
+    QueueEdit,
+    QueuePage,
+    QueueReceipt,
+)
 from app.sessions import QueueMode
 
 
@@ -32,7 +40,7 @@ class QueueService:
             no_room = None if room else self._registry.no_room
             receipt, is_new = await self._setup.write(
                 session_id,
-                lambda c: inbox.enqueue(c, session_id, body, limit=self._limit, no_room=no_room, check=self._check),
+                lambda c: queue.enqueue(c, session_id, body, limit=self._limit, no_room=no_room, check=self._check),
             )
             if is_new:
                 self._registry.wake(session_id)
@@ -42,7 +50,7 @@ class QueueService:
 
     async def list(self, session_id: str) -> QueuePage:
         """Pending messages in delivery order."""
-        items, last_seq = await inbox.read_queue(self._setup.database, session_id)
+        items, last_seq = await queue.read_queue(self._setup.database, session_id)
         return QueuePage(items=tuple(items), last_seq=last_seq)
 
     async def edit(self, session_id: str, message_id: str, body: QueueEdit) -> QueuedMessage:
@@ -50,7 +58,7 @@ class QueueService:
         text cannot fit the model's window."""
         await self._learn_window(session_id, body.content or "")
         edited = await self._setup.write(
-            session_id, lambda c: inbox.edit(c, session_id, message_id, body, check=self._check)
+            session_id, lambda c: queue.edit(c, session_id, message_id, body, check=self._check)
         )
         self._registry.ring(session_id)
         if body.mode is QueueMode.INTERRUPT:
@@ -59,7 +67,7 @@ class QueueService:
 
     async def withdraw(self, session_id: str, message_id: str) -> None:
         """Withdraws a pending message. Raises `ConflictError` once it is delivered."""
-        await self._setup.write(session_id, lambda c: inbox.withdraw(c, session_id, message_id))
+        await self._setup.write(session_id, lambda c: queue.withdraw(c, session_id, message_id))
 
     async def _learn_window(self, session_id: str, content: str) -> None:
         """Asks for the window of the session's model, if the size of this text may matter."""
@@ -70,3 +78,21 @@ class QueueService:
 
     def _check(self, row: Row[Any], content: str) -> None:
         check_fits(self._setup.agents, row, text_tokens(content))
+
+
+class ApprovalService:
+    """Stores decisions and notifies the owners of their sessions; a decision is committed when `decide` returns."""
+
+    def __init__(self, setup: RuntimeSetup, registry: Registry) -> None:
+        self._setup = setup
+        self._registry = registry
+
+    async def list(self, session_id: str) -> ApprovalList:
+        """The pending approvals."""
+        return await runs.read_pending(self._setup.database, session_id)
+
+    async def decide(self, session_id: str, call_id: str, answer: ApprovalAnswer) -> None:
+        """Approves or denies a call. Raises `NotFoundError` (code `approval_not_found`) and `ConflictError`
+        (`approval_resolved`)."""
+        await self._setup.write(session_id, lambda c: runs.decide_approval(c, session_id, call_id, answer))
+        self._registry.take_decision(session_id)

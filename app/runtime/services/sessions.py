@@ -15,13 +15,12 @@ from app.errors import PalimpsestError
 from app.eventlog.log import StreamItem
 from app.events import SessionDeleted
 from app.messages import new_id, now
-from app.runtime import forking, lifecycle
-from app.runtime.admission import ServiceRules, checked_patch, draft
-from app.runtime.approval_rules import check_patterns, has_patterns
-from app.runtime.cursors import read_session_cursor, session_cursor
-from app.runtime.forking import Fork
+from app.runtime.admission import ServiceRules, check_patterns, checked_patch, draft, has_patterns
+from app.runtime.history import read_session_cursor, session_cursor
 from app.runtime.registry import Registry
 from app.runtime.setup import RuntimeSetup
+from app.runtime.transactions import forks, lifecycle
+from app.runtime.transactions.forks import Fork
 from app.runtime.values.sessions import ApprovalRequest, ForkCreate, SessionCreate, SessionPage, SessionPatch
 from app.sessions import Session, Status
 
@@ -141,9 +140,7 @@ class SessionService:
         copying fails, nothing is left behind. Raises `NotFoundError` for an unknown message and `ConflictError` for one
         whose step is still running."""
         fork_id = new_id()
-        made = await self._database.read(
-            lambda c: forking.draft(c, session_id, fork_id, body, self._setup, self._rules)
-        )
+        made = await self._database.read(lambda c: forks.draft(c, session_id, fork_id, body, self._setup, self._rules))
         try:
             await self._outputs.copy(made.files)
             await self._setup.sandboxes.copy_workspace(session_id, made.source, fork_id, made.sandbox)

@@ -1,2 +1,1 @@
-"""Arguments and results of the services, by resource: the values between the API and the runtime, and the API's
-schemas."""
+"""What the services take and return: the values between the API and the runtime."""

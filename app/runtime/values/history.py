@@ -1,14 +1,23 @@
-"""A session's past and what its steps send: messages, exports, steps, contexts, tool calls."""
+"""A session's past and what its steps send: messages, exports, steps, contexts, tool calls, events, files,
+compactions."""
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
+from pydantic import Field, StrictBool, StringConstraints
+
+from app.eventlog.log import StreamItem as StreamItem
 from app.messages import FinishReason, Message, Timestamp, ToolCallPart, ToolResultPart, Usage, Value
+from app.runtime.values.sessions import Text
 from app.sandbox.base import OpenFile
-from app.sessions import ContextState
+from app.sessions import CompactionEvent, ContextState
+
+EventStream = AsyncIterator[list[StreamItem]]
+"""Events in batches: those waiting when the reader asks for more."""
 
 
 class MessagePage(Value):
@@ -104,3 +113,63 @@ class RawOutput:
     path: Path | None = None
     data: bytes | None = None
     file: OpenFile | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LogPage:
+    """Durable events as stored in the log. `next_cursor` is the `after` of the next request; None at the end of the
+    log. A page without events is not necessarily the end."""
+
+    items: tuple[StreamItem, ...]
+    last_seq: int
+    next_cursor: str | None
+
+
+class FileView(Value):
+    path: str
+    type: Literal["file", "directory", "symlink", "other"]
+    size: int
+    modified_at: Timestamp
+
+
+class FileList(Value):
+    path: str
+    items: tuple[FileView, ...]
+    truncated: bool
+
+
+class CompactionCreate(Value):
+    """Requests a round. `dry_run` only returns what it would do."""
+
+    policy: Literal["reactive", "threshold", "handoff"] | None = Field(
+        None, description="If omitted, the session's policy."
+    )
+    instructions: Annotated[Text, StringConstraints(min_length=1, max_length=10_000)] | None = Field(
+        None, description="What the summary should keep, in plain language."
+    )
+    dry_run: StrictBool = False
+
+
+class CompactionPreview(Value):
+    """What a round would do now. `tokens_after` is measured with a summary made without a model, of about the same
+    length as a model's."""
+
+    policy: str
+    first_message_id: str | None
+    last_message_id: str | None
+    messages_compacted: int
+    kept_message_ids: tuple[str, ...]
+    outputs_pruned: int
+    call_ids: tuple[str, ...]
+    tokens_before: int
+    tokens_after: int
+    limit: int
+    usable: int
+    trigger: int
+
+
+class CompactionList(Value):
+    """All rounds of a session, oldest first."""
+
+    items: tuple[CompactionEvent, ...]
+    last_seq: int

@@ -1,15 +1,17 @@
-"""Queued messages: requests and results."""
+"""Messages on their way into a session, and calls that wait for a person."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, model_validator
+from pydantic import ConfigDict, StringConstraints, model_validator
 from pydantic_core import PydanticCustomError
 
 from app.messages import Timestamp, Value
-from app.runtime.values.fields import ClientId, Content
+from app.runtime.values.sessions import ClientId, Content, Text
 from app.sessions import QueueMode
+
+MAX_REASON_CHARS = 4_000
 
 
 class QueueAdd(Value):
@@ -58,3 +60,28 @@ class QueuedMessage(QueueReceipt):
 class QueuePage(Value):
     items: tuple[QueuedMessage, ...]
     last_seq: int
+
+
+class PendingApproval(Value):
+    """A call that waits for approval; without a decision by `expires_at`, if set, it is denied."""
+
+    call_id: str
+    message_id: str
+    name: str
+    arguments: dict[str, Any] | str
+    requested_at: Timestamp
+    expires_at: Timestamp | None
+
+
+class ApprovalList(Value):
+    """Pending approvals, in the model's order."""
+
+    items: tuple[PendingApproval, ...]
+    last_seq: int
+
+
+class ApprovalAnswer(Value):
+    """`POST /v1/sessions/{id}/approvals/{call_id}`. The reason for a denial is shown to the model."""
+
+    decision: Literal["approve", "deny"]
+    reason: Annotated[Text, StringConstraints(max_length=MAX_REASON_CHARS)] | None = None

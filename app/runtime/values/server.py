@@ -1,11 +1,18 @@
-"""The server itself: its models, total usage, and readiness."""
+"""The server itself: its models, usage of all sessions, the state of its parts, and logins."""
 
 from __future__ import annotations
 
-from typing import Literal
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Annotated, Literal
+
+from pydantic import Field, StringConstraints
 
 from app.messages import Usage, Value
+from app.runtime.values.sessions import Text
 from app.sessions import ReasoningEffort
+
+MAX_KEY_CHARS = 1_000
 
 
 class PricesView(Value):
@@ -66,3 +73,25 @@ class Readiness(Value):
     ready: bool
     degraded: bool
     components: dict[str, Component]
+
+
+class LoginCreate(Value):
+    """A login with one of the server's API keys."""
+
+    key: Annotated[
+        Text,
+        StringConstraints(min_length=1, max_length=MAX_KEY_CHARS),
+        Field(
+            repr=False,
+            description="One of the server's API keys.",
+            json_schema_extra={"format": "password", "writeOnly": True},
+        ),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class NewLogin:
+    """A new login: its token, and how long it is valid."""
+
+    token: str = field(repr=False)
+    lasts: timedelta

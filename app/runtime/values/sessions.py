@@ -1,23 +1,74 @@
-"""Requests that create and change sessions, and pages of sessions."""
+"""Requests that make and change sessions, pages of sessions, and the fields that all requests are made of."""
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, StrictBool, StringConstraints, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, Field, StrictBool, StringConstraints, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from app.context.policies import POLICIES, CompactionSettings
 from app.interchange import WireFormat
-from app.messages import Value
-from app.runtime.values.fields import MAX_NUMBER, ClientId, Content, JsonNumber, ModelName, Text, Title
+from app.messages import Value, clean_text
 from app.sessions import MIN_CPUS, AllowedHosts, Network, ReasoningEffort, SandboxSpec, Session
+
+MAX_CONTENT_CHARS = 1_000_000
+"""Maximum length of a message; a JSON body over 1 MiB is refused anyway."""
+MAX_NUMBER = 2**53 - 1
+"""Largest number in a request: read exactly by every JSON implementation, and well within the database's 64 bits."""
+_CLIENT_ID = r"^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$"
 
 MAX_HISTORY_MESSAGES = 100_000
 """Maximum messages of an imported conversation, which is held in memory until it is stored."""
-
 SANDBOX_KINDS = ("docker", "bubblewrap")
 """The kinds that a request may ask for. `local-unsafe` is parsed too, so that the error says that it is forbidden."""
+
+
+def _clean(value: Any) -> Any:
+    return clean_text(value) if isinstance(value, str) else value
+
+
+def _number(value: Any) -> Any:
+    """JSON has one kind of number, so 50.0 is 50; but `true` and "50" are not numbers."""
+    if isinstance(value, bool | str):
+        raise PydanticCustomError("number_type", "Input should be a number")
+    return value
+
+
+def _not_blank(text: str) -> str:
+    """No provider accepts a message of only whitespace, so the model would never see it."""
+    if not text.strip():
+        raise PydanticCustomError("blank", "Input should contain more than whitespace")
+    return text
+
+
+def _uuid7(text: str) -> str:
+    if not re.fullmatch(_CLIENT_ID, text):
+        raise PydanticCustomError("uuid7", "Input should be a UUIDv7 in lower case")
+    return text
+
+
+JsonNumber = BeforeValidator(_number)
+"""Must come last, after the bounds, which are only in the schema if they are next to the type."""
+Text = Annotated[str, BeforeValidator(_clean)]
+ModelName = Annotated[str, BeforeValidator(_clean), StringConstraints(min_length=1, max_length=300)]
+Content = Annotated[
+    str,
+    BeforeValidator(_clean),
+    StringConstraints(min_length=1, max_length=MAX_CONTENT_CHARS),
+    AfterValidator(_not_blank),
+    Field(json_schema_extra={"pattern": r"\S"}),
+]
+Title = Annotated[str, BeforeValidator(_clean), StringConstraints(min_length=1, max_length=300)]
+ClientId = Annotated[
+    str,
+    AfterValidator(_uuid7),
+    Field(
+        description="A UUIDv7 chosen by the client, which makes retries safe.",
+        json_schema_extra={"pattern": _CLIENT_ID},
+    ),
+]
 
 
 def _sandbox_kind(value: Any) -> Any:
@@ -70,25 +121,19 @@ def _approval_policy(value: Any) -> Any:
 
 MAX_RULES = 100
 """Tools, and patterns, of an approval policy."""
-
 MAX_APPROVAL_S = 30 * 24 * 3600
 """Longest wait for an approval, in seconds: 30 days."""
-
 MessageId = Annotated[Text, StringConstraints(min_length=1, max_length=100)]
-
 Effort = Annotated[
     ReasoningEffort | None,
     Field(
         description="How much the model reasons; null: the model's default. `GET /v1/models` lists the accepted values."
     ),
 ]
-
 MAX_SYSTEM_PROMPT_CHARS = 200_000
 """Longest system prompt, in characters, whether named by itself or in front of an imported history: it is in the
 session's row, which every answer about the session reads."""
-
 SystemPrompt = Annotated[Text, StringConstraints(max_length=MAX_SYSTEM_PROMPT_CHARS)]
-
 SandboxKind = Annotated[
     Literal["docker", "bubblewrap", "local-unsafe"],
     BeforeValidator(_sandbox_kind),

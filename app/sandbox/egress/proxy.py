@@ -1,11 +1,10 @@
-"""The proxy of one sandbox: it lets HTTP and TLS through to the session's allowed hosts, and nothing else.
-
-A connection carries one request or one tunnel and is then closed, so each is checked separately.
-"""
+"""The proxy of one sandbox and its port in there: HTTP and TLS pass to the hosts that the session may reach, nothing
+else does."""
 
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
@@ -15,10 +14,10 @@ from typing import Any
 
 import h11
 
-from app.hostnames import is_covered
-from app.sandbox.egress.client_hello import server_name
-from app.sandbox.egress.gateway import Gateway, UnreachableError
-from app.sandbox.egress.messages import (
+from app.errors import SandboxUnavailableError
+from app.sandbox.egress.gateway import Gateway, Refusals, RefusedError, UnreachableError, printable
+from app.sandbox.egress.listener import PORT, open_listener
+from app.sandbox.egress.requests import (
     READ_BYTES,
     BadRequestError,
     Peer,
@@ -26,9 +25,10 @@ from app.sandbox.egress.messages import (
     named_host,
     passed_back,
     passed_on,
+    server_name,
     target_of,
 )
-from app.sandbox.egress.refusals import Refusals, RefusedError, printable
+from app.sessions import is_covered
 
 RETRY_S = 0.1
 HEAD_S = 15.0
@@ -244,3 +244,32 @@ async def _say(client: Peer, status: int, text: str) -> None:
         async with asyncio.timeout(LINGER_S):
             while await client.reader.read(READ_BYTES):
                 pass
+
+
+class PortTakenError(Exception):
+    """A process in the sandbox already listens on the proxy's port."""
+
+
+async def enter(pid: int, mark: str = "") -> socket.socket:
+    """Opens the listening socket in the network of a process, which has `mark` among its mounts. Raises
+    `PortTakenError`, and `SandboxUnavailableError` if that network cannot be entered."""
+    try:
+        return await asyncio.to_thread(open_listener, pid, mark)
+    except OSError as exc:
+        if exc.errno == errno.EADDRINUSE:
+            raise PortTakenError from exc
+        raise unavailable(f"its network cannot be entered ({exc})") from exc
+
+
+def unavailable(reason: str) -> SandboxUnavailableError:
+    """The error for a session that cannot be limited to its hosts; its commands do not run."""
+    return SandboxUnavailableError(
+        f"The sandbox cannot be limited to allowed_hosts: {reason}.", code="allowed_hosts_unavailable"
+    )
+
+
+def environment() -> dict[str, str]:
+    """The variables that name the proxy, in both spellings: curl reads `http_proxy` only in lower case."""
+    proxy, direct = f"http://127.0.0.1:{PORT}", "localhost,127.0.0.1,::1"
+    names = {"HTTP_PROXY": proxy, "HTTPS_PROXY": proxy, "ALL_PROXY": proxy, "NO_PROXY": direct}
+    return {**names, **{name.lower(): value for name, value in names.items()}}

@@ -8,22 +8,28 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from app.agent.asked import ManualRound
-from app.agent.candidates import candidate
 from app.agent.changes import Change, RoundCompleted, RoundEnded, RungFailed
-from app.agent.compactor import Compactor
-from app.agent.conversation import AgentConfig, Conversation
-from app.agent.coverage import prunable, selection
+from app.agent.compaction.compactor import Compactor
+from app.agent.compaction.ladder import Ladder, RoundSetup
+from app.agent.compaction.rounds import (
+    BackgroundSlots,
+    Candidate,
+    RoomResult,
+    Round,
+    Target,
+    candidate,
+    prunable,
+    selection,
+)
+from app.agent.compaction.triggers import ManualRound
+from app.agent.conversation import Conversation
 from app.agent.interrupt import Interrupt
-from app.agent.ladder import Ladder
 from app.agent.model_calls import ModelCalls, Windows
-from app.agent.places import Places
-from app.agent.round_setup import RoundSetup
-from app.agent.rounds import Candidate, Room, Round, Target
+from app.agent.ports import AgentConfig
 from app.context.budget import Budget
 from app.context.policies import CompactionSettings, Policy, preset
-from app.context.pruning import PruneBatch
 from app.context.selection import Selection
+from app.context.shrinking import PruneBatch
 from app.context.tokens import Calibration, counted_tokens
 from app.llm.base import Provider, ToolSchema
 from app.messages import Message, Role, Usage
@@ -100,7 +106,7 @@ class Tight:
         self.notes: asyncio.Event | None = None
         self.taken = 0
         self.budgets: dict[Policy, Budget] = {}
-        self.places = Places()
+        self.background_slots = BackgroundSlots()
         self.compactor = self.another_compactor()
         self.begun = 0
 
@@ -114,7 +120,7 @@ class Tight:
             self._refreshed,
             self._take_notes,
             self._budget_of,
-            places=self.places,
+            background_slots=self.background_slots,
         )
         return Compactor(rounds, unused=unused)
 
@@ -138,13 +144,13 @@ class Tight:
     async def _begin(self) -> None:
         self.begun += 1
 
-    async def make_room(self, step: int = 1) -> Room:
+    async def make_room(self, step: int = 1) -> RoomResult:
         return await self.compactor.make_room(self.config, step, self._begin)
 
-    async def overflow(self, step: int = 1) -> Room:
+    async def overflow(self, step: int = 1) -> RoomResult:
         return await self.compactor.after_overflow(self.config, step)
 
-    async def manual(self, settings: CompactionSettings, instructions: str | None = None) -> Room:
+    async def manual(self, settings: CompactionSettings, instructions: str | None = None) -> RoomResult:
         asked = ManualRound(7, settings, instructions)
         return await self.compactor.manual(self.config, asked)
 

@@ -10,16 +10,16 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, ClassVar, cast
 
-from app.agent.asked import ManualRound
 from app.agent.changes import Change
-from app.agent.compactor import Compactor
-from app.agent.conversation import AgentConfig, Conversation
+from app.agent.compaction.compactor import Compactor
+from app.agent.compaction.ladder import Ladder, RoundSetup
+from app.agent.compaction.triggers import ManualRound
+from app.agent.conversation import Conversation
 from app.agent.interrupt import Interrupt
-from app.agent.ladder import Ladder
 from app.agent.limits import Progress
 from app.agent.loop import AgentLoop
 from app.agent.model_calls import ModelCalls
-from app.agent.round_setup import RoundSetup
+from app.agent.ports import AgentConfig
 from app.agent.step import Step, StepResult
 from app.agent.tool_executor import ToolExecutor, ToolSetup
 from app.context.budget import Budget
@@ -355,7 +355,7 @@ def loop_of(
     goes_on: bool = True,
     elapsed_s: float = 0.0,
     last_step_s: float = 0.0,
-    asked_round: Callable[[], Awaitable[ManualRound | None]] | None = None,
+    manual_round: Callable[[], Awaitable[ManualRound | None]] | None = None,
 ) -> AgentLoop:
     return AgentLoop(
         scene.sink,
@@ -365,7 +365,7 @@ def loop_of(
         scene.interrupt,
         scene.compactor(),
         prepare=nothing_to_prepare,
-        asked_round=asked_round or nobody_asked,
+        manual_round=manual_round or nobody_asked,
         config=settings,
         limits=limits,
         progress=progress or Progress(0, 0, Usage(), 0.0),

@@ -9,21 +9,21 @@ from collections.abc import Callable
 import pytest
 from structlog.testing import capture_logs
 
-from app.agent.apart import LONG, apart
+from app.agent.conversation import LONG, run_off_loop
 
 FEW, MANY = range(LONG - 1), range(LONG)
 
 
 async def test_only_long_work_runs_in_a_thread() -> None:
     here = threading.get_ident()
-    assert await apart(FEW, threading.get_ident) == here
-    assert await apart(MANY, threading.get_ident) != here
+    assert await run_off_loop(FEW, threading.get_ident) == here
+    assert await run_off_loop(MANY, threading.get_ident) != here
 
 
 @pytest.mark.parametrize("messages", [FEW, MANY])
 async def test_an_error_of_the_work_is_raised(messages: range) -> None:
     with capture_logs() as logs, pytest.raises(ValueError, match="no number"):
-        await apart(messages, _fails)
+        await run_off_loop(messages, _fails)
     assert logs == []
 
 
@@ -41,7 +41,7 @@ async def cancelled(work: Callable[[], object]) -> asyncio.CancelledError:
         go.wait()
         return work()
 
-    task = asyncio.create_task(apart(MANY, held))
+    task = asyncio.create_task(run_off_loop(MANY, held))
     await began.wait()
     for _ in range(2):
         task.cancel()

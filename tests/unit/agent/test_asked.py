@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from app.agent.asked import ManualRound, Refusal, asked_round, asked_selection
 from app.agent.changes import RoundCompleted, RungFailed
-from app.agent.rounds import Room, Round
-from app.agent.triggers import most
+from app.agent.compaction.rounds import RoomResult, Round
+from app.agent.compaction.triggers import ManualRound, Refusal, manual_round, manual_selection, most
 from app.context.budget import TAIL_SHARE
 from app.context.selection import Selection
 from app.context.tokens import counted_tokens
@@ -34,17 +33,17 @@ def talk(turns: int, tokens: int = 600) -> list[Message]:
 
 
 def asked(tight: Tight, settings: Any = REACTIVE) -> Round:
-    return asked_round(tight.conversation, tight.config, ManualRound(7, settings), tight.budget)
+    return manual_round(tight.conversation, tight.config, ManualRound(7, settings), tight.budget)
 
 
 def covered(tight: Tight, settings: Any = REACTIVE) -> Selection:
-    found = asked_selection(tight.conversation, asked(tight, settings))
+    found = manual_selection(tight.conversation, asked(tight, settings))
     assert isinstance(found, Selection)
     return found
 
 
 def refusal(tight: Tight, settings: Any = REACTIVE) -> Refusal:
-    found = asked_selection(tight.conversation, asked(tight, settings))
+    found = manual_selection(tight.conversation, asked(tight, settings))
     assert isinstance(found, Refusal)
     return found
 
@@ -96,14 +95,14 @@ class TestBudget:
     async def test_a_round_has_its_own_budget_and_fits_the_sessions(self) -> None:
         tight = Tight(SUMMARY, history=b.long_task(30, 1_000), budget=WIDE)
         for own, wanted in ((b.budget_of(6_000), 6_000), (b.budget_of(900_000), WIDE.usable)):
-            round = asked_round(tight.conversation, tight.config, ManualRound(7, HANDOFF), own)
+            round = manual_round(tight.conversation, tight.config, ManualRound(7, HANDOFF), own)
             assert round.budget is own
             assert round.target.tokens == min(most(own, HANDOFF), wanted)
 
     async def test_the_compactor_uses_it(self) -> None:
         tight = Tight(SUMMARY, history=b.long_task(30, 1_000), budget=WIDE)
         tight.budgets["threshold"] = b.budget_of(4_000)
-        assert await tight.manual(THRESHOLD) is Room.MADE
+        assert await tight.manual(THRESHOLD) is RoomResult.MADE
         [completed] = tight.sink.of(RoundCompleted)
         assert completed.tokens_after <= most(b.budget_of(4_000), THRESHOLD)
 
@@ -113,7 +112,7 @@ class TestNothingSaved:
     async def test_no_model_is_asked_if_nothing_would_be_freed(self, settings: Any) -> None:
         tight = Tight(SUMMARY, history=talk(3, 1), budget=WIDE)
         before = tight.snapshot
-        assert await tight.manual(settings) is Room.ENOUGH
+        assert await tight.manual(settings) is RoomResult.ENOUGH
         [failed] = tight.sink.of(RungFailed)
         assert (failed.code, failed.next, failed.usage) == ("not_small_enough", None, Usage())
         assert "not less than" in failed.detail
@@ -127,5 +126,5 @@ class TestNothingSaved:
         """Its last step alone does not fit, and the model has not seen it."""
         history = [b.user(1), *b.long_step(2, "c1", 10), *b.long_step(4, "c2", 12_000)]
         tight = Tight(SUMMARY, history=history)
-        assert await tight.manual(REACTIVE) is Room.MADE
+        assert await tight.manual(REACTIVE) is RoomResult.MADE
         assert tight.sink.of(RoundCompleted)[0].rung == "shrink"

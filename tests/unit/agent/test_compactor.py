@@ -11,13 +11,12 @@ from typing import Any
 import pytest
 
 from app.agent.changes import ModelUsed, OutputsPruned, RoundCompleted, RoundEnded, RungFailed
-from app.agent.compactor import Compactor
+from app.agent.compaction.compactor import Compactor
+from app.agent.compaction.ladder import RoundSetup
+from app.agent.compaction.rounds import RoomResult
+from app.agent.compaction.summarizer import MAX_ATTEMPTS
+from app.agent.compaction.triggers import CROWDED_ROUNDS, CROWDED_STEPS, LITTLE, NEAR_SHARE, PREPARE_SHARE
 from app.agent.conversation import Conversation
-from app.agent.pace import CROWDED_ROUNDS, CROWDED_STEPS, LITTLE
-from app.agent.round_setup import RoundSetup
-from app.agent.rounds import Room
-from app.agent.summarizer import MAX_ATTEMPTS
-from app.agent.triggers import NEAR_SHARE, PREPARE_SHARE
 from app.context.budget import trigger
 from app.context.checkpoints import InForce
 from app.context.shrinking import shrunk
@@ -45,47 +44,47 @@ def ahead(**changes: Any) -> Tight:
     return Tight(changes.pop("reply", SUMMARY), SUMMARY, settings=settings, **changes)
 
 
-async def ended(work: Awaitable[Room]) -> Room:
+async def ended(work: Awaitable[RoomResult]) -> RoomResult:
     async with asyncio.timeout(10):
         return await work
 
 
 class TestDue:
-    @pytest.mark.parametrize(("tokens", "room"), [(USABLE, Room.ENOUGH), (USABLE + 1, Room.MADE)])
-    async def test_reactive_acts_above_usable(self, tokens: int, room: Room) -> None:
+    @pytest.mark.parametrize(("tokens", "room"), [(USABLE, RoomResult.ENOUGH), (USABLE + 1, RoomResult.MADE)])
+    async def test_reactive_acts_above_usable(self, tokens: int, room: RoomResult) -> None:
         tight = Tight(SUMMARY, history=b.long_task(5, 1_000))
         tight.reports(tokens)
         assert await tight.make_room() is room
-        assert (tight.begun, len(tight.sink.rounds)) == ((1, 1) if room is Room.MADE else (0, 0))
+        assert (tight.begun, len(tight.sink.rounds)) == ((1, 1) if room is RoomResult.MADE else (0, 0))
         assert [opening.reason for opening in tight.sink.rounds] == ["overflow"] * tight.begun
 
     async def test_the_report_counts_and_not_the_estimate(self) -> None:
         tight = Tight(history=b.long_task(40, 1_000))
         tight.reports(USABLE - 100)
         assert tight.conversation.estimate > USABLE, "also by what the report has taught"
-        assert await tight.make_room() is Room.ENOUGH
+        assert await tight.make_room() is RoomResult.ENOUGH
 
     async def test_the_report_also_counts_in_an_assumed_window(self) -> None:
         assumed = replace(b.budget_of(USABLE), source="assumed")
         tight = Tight(history=b.long_task(40, 1_000), budget=assumed)
         tight.reports(USABLE - 100)
         assert tight.conversation.estimate > USABLE, "also by what the report has taught"
-        assert await tight.make_room() is Room.ENOUGH
+        assert await tight.make_room() is RoomResult.ENOUGH
 
     async def test_what_came_after_the_report_counts_too(self) -> None:
         tight = Tight(SUMMARY, history=b.long_task(5, 1_000))
         tight.reports(USABLE - 500)
         tight.grow(1)
-        assert await tight.make_room() is Room.MADE
+        assert await tight.make_room() is RoomResult.MADE
 
-    @pytest.mark.parametrize(("less", "room"), [(0, Room.ENOUGH), (1, Room.MADE)])
-    async def test_without_a_report_the_estimate_decides(self, less: int, room: Room) -> None:
+    @pytest.mark.parametrize(("less", "room"), [(0, RoomResult.ENOUGH), (1, RoomResult.MADE)])
+    async def test_without_a_report_the_estimate_decides(self, less: int, room: RoomResult) -> None:
         size = Tight().conversation.estimate
         tight = Tight(SUMMARY, budget=b.budget_of(size - less))
         assert await tight.make_room() is room
 
-    @pytest.mark.parametrize(("more", "room"), [(1, Room.ENOUGH), (0, Room.MADE)])
-    async def test_threshold_acts_at_its_share_of_the_estimate(self, more: int, room: Room) -> None:
+    @pytest.mark.parametrize(("more", "room"), [(1, RoomResult.ENOUGH), (0, RoomResult.MADE)])
+    async def test_threshold_acts_at_its_share_of_the_estimate(self, more: int, room: RoomResult) -> None:
         size = Tight(settings=settings_of("threshold")).conversation.estimate
         budget = replace(b.budget_of(40_000), system_reserve=40_000 - 2 * (size + more))
         settings = settings_of("threshold", threshold_percent=0.5)
@@ -93,26 +92,26 @@ class TestDue:
         assert trigger(budget, settings) == size + more
         tight.reports(10)
         assert await tight.make_room() is room, "a report does not lower the estimate"
-        assert [opening.reason for opening in tight.sink.rounds] == ["threshold"] * (room is Room.MADE)
+        assert [opening.reason for opening in tight.sink.rounds] == ["threshold"] * (room is RoomResult.MADE)
 
-    @pytest.mark.parametrize(("tokens", "room"), [(4_999, Room.ENOUGH), (5_000, Room.MADE)])
-    async def test_handoff_acts_on_the_tokens_of_the_last_call(self, tokens: int, room: Room) -> None:
+    @pytest.mark.parametrize(("tokens", "room"), [(4_999, RoomResult.ENOUGH), (5_000, RoomResult.MADE)])
+    async def test_handoff_acts_on_the_tokens_of_the_last_call(self, tokens: int, room: RoomResult) -> None:
         tight = Tight(SUMMARY, settings=settings_of("handoff", handoff_threshold=5_000), budget=WIDE)
         tight.reports(tokens)
         assert await tight.make_room() is room
-        assert [opening.reason for opening in tight.sink.rounds] == ["threshold"] * (room is Room.MADE)
+        assert [opening.reason for opening in tight.sink.rounds] == ["threshold"] * (room is RoomResult.MADE)
 
-    @pytest.mark.parametrize(("tokens", "room"), [(USABLE, Room.ENOUGH), (USABLE + 1, Room.MADE)])
-    async def test_zero_disables_only_the_early_trigger(self, tokens: int, room: Room) -> None:
+    @pytest.mark.parametrize(("tokens", "room"), [(USABLE, RoomResult.ENOUGH), (USABLE + 1, RoomResult.MADE)])
+    async def test_zero_disables_only_the_early_trigger(self, tokens: int, room: RoomResult) -> None:
         tight = Tight(SUMMARY, settings=settings_of("handoff", handoff_threshold=0))
         tight.reports(tokens)
         assert await tight.make_room() is room
-        assert [opening.reason for opening in tight.sink.rounds] == ["overflow"] * (room is Room.MADE)
+        assert [opening.reason for opening in tight.sink.rounds] == ["overflow"] * (room is RoomResult.MADE)
 
-    @pytest.mark.parametrize(("steps", "room"), [(3, Room.ENOUGH), (12, Room.MADE)])
-    async def test_a_report_of_an_older_generation_does_not_count(self, steps: int, room: Room) -> None:
+    @pytest.mark.parametrize(("steps", "room"), [(3, RoomResult.ENOUGH), (12, RoomResult.MADE)])
+    async def test_a_report_of_an_older_generation_does_not_count(self, steps: int, room: RoomResult) -> None:
         tight = Tight(SUMMARY, history=b.long_task(steps, 1_000))
-        tight.reports(10 * USABLE if room is Room.ENOUGH else 10)
+        tight.reports(10 * USABLE if room is RoomResult.ENOUGH else 10)
         tight.system = "You are another agent."
         tight.refresh()
         assert await tight.make_room() is room
@@ -129,8 +128,8 @@ class TestDue:
     async def test_the_result_of_a_round_does_not_trigger_another(self) -> None:
         for settings in (UNCUT, settings_of("threshold"), settings_of("handoff", handoff_threshold=6_000)):
             tight = Tight(SUMMARY, settings=settings)
-            assert await tight.make_room() is Room.MADE
-            assert await tight.make_room() is Room.ENOUGH
+            assert await tight.make_room() is RoomResult.MADE
+            assert await tight.make_room() is RoomResult.ENOUGH
             assert len(tight.sink.rounds) == 1
 
 
@@ -138,7 +137,7 @@ class TestClearing:
     async def test_clearing_comes_first_and_may_be_enough(self) -> None:
         tight = Tight(settings=settings_of())
         before = tight.conversation.estimate
-        assert await tight.make_room() is Room.MADE
+        assert await tight.make_room() is RoomResult.MADE
         assert tight.sink.shape == "XG"
         [marked] = tight.sink.of(OutputsPruned)
         assert (marked.reason, marked.tokens_before) == ("trigger", before)
@@ -149,7 +148,7 @@ class TestClearing:
         tight = Tight(SUMMARY, history=old_turn(120), settings=CLEARING, budget=b.budget_of(3_500))
         before, batch = tight.conversation.estimate, tight.clearable
         assert batch is not None
-        assert await tight.make_room() is Room.MADE
+        assert await tight.make_room() is RoomResult.MADE
         assert tight.sink.shape == "M DXG"
         [completed], [marked] = tight.sink.of(RoundCompleted), tight.sink.of(OutputsPruned)
         assert completed.tokens_after == tight.conversation.estimate
@@ -163,14 +162,14 @@ class TestClearing:
     async def test_what_the_summary_covers_is_not_cleared_too(self) -> None:
         tight = Tight(SUMMARY, history=b.long_task(60, 300), settings=settings_of(), budget=b.budget_of(3_500))
         assert tight.clearable is not None
-        assert await tight.make_room() is Room.MADE
+        assert await tight.make_room() is RoomResult.MADE
         assert tight.sink.shape == "M DG"
         assert tight.conversation.in_force.pruned == frozenset()
 
     @pytest.mark.parametrize("policy", ["threshold", "handoff"])
     async def test_the_other_policies_clear_nothing(self, policy: Any) -> None:
         tight = Tight(SUMMARY, settings=settings_of(policy))
-        assert await tight.make_room() is Room.MADE
+        assert await tight.make_room() is RoomResult.MADE
         assert tight.conversation.in_force.pruned == frozenset()
 
 
@@ -180,7 +179,7 @@ class TestNothingToDo:
         assert trigger(tight.budget, tight.settings) < tight.conversation.estimate < USABLE
         before = tight.snapshot
         for step in range(1, 6):
-            assert await tight.make_room(step) is Room.ENOUGH
+            assert await tight.make_room(step) is RoomResult.ENOUGH
         assert (tight.sink.changes, tight.sink.rounds, tight.script.requests) == ([], [], [])
         assert tight.snapshot == before
 
@@ -189,7 +188,7 @@ class TestNothingToDo:
         tight = Tight(history=history, settings=settings_of("threshold"))
         assert trigger(tight.budget, tight.settings) < tight.conversation.estimate < USABLE
         for step in range(1, 6):
-            assert await tight.make_room(step) is Room.ENOUGH
+            assert await tight.make_room(step) is RoomResult.ENOUGH
         assert (tight.sink.changes, tight.sink.rounds, tight.script.requests) == ([], [], [])
 
     async def test_a_failed_early_round_does_not_end_the_run(self) -> None:
@@ -201,7 +200,7 @@ class TestNothingToDo:
         budget = replace(WIDE, system_reserve=WIDE.usable - 2 * (floor + 1))
         tight = Tight(REFUSED, settings=settings, budget=budget)
         before = tight.snapshot
-        assert await tight.make_room() is Room.ENOUGH
+        assert await tight.make_room() is RoomResult.ENOUGH
         assert tight.rungs == [f"{rung}: not_small_enough" for rung in ("summary", "fold", "shrink")]
         assert tight.script.requests == [], "no model is asked in a hopeless case"
         assert tight.snapshot == before
@@ -209,7 +208,7 @@ class TestNothingToDo:
     @pytest.mark.parametrize("policy", ["reactive", "threshold", "handoff"])
     async def test_a_request_that_is_too_large_is_clipped_without_a_model(self, policy: Any) -> None:
         tight = Tight(history=[b.user(1, "x" * 60_000)], settings=settings_of(policy))
-        assert await tight.make_room() is Room.MADE
+        assert await tight.make_room() is RoomResult.MADE
         [completed] = tight.sink.of(RoundCompleted)
         assert (completed.rung, completed.messages_compacted, completed.first_message_id) == ("fold", 0, None)
         assert completed.tokens_after == tight.conversation.estimate <= USABLE
@@ -221,7 +220,7 @@ class TestNothingToDo:
         tight = Tight(history=[b.user(1, "x" * 60_000)])
         tight.system = "x" * 60_000
         tight.refresh()
-        assert await tight.make_room() is Room.NONE
+        assert await tight.make_room() is RoomResult.NONE
         assert tight.compactor.problem is not None
         problem = tight.compactor.problem
         named = (problem["code"], problem["part"], problem["part_tokens"], problem["limit"])
@@ -238,7 +237,7 @@ class TestNothingToDo:
         else:
             tight.tools = (ToolSchema("run", "x" * 60_000, {}),)
         tight.refresh()
-        assert await tight.make_room() is Room.NONE
+        assert await tight.make_room() is RoomResult.NONE
         assert tight.compactor.problem is not None
         assert tight.compactor.problem["part"] == part
         assert tight.script.requests == [], "no model is asked if no rung can help"
@@ -246,12 +245,12 @@ class TestNothingToDo:
     async def test_a_task_of_most_of_the_window_leaves_room_to_work(self) -> None:
         tight = Tight(SUMMARY, history=[b.user(1, "x" * 31_000), *b.long_task(4, 600)[1:]])
         assert tight.conversation.estimate > USABLE
-        assert await tight.make_room() is Room.MADE
+        assert await tight.make_room() is RoomResult.MADE
 
     async def test_unanswered_requests_are_never_dropped(self) -> None:
         history = [b.user(1, "x" * 20_000), b.assistant(2, b.text("Done.")), b.user(3, "y" * 28_000)]
         tight = Tight(SUMMARY, history=history)
-        assert await tight.make_room() is Room.MADE
+        assert await tight.make_room() is RoomResult.MADE
         [completed] = tight.sink.of(RoundCompleted)
         assert [message.id for message in tight.conversation.spilled()] == ["m1", "m3"]
         assert completed.checkpoint.kept == ("m1",)
@@ -267,7 +266,7 @@ class TestNotes:
     async def test_the_measured_context_is_the_one_sent(self) -> None:
         tight = Tight(SUMMARY)
         tight.system = "You are an agent who has learnt. " * 40
-        assert await tight.make_room() is Room.MADE
+        assert await tight.make_room() is RoomResult.MADE
         assert tight.conversation.generation.system == tight.system.strip()
         [completed] = tight.sink.of(RoundCompleted)
         assert (completed.tokens_after, tight.taken) == (tight.conversation.estimate, 1)
@@ -280,7 +279,7 @@ class TestNotes:
         await turns()
         tight.system = "x" * 4 * USABLE
         tight.notes.set()
-        assert await ended(making) is Room.ENOUGH
+        assert await ended(making) is RoomResult.ENOUGH
         assert tight.rungs == [f"{rung}: not_small_enough" for rung in ("summary", "fold", "shrink")]
         assert (tight.snapshot, tight.conversation.generation.system, tight.taken) == (before, system, 0)
 
@@ -289,7 +288,7 @@ class TestOverflow:
     async def test_the_target_is_a_share_of_the_refused_requests_own_estimate(self) -> None:
         tight = Tight(SUMMARY, budget=WIDE)
         refused = tight.conversation.estimate
-        assert await tight.overflow() is Room.MADE
+        assert await tight.overflow() is RoomResult.MADE
         [opening], [completed] = tight.sink.rounds, tight.sink.of(RoundCompleted)
         assert (opening.reason, opening.tokens_before) == ("provider_overflow", refused)
         assert completed.tokens_before == refused
@@ -299,7 +298,7 @@ class TestOverflow:
         history = [*b.long_task(2, 10), *b.long_step(100, "large", 9_000)]
         tight = Tight(SUMMARY, history=history, budget=WIDE, settings=settings_of("threshold"))
         refused = tight.conversation.estimate
-        assert await tight.overflow() is Room.MADE
+        assert await tight.overflow() is RoomResult.MADE
         assert tight.rungs[-1] == "shrink: completed"
         assert "not_small_enough" in tight.rungs[0]
         assert tight.conversation.estimate <= int(refused * 0.9)
@@ -313,27 +312,27 @@ class TestOverflow:
         floor = tight.candidate(tight.round(), least, "", "shrink").tokens
         assert 0.9 * tight.conversation.estimate < floor < tight.conversation.estimate
         refused = tight.conversation.estimate
-        assert await tight.overflow() is Room.MADE
+        assert await tight.overflow() is RoomResult.MADE
         assert tight.conversation.estimate <= int(refused * 0.9)
         assert [message.id for message in tight.conversation.spilled()] == ["m3"]
 
     async def test_the_target_is_never_above_usable(self) -> None:
         tight = Tight(SUMMARY, budget=b.budget_of(5_000))
-        assert await tight.overflow() is Room.MADE
+        assert await tight.overflow() is RoomResult.MADE
         assert tight.conversation.estimate <= 5_000
 
     async def test_threshold_is_not_due_right_after_it(self) -> None:
         tight = Tight(SUMMARY, settings=settings_of("threshold"))
-        assert await tight.overflow() is Room.MADE
+        assert await tight.overflow() is RoomResult.MADE
         assert tight.conversation.estimate < trigger(tight.budget, tight.settings)
 
     async def test_a_provider_that_refuses_everything_is_not_retried_forever(self) -> None:
         tight = Tight(*[SUMMARY] * 50, budget=WIDE)
         sizes = [tight.conversation.estimate]
-        while (room := await tight.overflow()) is Room.MADE:
+        while (room := await tight.overflow()) is RoomResult.MADE:
             sizes.append(tight.conversation.estimate)
             assert sizes[-1] <= int(sizes[-2] * 0.9)
-        assert room is Room.NONE
+        assert room is RoomResult.NONE
         assert len(sizes) > 2
         assert tight.compactor.problem is not None
         assert len(tight.script.requests) <= len(sizes)
@@ -344,7 +343,7 @@ class TestCrowded:
         """Fills the window and compacts it; returns the rung."""
         while tight.conversation.estimate <= tight.budget.usable:
             tight.grow(1, 300)
-        assert await tight.make_room(step) is Room.MADE
+        assert await tight.make_room(step) is RoomResult.MADE
         return tight.sink.of(RoundCompleted)[-1].rung
 
     async def test_rounds_in_quick_succession_start_without_a_model_once(self) -> None:
@@ -377,7 +376,7 @@ class TestCrowded:
         tight = Tight(*[SUMMARY] * 8)
         for _ in range(4):
             tight.grow(6)
-            assert await tight.manual(tight.settings) is Room.MADE
+            assert await tight.manual(tight.settings) is RoomResult.MADE
         assert await self.fill(tight, 1) == "summary"
 
 
@@ -389,7 +388,7 @@ class TestCancel:
         making = asyncio.create_task(tight.make_room())
         await tight.script.reached.wait()
         tight.interrupt.fire(reason)
-        assert await ended(making) is Room.STOPPED
+        assert await ended(making) is RoomResult.STOPPED
         assert tight.snapshot == before
         [used], [cancelled] = tight.sink.of(ModelUsed), tight.sink.of(RoundEnded)
         assert (cancelled.round, cancelled.status, used.round) == (1, "cancelled", 1)
@@ -403,7 +402,7 @@ class TestCancel:
         making = asyncio.create_task(tight.make_room())
         await tight.script.reached.wait()
         tight.interrupt.fire("cancel")
-        assert await ended(making) is Room.STOPPED
+        assert await ended(making) is RoomResult.STOPPED
         assert (tight.snapshot, tight.rungs, tight.script.open) == (before, ["cancelled"], 0)
 
     @pytest.mark.parametrize("prepared", [False, True])
@@ -418,14 +417,14 @@ class TestCancel:
         making = asyncio.create_task(tight.make_room())
         await turns()
         tight.interrupt.fire("cancel")
-        assert await ended(making) is Room.STOPPED
+        assert await ended(making) is RoomResult.STOPPED
         assert (tight.snapshot, tight.rungs) == (before, ["discarded" if prepared else "cancelled"])
         assert tight.taken == 0, "unused notes are not kept"
 
     async def test_an_interrupting_message_waits_for_it(self) -> None:
         tight = Tight()
         tight.script.replies = [[lambda: tight.interrupt.fire("interrupt"), *SUMMARY]]
-        assert await tight.make_room() is Room.MADE
+        assert await tight.make_room() is RoomResult.MADE
         assert tight.interrupt.reason == "interrupt"
 
     async def test_the_next_round_has_the_next_number(self) -> None:
@@ -435,7 +434,7 @@ class TestCancel:
         tight.interrupt.fire("cancel")
         await ended(making)
         tight.interrupt.begin_run()
-        assert await tight.make_room() is Room.MADE
+        assert await tight.make_room() is RoomResult.MADE
         assert [completed.checkpoint.round for completed in tight.sink.of(RoundCompleted)] == [2]
 
 
@@ -448,7 +447,7 @@ class TestRequests:
         del history[4]
         tight = Tight(SUMMARY, history=history, settings=settings_of(policy, prune_exempt_tools=UNPRUNED))
         assert faults(tight.conversation.transcript.messages, MODEL)
-        assert await tight.make_room() is Room.MADE
+        assert await tight.make_room() is RoomResult.MADE
         assert faults(tight.script.sent[0], MODEL) == []
         assert tight.rungs == ["summary: completed"]
 
@@ -476,7 +475,7 @@ class TestCost:
 
     async def test_a_model_that_cannot_help_is_asked_a_limited_number_of_times(self) -> None:
         tight = Tight(*[[passing()]] * 20)
-        assert await tight.make_room() is Room.MADE
+        assert await tight.make_room() is RoomResult.MADE
         assert len(tight.script.requests) == MAX_ATTEMPTS
         assert tight.rungs == ["summary: provider_overloaded", "fold: completed"]
 
@@ -523,7 +522,7 @@ class TestEndOfRun:
 class TestPrepared:
     async def test_a_background_summary_is_used_at_the_trigger(self) -> None:
         tight = ahead(reply=says(PROSE, usage(600, 20)))
-        assert await tight.make_room() is Room.ENOUGH
+        assert await tight.make_room() is RoomResult.ENOUGH
         [opening] = tight.sink.rounds
         assert (opening.background, opening.reason, opening.tokens_before) == (
             True,
@@ -533,7 +532,7 @@ class TestPrepared:
         await turns()
         tight.grow(2)
         before, late = tight.conversation.estimate, tight.conversation.history[-4:]
-        assert await tight.make_room() is Room.MADE
+        assert await tight.make_room() is RoomResult.MADE
         assert (len(tight.script.requests), len(tight.sink.rounds)) == (1, 1)
         [completed] = tight.sink.of(RoundCompleted)
         assert (completed.checkpoint.round, completed.rung, completed.prose) == (1, "summary", PROSE)
@@ -549,7 +548,7 @@ class TestPrepared:
         await tight.make_room()
         tight.grow(2)
         assert not gate.is_set()
-        assert await ended(tight.make_room()) is Room.MADE
+        assert await ended(tight.make_room()) is RoomResult.MADE
         assert len(tight.script.requests) == 1
 
     @pytest.mark.parametrize(("steps", "background", "begun"), [(9, True, 1), (9, False, 0), (7, True, 0)])
@@ -558,7 +557,7 @@ class TestPrepared:
         tight = Tight(HANGS, history=b.long_task(steps, 1_000), settings=settings)
         assert (tight.conversation.estimate >= PREPARE_SHARE * USABLE) is (steps == 9)
         for step in (1, 2, 3):
-            assert await tight.make_room(step) is Room.ENOUGH
+            assert await tight.make_room(step) is RoomResult.ENOUGH
             await turns()
         assert (len(tight.sink.rounds), len(tight.script.requests)) == (begun, begun)
         await tight.compactor.discard()
@@ -566,7 +565,7 @@ class TestPrepared:
     async def test_nothing_is_prepared_if_clearing_comes_first(self) -> None:
         tight = Tight(history=b.long_task(9, 1_000), settings=settings_of(background=True))
         assert tight.clearable is not None
-        assert await tight.make_room() is Room.ENOUGH
+        assert await tight.make_room() is RoomResult.ENOUGH
         assert tight.sink.rounds == []
 
     @pytest.mark.parametrize(("exempt", "begun"), [(2, 0), (3, 1)])
@@ -576,7 +575,7 @@ class TestPrepared:
         steps = [b.long_step(2 * n, f"c{n}", 980, name="recall" if n <= exempt else "other") for n in range(1, 10)]
         tight = Tight(HANGS, history=[b.user(1), *itertools.chain(*steps)], settings=settings_of(background=True))
         assert tight.clearable is None
-        assert await tight.make_room() is Room.ENOUGH
+        assert await tight.make_room() is RoomResult.ENOUGH
         assert len(tight.sink.rounds) == begun
         await tight.compactor.discard()
 
@@ -589,42 +588,42 @@ class TestPrepared:
         tight = Tight(HANGS, history=history, settings=settings)
         assert tight.conversation.estimate >= PREPARE_SHARE * USABLE
         assert len(tight.selection().covered) > 2
-        assert await tight.make_room() is Room.ENOUGH
+        assert await tight.make_room() is RoomResult.ENOUGH
         assert len(tight.sink.rounds) == begun
         await tight.compactor.discard()
 
     async def test_nothing_is_prepared_before_the_agent_calls_tools(self) -> None:
         """The answer to a message may be the run's last."""
         tight = ahead(reply=HANGS, history=[*b.long_task(8, 1_000), b.user(100, "And?")])
-        assert await tight.make_room() is Room.ENOUGH
+        assert await tight.make_room() is RoomResult.ENOUGH
         assert tight.sink.rounds == []
         tight.grow(1, 10)
-        assert await tight.make_room() is Room.ENOUGH
+        assert await tight.make_room() is RoomResult.ENOUGH
         assert len(tight.sink.rounds) == 1
         await tight.compactor.discard()
 
     async def test_if_all_slots_are_taken_it_begins_when_one_is_free(self) -> None:
         tight = ahead(reply=HANGS)
-        tight.places.most = 0
+        tight.background_slots.most = 0
         for step in (1, 2):
-            assert await tight.make_room(step) is Room.ENOUGH
-        assert (tight.sink.rounds, tight.places.refused) == ([], 2)
-        tight.places.most = 1
-        assert await tight.make_room(3) is Room.ENOUGH
-        assert (len(tight.sink.rounds), tight.places.refused, tight.places.taken) == (1, 2, 1)
+            assert await tight.make_room(step) is RoomResult.ENOUGH
+        assert (tight.sink.rounds, tight.background_slots.refused) == ([], 2)
+        tight.background_slots.most = 1
+        assert await tight.make_room(3) is RoomResult.ENOUGH
+        assert (len(tight.sink.rounds), tight.background_slots.refused, tight.background_slots.taken) == (1, 2, 1)
         await tight.compactor.discard()
         await turns()
-        assert tight.places.taken == 0
+        assert tight.background_slots.taken == 0
 
     @pytest.mark.parametrize(
         "history", [b.long_task(9, 1_000), b.long_task(7, 1_000)], ids=["may be cleared", "is not near"]
     )
     async def test_a_summary_that_would_not_begin_is_not_refused(self, history: list[Message]) -> None:
         tight = Tight(history=history, settings=settings_of(background=True))
-        tight.places.most = 0
+        tight.background_slots.most = 0
         for step in (1, 2, 3):
-            assert await tight.make_room(step) is Room.ENOUGH
-        assert tight.places.refused == 0
+            assert await tight.make_room(step) is RoomResult.ENOUGH
+        assert tight.background_slots.refused == 0
 
     @pytest.mark.parametrize("restarted", [False, True])
     async def test_after_an_unneeded_summary_half_of_the_remaining_way_must_be_gone(self, restarted: bool) -> None:
@@ -636,11 +635,11 @@ class TestPrepared:
             tight.compactor = tight.another_compactor(unused=opening.tokens_before)
         half = (opening.tokens_before + USABLE) // 2
         while tight.conversation.estimate + 100 < half:
-            assert await tight.make_room() is Room.ENOUGH
+            assert await tight.make_room() is RoomResult.ENOUGH
             assert len(tight.sink.rounds) == 1
             tight.grow(1, 50)
         tight.grow(2, 50)
-        assert await tight.make_room() is Room.ENOUGH
+        assert await tight.make_room() is RoomResult.ENOUGH
         assert [opening.background for opening in tight.sink.rounds] == [True, True]
         await tight.compactor.discard()
 
@@ -649,11 +648,11 @@ class TestPrepared:
         await tight.make_room()
         await tight.script.reached.wait()
         await tight.compactor.end_of_run(tight.config)
-        assert await tight.manual(tight.settings) is Room.MADE
+        assert await tight.manual(tight.settings) is RoomResult.MADE
         while tight.conversation.estimate < PREPARE_SHARE * USABLE:
             tight.grow(1, 100)
         tight.script.replies.append(HANGS)
-        assert await tight.make_room() is Room.ENOUGH
+        assert await tight.make_room() is RoomResult.ENOUGH
         assert len(tight.sink.rounds) == 2
         await tight.compactor.discard()
 
@@ -680,7 +679,7 @@ class TestPrepared:
                 tight.grow(10)
         tight.refresh()
         tight.grow(2)
-        assert await tight.make_room() is Room.MADE
+        assert await tight.make_room() is RoomResult.MADE
         assert tight.rungs == ["discarded", "summary: completed"]
         discarded, used = tight.sink.of(RoundEnded)[0], tight.sink.of(ModelUsed)
         completed = tight.sink.of(RoundCompleted)[0].checkpoint.round
@@ -689,31 +688,31 @@ class TestPrepared:
 
     async def test_a_revert_discards_it(self) -> None:
         tight = Tight(*[SUMMARY] * 3, settings=settings_of(prune_exempt_tools=UNPRUNED, background=True))
-        assert await tight.make_room() is Room.MADE
+        assert await tight.make_room() is RoomResult.MADE
         tight.grow(1)
         while tight.conversation.estimate < PREPARE_SHARE * USABLE:
             tight.grow(1)
-        assert await tight.make_room(2) is Room.ENOUGH
+        assert await tight.make_room(2) is RoomResult.ENOUGH
         await turns()
         tight.conversation.revert(InForce())
         tight.refresh()
-        assert await tight.make_room(3) is Room.MADE
+        assert await tight.make_room(3) is RoomResult.MADE
         assert tight.rungs == ["summary: completed", "discarded", "summary: completed"]
         assert [completed.checkpoint.round for completed in tight.sink.of(RoundCompleted)] == [1, 3]
 
     async def test_a_revert_during_the_swap_makes_the_context_be_checked_again(self) -> None:
         tight = Tight(*[SUMMARY] * 3, settings=settings_of(prune_exempt_tools=UNPRUNED, background=True))
-        assert await tight.make_room() is Room.MADE
+        assert await tight.make_room() is RoomResult.MADE
         while tight.conversation.estimate < PREPARE_SHARE * USABLE:
             tight.grow(1)
-        assert await tight.make_room(2) is Room.ENOUGH
+        assert await tight.make_room(2) is RoomResult.ENOUGH
         await turns()
         tight.grow(3)
         tight.compactor.take_usage()
         tight.sink.reverted = InForce()
-        assert await tight.make_room(3) is Room.REVERTED
+        assert await tight.make_room(3) is RoomResult.REVERTED
         tight.refresh()
-        assert await tight.make_room(3) is Room.MADE
+        assert await tight.make_room(3) is RoomResult.MADE
         assert tight.rungs == ["summary: completed", "discarded", "summary: completed"]
         first, last = tight.sink.of(RoundCompleted)
         assert (first.checkpoint.round, last.checkpoint.round, last.base) == (1, 3, ())
@@ -727,14 +726,14 @@ class TestPrepared:
         [failed] = tight.sink.of(RungFailed)
         assert (failed.round, failed.next) == (1, None)
         tight.grow(2)
-        assert await tight.make_room() is Room.MADE
+        assert await tight.make_room() is RoomResult.MADE
         assert tight.rungs == ["summary: summary_refused", "summary: completed"]
         assert tight.compactor.take_usage() == sum((used.usage for used in tight.sink.of(ModelUsed)), Usage())
 
     async def test_a_failed_summary_is_not_retried_before_it_is_due(self) -> None:
         tight = ahead(reply=REFUSED, history=b.long_task(8, 1_000))
         for step in range(1, 12):
-            assert await tight.make_room(step) is Room.ENOUGH
+            assert await tight.make_room(step) is RoomResult.ENOUGH
             await turns()
             tight.grow(1, 100)
         assert tight.rungs == ["summary: summary_refused"]
@@ -774,7 +773,7 @@ class TestPrepared:
         making = asyncio.create_task(tight.make_room())
         await turns()
         tight.interrupt.fire("cancel")
-        assert await ended(making) is Room.STOPPED
+        assert await ended(making) is RoomResult.STOPPED
         assert (tight.rungs, len(tight.sink.rounds)) == (["discarded"], 1)
         assert (tight.snapshot, tight.script.open) == (before, 0)
 
@@ -784,7 +783,7 @@ class TestAsked:
         tight = Tight(SUMMARY, history=b.long_task(20, 500), budget=WIDE)
         before = tight.conversation.estimate
         settings = settings_of("threshold")
-        assert await tight.manual(settings, "Keep the API decisions.") is Room.MADE
+        assert await tight.manual(settings, "Keep the API decisions.") is RoomResult.MADE
         [completed] = tight.sink.of(RoundCompleted)
         assert (completed.checkpoint.round, completed.tokens_before) == (7, before)
         assert completed.tokens_after == tight.conversation.estimate < before
@@ -797,14 +796,14 @@ class TestAsked:
         unpruned = settings_of(prune_exempt_tools=UNPRUNED)
         tight = Tight(SUMMARY, history=old_turn(), budget=b.budget_of(3_500))
         tight.settings, asked = (unpruned, CLEARING) if clears else (CLEARING, unpruned)
-        assert await tight.manual(asked) is Room.MADE
+        assert await tight.manual(asked) is RoomResult.MADE
         [completed] = tight.sink.of(RoundCompleted)
         assert bool(completed.pruned) is clears
 
     async def test_nothing_to_compact_is_reported(self) -> None:
         tight = Tight(history=[b.user(1)])
         before = tight.snapshot
-        assert await tight.manual(tight.settings) is Room.ENOUGH
+        assert await tight.manual(tight.settings) is RoomResult.ENOUGH
         [failed] = tight.sink.of(RungFailed)
         assert (failed.round, failed.code, failed.next, failed.usage) == (7, "nothing_to_compact", None, Usage())
         assert tight.snapshot == before
@@ -813,7 +812,7 @@ class TestAsked:
         history = [b.user(1, "task"), *[b.assistant(2 + n, b.text("Yes.")) for n in range(14)]]
         tight = Tight(SUMMARY, history=history)
         before = tight.snapshot
-        assert await tight.manual(settings_of("threshold")) is Room.ENOUGH
+        assert await tight.manual(settings_of("threshold")) is RoomResult.ENOUGH
         assert tight.sink.of(RungFailed)[-1].next is None
         assert tight.snapshot == before
 
@@ -821,7 +820,7 @@ class TestAsked:
         tight = ahead(reply=HANGS)
         await tight.make_room()
         await tight.script.reached.wait()
-        assert await tight.manual(tight.settings) is Room.MADE
+        assert await tight.manual(tight.settings) is RoomResult.MADE
         assert tight.rungs == ["discarded", "summary: completed"]
 
     async def test_a_cancel_leaves_the_context_unchanged(self) -> None:
@@ -830,7 +829,7 @@ class TestAsked:
         making = asyncio.create_task(tight.manual(tight.settings))
         await tight.script.reached.wait()
         tight.interrupt.fire("cancel")
-        assert await ended(making) is Room.STOPPED
+        assert await ended(making) is RoomResult.STOPPED
         assert (tight.snapshot, tight.rungs) == (before, ["cancelled"])
 
 
@@ -843,7 +842,7 @@ class TestRecount:
 
     async def test_the_count_becomes_the_contexts_size(self) -> None:
         tight = self.tight(says("1", report=usage(1_234, 1)), recount_probe=True)
-        assert await tight.make_room() is Room.MADE
+        assert await tight.make_room() is RoomResult.MADE
         assert tight.script.requests[-1].max_output_tokens == 16
         state = tight.conversation.state(tight.budget)
         assert (state.tokens, state.source) == (1_234, "reported")
@@ -855,18 +854,18 @@ class TestRecount:
         await tight.make_room()
         await turns()
         tight.grow(2)
-        assert await tight.make_room() is Room.MADE
+        assert await tight.make_room() is RoomResult.MADE
         assert [opening.background for opening in tight.sink.rounds] == [True]
         state = tight.conversation.state(tight.budget)
         assert (state.tokens, state.source) == (1_234, "reported")
 
     async def test_it_is_off_by_default(self) -> None:
         tight = self.tight()
-        assert await tight.make_room() is Room.MADE
+        assert await tight.make_room() is RoomResult.MADE
         assert len(tight.script.requests) == 1
         assert tight.conversation.state(tight.budget).source == "estimated"
 
     async def test_a_provider_without_a_count_changes_nothing(self) -> None:
         tight = self.tight([ProviderError("No.", code="provider_bad_request")], recount_probe=True)
-        assert await tight.make_room() is Room.MADE
+        assert await tight.make_room() is RoomResult.MADE
         assert tight.conversation.state(tight.budget).source == "estimated"

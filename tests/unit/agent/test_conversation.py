@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.agent.changes import GenerationOpened
-from app.agent.conversation import AgentConfig, Conversation
+from app.agent.conversation import Conversation
+from app.agent.ports import AgentConfig
 from app.context.budget import Budget
-from app.context.generation import GenerationReason
+from app.context.prompts import GenerationReason
 from app.context.tokens import Calibration, counted_tokens
 from app.events import PlanItem
 from app.llm.base import ToolSchema

@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 
 import pytest
 
-from app.agent.apart import apart
-from app.agent.rounds import Room
+from app.agent.compaction.rounds import RoomResult
+from app.agent.conversation import run_off_loop
 from app.context.budget import trigger
 from app.messages import Message, Usage
 from tests.unit.agent.rounds import SUMMARY, Tight, counted, settings_of
@@ -85,7 +85,7 @@ async def make_step(tight: Tight) -> None:
     """Everything a step does with the conversation except calling the model and running tools."""
     conversation = tight.conversation
     tight.refresh()
-    assert await tight.make_room() is Room.ENOUGH
+    assert await tight.make_room() is RoomResult.ENOUGH
     assert conversation.settle() is None
     assert conversation.request(tight.config).messages
     conversation.observe(Usage(input_tokens=conversation.transcript.request_tokens))
@@ -157,7 +157,7 @@ async def test_a_round_reads_only_the_facts_of_new_messages() -> None:
 
 async def test_after_a_round_its_messages_are_no_longer_read() -> None:
     tight = Tight(SUMMARY, history=list(map(watched, b.long_task(LONG, 100))), budget=b.budget_of(40_000))
-    assert await tight.make_room() is Room.MADE
+    assert await tight.make_room() is RoomResult.MADE
     assert len(tight.conversation.history) > 2 * LONG > 4 * len(tight.conversation.rows)
     before = Watched.reads
     tight.selection(urgent=True)
@@ -168,7 +168,7 @@ async def test_a_round_reads_the_history_off_the_event_loop() -> None:
     tight = Tight(SUMMARY, history=list(map(watched, b.long_task(2 * LONG, 100))), budget=b.budget_of(40_000))
     Watched.thread, before = threading.get_ident(), Watched.reads
     try:
-        assert await tight.make_room() is Room.MADE
+        assert await tight.make_room() is RoomResult.MADE
     finally:
         Watched.thread = None
     assert Watched.reads - before < len(tight.conversation.history) / 2
@@ -185,7 +185,7 @@ async def test_other_work_continues_while_a_long_history_is_read() -> None:
             await asyncio.sleep(0)
 
     task = asyncio.create_task(other())
-    assert await tight.make_room() is Room.ENOUGH
+    assert await tight.make_room() is RoomResult.ENOUGH
     task.cancel()
     assert turns > 2
 
@@ -201,7 +201,7 @@ async def test_a_cancel_waits_for_work_that_reads_the_conversation() -> None:
         tight.conversation.facts()
         ended.set()
 
-    task = asyncio.create_task(apart(tight.conversation.rows, work))
+    task = asyncio.create_task(run_off_loop(tight.conversation.rows, work))
     await began.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):

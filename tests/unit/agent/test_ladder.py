@@ -9,11 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.agent.asking import INSTRUCTION_ROOM, LEAST_CAP, LEAST_INPUT, LEAST_INPUT_SHARE, REASONING_ROOM
-from app.agent.candidates import SUMMARY_CAP, folded
 from app.agent.changes import GenerationOpened, ModelUsed, OutputsPruned, RoundCompleted, RungFailed
-from app.agent.coverage import ROOMY, is_hopeless, shortest
-from app.agent.rounds import Candidate, Round, Target
+from app.agent.compaction.rounds import ROOMY, SUMMARY_CAP, Candidate, Round, Target, folded, is_hopeless, shortest
+from app.agent.compaction.summarizer import INSTRUCTION_ROOM, LEAST_CAP, LEAST_INPUT, LEAST_INPUT_SHARE, REASONING_ROOM
 from app.context.checkpoints import InForce
 from app.context.policies import Policy
 from app.context.prompts import with_plan

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from app.agent.changes import AttemptVoided, ControlAdded, GenerationOpened, ResponseClosed, StepClosed, StepOpened
-from app.agent.control import control_message
+from app.agent.conversation import control_message
 from app.agent.interrupt import StopReason
 from app.agent.limits import Progress
 from app.agent.loop import RunResult

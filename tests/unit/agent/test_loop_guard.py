@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from app.agent.loop_guard import NO_GUARD, GuardRules, LoopGuard, Verdict
+from app.agent.limits import NO_GUARD, GuardRules, LoopGuard, Verdict
 from app.context.prompts import control_text
 from app.messages import Message
 from tests.unit.context import builders as b

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from app.agent.asked import ManualRound
 from app.agent.changes import (
     ControlAdded,
     GenerationOpened,
@@ -18,10 +17,11 @@ from app.agent.changes import (
     StepClosed,
     StepOpened,
 )
-from app.agent.control import is_last_word
-from app.agent.conversation import AgentConfig
+from app.agent.compaction.triggers import ManualRound
+from app.agent.conversation import is_last_word
 from app.agent.limits import Progress
 from app.agent.loop import NOT_RUN, NOT_RUN_IN_SESSION, RunResult
+from app.agent.ports import AgentConfig
 from app.context.policies import CompactionSettings
 from app.context.prompts import control_text
 from app.errors import ContextOverflowError
@@ -61,7 +61,7 @@ class Long:
         *,
         elapsed_s: float = 0.0,
         last_step_s: float = 0.0,
-        asked_round: Callable[[], Awaitable[ManualRound | None]] | None = None,
+        manual_round: Callable[[], Awaitable[ManualRound | None]] | None = None,
     ) -> RunResult:
         loop = loop_of(
             self.scene,
@@ -71,7 +71,7 @@ class Long:
             progress=self.progress,
             elapsed_s=elapsed_s,
             last_step_s=last_step_s,
-            asked_round=asked_round,
+            manual_round=manual_round,
         )
         async with asyncio.timeout(10):
             result = await loop.run()
@@ -240,7 +240,7 @@ class TestAsked:
         async def asked() -> ManualRound | None:
             return waiting.pop() if waiting else None
 
-        assert await long.run(asked_round=asked) == RunResult(RunOutcome.COMPLETED)
+        assert await long.run(manual_round=asked) == RunResult(RunOutcome.COMPLETED)
         assert long.sink.shape == "G M DG O P CS"
         assert long.sink.of(RoundCompleted)[0].checkpoint.round == 4
         assert "Keep names." in long.script.sent[0][-1].text
@@ -252,7 +252,7 @@ class TestAsked:
         async def asked() -> ManualRound | None:
             return waiting.pop() if waiting else None
 
-        assert await long.run(asked_round=asked) == RunResult(RunOutcome.COMPLETED)
+        assert await long.run(manual_round=asked) == RunResult(RunOutcome.COMPLETED)
         assert [failed.next for failed in long.sink.of(RungFailed)] == [None]
 
 

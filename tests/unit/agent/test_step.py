@@ -35,18 +35,8 @@ from app.errors import (
     StaleOwnerError,
     StorageError,
 )
-from app.llm.base import (
-    Finish,
-    Provider,
-    ReasoningDelta,
-    TextDelta,
-    ToolArgumentsDelta,
-    ToolCallStart,
-)
-from app.llm.base import (
-    StopReason as ModelStop,
-)
-from app.llm.retry import delay_s
+from app.llm.base import Finish, Provider, ReasoningDelta, TextDelta, ToolArgumentsDelta, ToolCallStart, delay_s
+from app.llm.base import StopReason as ModelStop
 from app.messages import FinishReason, Role, TextPart, ToolStatus, Usage
 from tests.unit.agent.scenes import (
     BUDGET,

@@ -9,16 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from app.agent import summarizer
-from app.agent.changes import ModelUsed
-from app.agent.faults import SummaryFailed
-from app.agent.summarizer import MAX_ATTEMPTS, MAX_CALLS, SummaryJob
-from app.context.summary_input import transcript_items, windows
-from app.context.summary_prose import OVERLONG
+from app.agent.changes import ModelUsed, SummaryFailed
+from app.agent.compaction import summarizer
+from app.agent.compaction.summarizer import MAX_ATTEMPTS, MAX_CALLS, SummaryJob
+from app.context.summary import OVERLONG
+from app.context.summary_request import transcript_items, windows
 from app.context.tokens import estimate_text
 from app.errors import ContextOverflowError, InvalidRequestError, ProviderError
-from app.llm.base import Finish, ModelRequest, ReasoningDelta, TextDelta, ToolSchema
-from app.llm.retry import BASE_S
+from app.llm.base import BASE_S, Finish, ModelRequest, ReasoningDelta, TextDelta, ToolSchema
 from app.messages import Message, Role, Usage
 from tests.unit.agent.rounds import PROSE, models_of, settings_of
 from tests.unit.agent.scenes import MODEL, Reply, Script, calls, passing, price, says, usage

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from app.agent.batch import Batch
+from app.agent.approvals import Batch
 from app.agent.changes import ResultClosed
 from app.agent.interrupt import Interrupt, Stopped, StopReason
 from app.agent.tool_executor import MAX_PARALLEL, ToolExecutor, ToolSetup

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from app.agent.batch import Batch
+from app.agent.approvals import Batch
 from app.agent.changes import ResultClosed
 from app.agent.interrupt import Interrupt, Stopped
 from app.agent.tool_executor import MAX_PARALLEL

@@ -9,10 +9,9 @@ from typing import Any, ClassVar
 
 import pytest
 
-from app.agent import updates
-from app.agent.apart import LONG
-from app.agent.config import AgentConfig
-from app.agent.conversation import Conversation
+from app.agent import conversation as updates
+from app.agent.conversation import LONG, Conversation
+from app.agent.ports import AgentConfig
 from app.context.checkpoints import Checkpoint, InForce
 from app.context.policies import preset
 from app.context.tokens import Calibration

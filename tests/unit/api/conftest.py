@@ -8,7 +8,8 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from app.api import ApiConfig, create_app
+from app.api.guard import ApiConfig
+from app.api.main import create_app
 from app.runtime.values.sessions import SessionCreate
 from app.sessions import Session
 from tests.unit.api.double import InMemoryService

@@ -5,8 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from app.api.examples import AT, SESSION
-from app.api.examples.compactions import PREVIEW
-from app.api.examples.records import MESSAGE_ID
+from app.api.examples.records import COMPACTION_PREVIEW, MESSAGE_ID
 from app.errors import ConflictError, NotFoundError, QueueFullError, WrongKeyError
 from app.interchange import WireFormat
 from app.messages import ToolCallPart, Usage, new_id, now
@@ -20,21 +19,30 @@ from app.runtime.services import (
     Services,
     SessionService,
 )
-from app.runtime.values.approvals import ApprovalAnswer, ApprovalList, PendingApproval
-from app.runtime.values.compactions import CompactionCreate, CompactionList, CompactionPreview
-from app.runtime.values.events import StreamItem
 from app.runtime.values.history import (
+    CompactionCreate,
+    CompactionList,
+    CompactionPreview,
     ContextView,
     ExportPage,
     MessagePage,
     RawOutput,
     StepPage,
+    StreamItem,
     SystemView,
     ToolCallView,
 )
-from app.runtime.values.logins import NewLogin
-from app.runtime.values.queue import QueueAdd, QueuedMessage, QueueEdit, QueuePage, QueueReceipt
-from app.runtime.values.server import Component, ModelList, ModelView, PricesView, Readiness, UsageReport
+from app.runtime.values.queue import (
+    ApprovalAnswer,
+    ApprovalList,
+    PendingApproval,
+    QueueAdd,
+    QueuedMessage,
+    QueueEdit,
+    QueuePage,
+    QueueReceipt,
+)
+from app.runtime.values.server import Component, ModelList, ModelView, NewLogin, PricesView, Readiness, UsageReport
 from app.runtime.values.sessions import ForkCreate, SessionCreate, SessionPage, SessionPatch
 from app.sessions import CompactionEvent, ContextState, Session, Status
 from tests.unit.api.double_streams import InMemoryEvents, InMemoryFiles
@@ -242,7 +250,7 @@ class InMemoryCompactions(CompactionService):
 
     async def preview(self, session_id: str, body: CompactionCreate) -> CompactionPreview:
         self._memory.get(session_id)
-        return PREVIEW.model_copy(update={"policy": body.policy or "reactive"})
+        return COMPACTION_PREVIEW.model_copy(update={"policy": body.policy or "reactive"})
 
     async def list(self, session_id: str) -> CompactionList:
         self._memory.get(session_id)

@@ -8,11 +8,9 @@ from typing import Literal
 
 from app.api.examples import AT
 from app.errors import ConflictError, ForbiddenError, NotFoundError
-from app.runtime.cursors import read_seq
+from app.runtime.history import read_seq
 from app.runtime.services import EventService, FileService
-from app.runtime.values.events import EventStream, LogPage
-from app.runtime.values.files import FileList, FileView
-from app.runtime.values.history import RawOutput
+from app.runtime.values.history import EventStream, FileList, FileView, LogPage, RawOutput
 from app.sessions import Status
 from tests.unit.api.memory import Memory
 

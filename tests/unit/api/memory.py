@@ -7,8 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from app.errors import NotFoundError
-from app.runtime.values.events import StreamItem
-from app.runtime.values.history import RawOutput
+from app.runtime.values.history import RawOutput, StreamItem
 from app.runtime.values.queue import QueuedMessage
 from app.runtime.values.sessions import SessionCreate
 from app.sessions import CompactionEvent, Session, Status

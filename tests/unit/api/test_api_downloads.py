@@ -17,8 +17,9 @@ from fastapi import FastAPI
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.api import ApiConfig, create_app
-from app.api.downloads import CHUNK_BYTES, content_disposition, parse_range
+from app.api.guard import ApiConfig
+from app.api.main import create_app
+from app.api.responses import CHUNK_BYTES, content_disposition, parse_range
 from app.messages import new_id
 from app.runtime.values.history import RawOutput
 from app.sessions import Session

@@ -9,9 +9,10 @@ import httpx
 import jsonschema  # type: ignore[import-untyped]
 import pytest
 
-from app.api import ApiConfig, create_app
 from app.api.examples import ANSWERS, ANSWERS_OF, REQUESTS
 from app.api.examples.records import MESSAGE_ID, SESSION_ID
+from app.api.guard import ApiConfig
+from app.api.main import create_app
 from tests.unit.api.double import CALL_ID
 
 DOCUMENT = create_app(ApiConfig()).openapi()

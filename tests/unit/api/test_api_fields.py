@@ -9,7 +9,7 @@ import httpx
 import pytest
 from pydantic import ValidationError
 
-from app.api.fields import field_errors
+from app.api.errors import field_errors
 from app.messages import Value
 from app.runtime.values.queue import QueueAdd, QueueEdit
 from app.runtime.values.sessions import SessionCreate, SessionPatch

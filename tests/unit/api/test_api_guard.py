@@ -10,8 +10,9 @@ from fastapi import FastAPI
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.api import ApiConfig, create_app
-from app.api.hosts import HostPort, host_is_ours, origin_is_ours, parse_allowed, parse_host
+from app.api.auth import HostPort, host_is_ours, origin_is_ours, parse_allowed, parse_host
+from app.api.guard import ApiConfig
+from app.api.main import create_app
 from app.sessions import Session
 from tests.unit.api.conftest import KEY, ClientFor
 from tests.unit.api.double import InMemoryService

@@ -12,8 +12,9 @@ import jsonschema  # type: ignore[import-untyped]
 import pytest
 from fastapi import FastAPI
 
-from app.api import ApiConfig, create_app
 from app.api.examples import EVENTS, type_of
+from app.api.guard import ApiConfig
+from app.api.main import create_app
 from app.api.openapi import ALL_EVENTS
 from app.api.problems import CATALOGUE
 from app.messages import new_id

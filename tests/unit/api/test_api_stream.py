@@ -15,12 +15,13 @@ from fastapi import FastAPI
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.api import ApiConfig, create_app
 from app.api.errors import MalformedEventIdError
-from app.api.stream import MAX_SEQ, encode, start_after
+from app.api.guard import ApiConfig
+from app.api.main import create_app
+from app.api.responses import MAX_SEQ, encode, start_after
 from app.connections import bounded
 from app.messages import new_id
-from app.runtime.values.events import StreamItem
+from app.runtime.values.history import StreamItem
 from app.sessions import Session, Status
 from tests.unit.api.double import InMemoryService
 from tests.unit.api.serving import Server, serving

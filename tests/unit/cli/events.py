@@ -5,8 +5,8 @@ from __future__ import annotations
 import io
 from typing import Any
 
+from app.cli.client import ServerEvent
 from app.cli.screen import Screen
-from app.cli.sse import ServerEvent
 from app.cli.view import View
 
 AT = "2026-11-22T10:00:00.000Z"

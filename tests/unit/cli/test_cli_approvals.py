@@ -8,7 +8,7 @@ import pytest
 
 from app.cli.approvals import answer, how_to_decide, time_left, waiting_lines
 from app.cli.client import Client, Target
-from app.cli.errors import CliError, ServerRefusedError
+from app.cli.screen import CliError, ServerRefusedError
 from app.messages import now, rfc3339
 from tests.unit.cli.test_cli_client import as_json, client_of
 

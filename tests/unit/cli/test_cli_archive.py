@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from app.cli.archive import unpack
+from app.cli.run import unpack
 
 FILE = tarfile.REGTYPE
 

@@ -11,10 +11,9 @@ from typing import Any
 import orjson
 import pytest
 
-from app.cli.client import Client, Target
-from app.cli.errors import CliError, ConnectionLostError, NoServerError, ServerRefusedError, SessionDeletedError
+from app.cli.client import Client, ServerEvent, Target
 from app.cli.following import show_all
-from app.cli.sse import ServerEvent
+from app.cli.screen import CliError, ConnectionLostError, NoServerError, ServerRefusedError, SessionDeletedError
 
 PROBLEM = {"code": "forbidden", "detail": "Not so.", "status": 403}
 

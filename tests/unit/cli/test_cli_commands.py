@@ -11,12 +11,11 @@ from typer.testing import CliRunner
 
 from app import __version__
 from app.cli import app
-from app.cli.config import load_settings
-from app.cli.errors import CliError, InvalidSettingsError, UsageError
 from app.cli.following import exit_status
-from app.cli.presence import announce, announced_url, claimed
 from app.cli.run import TaskOptions
+from app.cli.screen import CliError, InvalidSettingsError, UsageError
 from app.cli.serve import command, greeting, reachable
+from app.cli.startup import announce, announced_url, claimed, load_settings
 from app.cli.target import answers, first_key, given, own_url
 from app.errors import StorageError
 

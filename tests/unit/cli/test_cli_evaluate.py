@@ -12,9 +12,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from app.cli import app
-from app.cli.errors import UsageError
 from app.cli.evaluate import LINE_CHARS, Progress, policies_of
-from app.evaluation import Evaluation, Row, load_packaged, packaged_names
+from app.cli.screen import UsageError
+from evals import Evaluation, Row, load_packaged, packaged_names
 
 
 def run(*args: str) -> Result:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from app.cli.evaluation_table import NO_MODEL, percent, render
-from app.evaluation import BASELINE, Answer, Row, report
-from app.evaluation.histories import Kind
+from app.cli.evaluate import NO_MODEL, percent, render
 from app.messages import Usage
+from evals import BASELINE, Answer, Row, report
+from evals.histories import Kind
 
 COST = Usage(input_tokens=200, cache_read_tokens=800, output_tokens=50, cost_usd=0.0123)
 

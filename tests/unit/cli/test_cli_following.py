@@ -10,9 +10,8 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
-from app.cli.client import Client, Target
+from app.cli.client import Client, ServerEvent, Target
 from app.cli.following import CtrlC, show_all, writer
-from app.cli.sse import ServerEvent
 from tests.unit.cli.events import completed, delta, idle
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.cli.errors import CliError
-from app.cli.ids import listed, matching, short, typed
+from app.cli.screen import CliError, listed, matching, short, typed
 from app.messages import new_id
 
 ONE = "01a20436-270d-740d-8574-6f28e66251d8"

@@ -8,7 +8,7 @@ from importlib import import_module
 
 import pytest
 
-from app.cli.loading import loading
+from app.cli.startup import loading
 
 
 @pytest.fixture(autouse=True)

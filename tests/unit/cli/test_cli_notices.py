@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from app.cli.config import load_settings, unknown_variables
-from app.cli.errors import InvalidSettingsError
-from app.cli.notices import how_to_close
+from app.cli.screen import InvalidSettingsError
+from app.cli.startup import how_to_close, load_settings, unknown_variables
 from app.settings import Settings
 
 

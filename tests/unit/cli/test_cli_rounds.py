@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.cli import rounds
+from app.cli import view
 from app.events import DURABLE_EVENTS
 from app.sessions import CompactionReason, CompactionStatus, PruneReason, Rung
 from tests.unit.cli.events import USAGE, event, shown
@@ -134,43 +134,43 @@ def test_no_event_of_compaction_is_passed_over() -> None:
 @pytest.mark.parametrize("reason", get_args(CompactionReason))
 @pytest.mark.parametrize("rung", get_args(Rung))
 def test_every_reason_and_rung_has_words(reason: str, rung: str) -> None:
-    line = rounds.started({"round": 1, "reason": reason, "policy": "p", "tokens_before": 1, "limit": 2})
+    line = view.started({"round": 1, "reason": reason, "policy": "p", "tokens_before": 1, "limit": 2})
     assert f"({reason}," not in line
-    assert f"by {rung}," not in rounds.completed(completed(rung=rung))
+    assert f"by {rung}," not in view.completed(completed(rung=rung))
 
 
 @pytest.mark.parametrize("reason", get_args(PruneReason))
 def test_every_reason_to_prune_can_be_shown(reason: str) -> None:
     data = {"outputs_pruned": 2, "tools": ["x"], "reason": reason, "tokens_before": 2, "tokens_after": 1}
-    assert reason not in rounds.pruned(data)
+    assert reason not in view.pruned(data)
 
 
 def test_a_list_has_columns() -> None:
-    made = rounds.list_line(completed())
+    made = view.list_line(completed())
     assert made == (
         "  2  completed  reactive   2026-11-22 10:00  171,204 → 24,310 tokens (−86%) · a summary for 42 messages"
         f" · 3 old outputs cleared · {COST}"
     )
     error = {"code": "not_small_enough", "detail": "The context would have\n9 tokens."}
     failed = completed(status="failed", rung=None, tokens_after=None, usage=USAGE, error=error)
-    assert rounds.list_line(failed) == (
+    assert view.list_line(failed) == (
         "  2  failed     reactive   2026-11-22 10:00  the window is full · The context would have 9 tokens"
         f" (not_small_enough) · {COST}"
     )
-    cancelled = rounds.list_line(completed(status="cancelled", rung=None, tokens_after=None, error=None, usage=NOTHING))
+    cancelled = view.list_line(completed(status="cancelled", rung=None, tokens_after=None, error=None, usage=NOTHING))
     assert cancelled == "  2  cancelled  reactive   2026-11-22 10:00  the window is full"
 
 
 @pytest.mark.parametrize("status", get_args(CompactionStatus))
 def test_every_status_fits_its_column(status: str) -> None:
-    line = rounds.list_line(completed(status=status))
+    line = view.list_line(completed(status=status))
     assert line[5:14].rstrip() == status
     assert line[16:24] == "reactive"
 
 
 def preview(own: str = "reactive", **more: int) -> str:
     numbers = {"messages_compacted": 4, "outputs_pruned": 1, "tokens_before": 100, "tokens_after": 20, **more}
-    return rounds.preview({"policy": "reactive", "limit": 200, "usable": 150, "trigger": 140, **numbers}, own)
+    return view.preview({"policy": "reactive", "limit": 200, "usable": 150, "trigger": 140, **numbers}, own)
 
 
 @pytest.mark.parametrize(
@@ -201,7 +201,7 @@ def test_a_dry_run_of_nothing_says_so() -> None:
 
 @given(st.integers(0, 10**9), st.integers(0, 10**9))
 def test_a_change_never_claims_more_than_it_saved(before: int, after: int) -> None:
-    text = rounds.change({"tokens_before": before, "tokens_after": after})
+    text = view.change({"tokens_before": before, "tokens_after": after})
     assert text.startswith(f"{before:,} → {after:,} tokens")
     if after >= before:
         assert "%" not in text

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.cli.sse import ServerEvent, read_events
+from app.cli.client import ServerEvent, read_events
 
 
 async def _read(chunks: list[bytes]) -> list[ServerEvent]:

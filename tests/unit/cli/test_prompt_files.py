@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from app.bootstrap import Prompts
-from app.cli.config import load_settings
+from app.cli.startup import load_settings
 from app.context.prompts import SYSTEM_TEMPLATE
 from app.server import SUMMARY_TEMPLATE_BYTES, SYSTEM_PROMPT_BYTES, StartError, read_prompts
 from app.settings import Settings

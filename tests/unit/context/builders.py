@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from app.context.budget import Budget
-from app.context.generation import Generation
+from app.context.prompts import Generation
 from app.messages import (
     CompactionMarkerPart,
     ImagePart,

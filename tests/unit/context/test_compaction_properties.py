@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.context.checkpoints import Checkpoint
 from app.context.policies import POLICIES, CompactionSettings, resolve
-from app.context.projection import Checkpoint, Transcript, project
-from app.context.pruning import select_prunable
+from app.context.projection import Transcript, project
 from app.context.selection import Selection, select
-from app.context.shrinking import shrunk
+from app.context.shrinking import select_prunable, shrunk
 from app.messages import Message, Role
 
 from .builders import (

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.context.excerpts import clip_middle, fit_tokens, image_label, most_that_fit, one_line, plural, readable
+from app.context.clipping import clip_middle, fit_tokens, image_label, most_that_fit, one_line, plural, readable
 from app.context.tokens import estimate_text
 from app.messages import Role
 from tests.unit.context.builders import image, message, text, user

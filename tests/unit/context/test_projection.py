@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.context.projection import Checkpoint, ContextItem, Projection, Transcript, project
+from app.context.checkpoints import Checkpoint
+from app.context.projection import ContextItem, Projection, Transcript, project
 from app.context.tokens import estimate_message
 from app.context.validator import repair
 from app.llm.base import ToolSchema

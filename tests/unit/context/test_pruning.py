@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from app.context.policies import CompactionSettings, resolve
 from app.context.projection import project
-from app.context.pruning import PruneBatch, may_do, select_prunable
+from app.context.shrinking import PruneBatch, may_do, select_prunable
 from app.context.tokens import estimate_part
 from app.messages import Message, ToolStatus
 

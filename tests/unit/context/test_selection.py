@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from app.context.budget import Budget
+from app.context.checkpoints import Checkpoint
 from app.context.policies import POLICIES, resolve
-from app.context.projection import Checkpoint, project
+from app.context.projection import project
 from app.context.selection import Selection, select
 from app.messages import Message, Role
 

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.context.checkpoints import Checkpoint
 from app.context.policies import POLICIES, resolve
-from app.context.projection import Checkpoint, Transcript, project
+from app.context.projection import Transcript, project
 from app.context.selection import Selection, select
 from app.context.shrinking import SPILL_STEPS, largest_fixed, shrunk, spilled
 from app.llm.base import ToolSchema

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.context.summary_input import RESULT_CHARS, transcript_items, windows
+from app.context.summary_request import RESULT_CHARS, transcript_items, windows
 from app.context.tokens import estimate_text
 from app.messages import Message, Role, ToolStatus
 from tests.unit.context.builders import (

@@ -8,12 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.context.policies import POLICIES, Policy
-from app.context.summary_prompts import (
-    PROFILES,
-    Profile,
-    in_conversation_request,
-    text_request,
-)
+from app.context.summary_request import PROFILES, Profile, in_conversation_request, text_request
 
 ITEMS = '<item n="1" kind="user">\nhello\n</item>'
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.context.summary_prose import FaultCode, check_prose, fold
+from app.context.summary import FaultCode, check_prose, fold
 from app.context.tokens import estimate_text
 from app.messages import Message
 from tests.unit.context.builders import (

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.context.generation import Generation
+from app.context.prompts import Generation
 from app.context.tokens import counted_tokens
 from app.context.truncation import (
     ADDED_SHARE,

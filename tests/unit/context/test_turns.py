@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from app.context.budget import PruneBounds, TailBounds, prune_bounds, tail_bounds
 from app.context.policies import resolve
+from app.context.selection import after_last_summary, cuts, first_unseen, is_request, recent_start, tail_start
 from app.context.tokens import counted_tokens
-from app.context.turns import after_last_summary, cuts, first_unseen, is_request, recent_start, tail_start
 from app.messages import Message, Role
 
 from .builders import (

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.context.content import ReasoningRule
-from app.context.mending import mend
-from app.context.validator import SoundnessCheck, repair
+from app.context.validator import SoundnessCheck, make_sound, repair
 from app.messages import Message, Role, ToolStatus
 
 from .builders import (
@@ -319,6 +318,6 @@ def test_a_repair_says_what_and_where() -> None:
 
 @given(sound_histories())
 def test_repairing_a_sound_conversation_changes_nothing(history: list[Message]) -> None:
-    fixed, repairs = mend(history, ReasoningRule(MODEL))
+    fixed, repairs = make_sound(history, ReasoningRule(MODEL))
     assert repairs == []
     assert all(a is b for a, b in zip(fixed, history, strict=True))

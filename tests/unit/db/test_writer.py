@@ -18,8 +18,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from app.db import engine as engine_module
 from app.db.engine import Database, open_database, sqlite_path
-from app.db.faults import refusal
-from app.db.writer import MAX_BATCH_S, Commit
+from app.db.writer import MAX_BATCH_S, Commit, refusal
 from app.errors import StorageBusyError, StorageError, StorageFullError
 from tests.unit.db.rows import new_database
 

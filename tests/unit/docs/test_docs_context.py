@@ -12,8 +12,7 @@ import pytest
 
 from app.context.policies import POLICIES, PRESETS, CompactionSettings, preset
 from app.events import DURABLE_EVENTS
-from app.runtime.values.compactions import CompactionPreview
-from app.runtime.values.history import ContextView
+from app.runtime.values.history import CompactionPreview, ContextView
 from app.sessions import CompactionFields
 from docs.generate import DOCS
 from docs.generate.markdown import table

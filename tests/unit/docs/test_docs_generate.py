@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.agent.faults import RoundCode
-from app.agent.summarizer import MAX_CALLS
+from app.agent.changes import RoundCode
+from app.agent.compaction.summarizer import MAX_CALLS
 from app.api.problems import CATALOGUE
 from app.errors import PalimpsestError
 from app.settings import ProviderSettings, Settings
@@ -230,7 +230,7 @@ def test_every_failure_of_a_round_is_explained() -> None:
 
 def test_every_code_of_a_round_is_one_that_something_fails_with() -> None:
     """What may be raised is seen to by the types; that it is raised is seen here."""
-    places = [*APP.glob("agent/*.py"), APP / "context" / "summary_prose.py"]
+    places = [*APP.glob("agent/**/*.py"), APP / "context" / "summary.py"]
     said = {text for place in places for text in _spoken(ast.parse(place.read_text("utf-8")))}
     assert set(get_args(RoundCode)) <= said
 

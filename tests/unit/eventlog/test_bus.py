@@ -13,11 +13,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.errors import ServerBusyError
-from app.eventlog.bus import Bus
-from app.eventlog.channel import DELTA_CHARS, RECENT_BYTES, RECENT_EVENTS, TOOL_PREVIEW_CHARS, Channel, Reader
-from app.eventlog.feed import GLOBAL_EVENTS, GlobalFeed
+from app.eventlog.bus import (
+    DELTA_CHARS,
+    GLOBAL_EVENTS,
+    MAX_PIECES,
+    RECENT_BYTES,
+    RECENT_EVENTS,
+    TOOL_PREVIEW_CHARS,
+    Bus,
+    Channel,
+    GlobalFeed,
+    OpenPart,
+    Reader,
+)
 from app.eventlog.log import PAGE_BYTES, StreamItem
-from app.eventlog.open_part import MAX_PIECES, OpenPart
 
 texts = st.text(st.sampled_from("a😀𝒳é\n"), min_size=1, max_size=5)
 

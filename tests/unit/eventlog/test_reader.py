@@ -17,8 +17,7 @@ from sqlalchemy import Connection
 from app.db.engine import Database
 from app.db.repositories import queue, sessions
 from app.errors import ConflictError, NotFoundError
-from app.eventlog.bus import Bus
-from app.eventlog.feed import GLOBAL_EVENTS
+from app.eventlog.bus import GLOBAL_EVENTS, Bus
 from app.eventlog.log import PAGE, PAGE_BYTES, Appender, EventLog, StreamItem
 from app.eventlog.reader import Batches, follow, follow_all
 from app.events import MessageWithdrawn

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from app.context.mending import NO_RESULT
+from app.context.validator import NO_RESULT
 from app.errors import InvalidRequestError
 from app.interchange import ImportedHistory, WireFormat, import_history
-from app.interchange.images import image_size
+from app.interchange.content import image_size
 from app.messages import FinishReason, ImagePart, Message, ReasoningPart, Role, ToolStatus
 from tests.unit.interchange.conversations import PNG, image_block, text_block, url_block
 

@@ -14,15 +14,7 @@ from hypothesis import strategies as st
 from app.errors import ContextOverflowError, ProviderError
 from app.llm.anthropic import DEFAULT_MAX_TOKENS, AnthropicProvider
 from app.llm.anthropic_stream import AnthropicStream
-from app.llm.base import (
-    BlockEnd,
-    ModelRequest,
-    ReasoningDelta,
-    StreamEvent,
-    TextDelta,
-    ToolCallStart,
-    UsageReport,
-)
+from app.llm.base import BlockEnd, ModelRequest, ReasoningDelta, StreamEvent, TextDelta, ToolCallStart, UsageReport
 from app.llm.sse import SseParser
 
 from .servers import LocalServer, Scripted, document, local_server

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.llm.binding import binds_thinking
+from app.llm.known_models import binds_thinking
 
 
 @pytest.mark.parametrize(

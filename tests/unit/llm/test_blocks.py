@@ -5,16 +5,8 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.llm.base import (
-    BlockEnd,
-    Finish,
-    ReasoningDelta,
-    StreamEvent,
-    TextDelta,
-    ToolArgumentsDelta,
-    ToolCallStart,
-)
-from app.llm.blocks import Blocks
+from app.llm.base import BlockEnd, Finish, ReasoningDelta, StreamEvent, TextDelta, ToolArgumentsDelta, ToolCallStart
+from app.llm.wire import Blocks
 
 
 def test_numbers_count_up_whatever_the_kind() -> None:

@@ -4,8 +4,7 @@ import pytest
 
 from app.llm.base import ModelInfo, Prices
 from app.llm.catalog import ASSUMED_WINDOW, KNOWN_PER_PROVIDER, Catalog, ModelOverride
-from app.llm.limits import max_output_tokens
-from app.llm.pricing import flat_cost
+from app.llm.known_models import flat_cost, max_output_tokens
 from app.messages import Usage
 
 MILLION = 1_000_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.llm.effort import efforts, offered_effort, wire_effort
+from app.llm.known_models import efforts, offered_effort, wire_effort
 from app.sessions import ReasoningEffort
 
 

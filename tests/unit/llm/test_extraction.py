@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.context.policies import POLICIES
-from app.context.summary_prompts import PROFILES, in_conversation_request, text_request
-from app.context.summary_prose import check_prose
-from app.evaluation.probing import question
-from app.llm.extraction import LABEL, LINE_CHARS, answer, prose_for, summary
+from app.context.summary import check_prose
+from app.context.summary_request import PROFILES, in_conversation_request, text_request
+from app.llm.demo import LABEL, LINE_CHARS, answer, prose_for, summary
 from app.llm.scripted import DEMO_MODEL, ScriptedProvider
 from app.messages import Message, Role
+from evals.probing import question
 
 from .values import (
     LIST,

@@ -11,9 +11,9 @@ import pytest
 from app.errors import ProviderError
 from app.llm.anthropic_stream import MAX_HELD_BYTES, AnthropicStream
 from app.llm.base import InputTransformed
-from app.llm.blocks import MAX_BLOCKS
 from app.llm.openai_stream import MAX_NAME_CHARS, OpenAiStream
-from app.llm.overflow import classify
+from app.llm.windows import classify
+from app.llm.wire import MAX_BLOCKS
 from tests.fuzz.engine import Result, run
 from tests.fuzz.stream_inputs import Answer
 from tests.fuzz.streams import StreamFuzzer

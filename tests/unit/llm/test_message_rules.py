@@ -15,10 +15,9 @@ from mistralai.client.models import ChatCompletionStreamRequest
 
 from app.errors import ProviderError, ReshapeError
 from app.llm.base import ModelRequest
-from app.llm.message_rules import learn_messages, may_follow, wants_reasoning
 from app.llm.openai import OpenAiProvider
 from app.llm.openai_wire import WireForm, encode_body, form_of
-from app.llm.quirks import Quirks
+from app.llm.quirks import Quirks, learn_messages, may_follow, wants_reasoning
 from app.messages import Message, Role
 from tests.provider import FakeProvider, Reasoning, Reply, Text, ToolCall
 from tests.provider.fixtures import provider

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.llm.catalog import Catalog
-from app.llm.limits import max_output_tokens
-from app.llm.names import plain_name, stripped_name
+from app.llm.known_models import max_output_tokens, plain_name, stripped_name
 
 MILLION = 1_000_000
 NAMES = [

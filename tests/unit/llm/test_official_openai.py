@@ -12,7 +12,7 @@ from openai.types.responses import Response, ResponseStreamEvent
 from openai.types.responses.response_create_params import ResponseCreateParamsStreaming
 from pydantic import TypeAdapter
 
-from app.llm import ModelRequest
+from app.llm.base import ModelRequest
 from app.llm.openai import OpenAiProvider
 from app.llm.quirks import Endpoint
 from app.messages import (

@@ -3,7 +3,7 @@ from __future__ import annotations
 import orjson
 import pytest
 
-from app.llm.overflow import classify
+from app.llm.windows import classify
 
 
 def _openai(message: str, **fields: object) -> str:

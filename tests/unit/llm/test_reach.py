@@ -7,8 +7,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from app.llm import Catalog, ProviderConfig, Providers, reach
+from app.llm import reach
+from app.llm.catalog import Catalog
 from app.llm.reach import UNREACHABLE, Reach
+from app.llm.registry import ProviderConfig, Providers
 
 CLOSED = "http://127.0.0.1:9/v1"
 

@@ -8,9 +8,10 @@ import orjson
 import pytest
 
 from app.errors import MissingApiKeyError, ProviderError, UnknownModelError
-from app.llm import Catalog, ModelOverride, ProviderConfig, Providers
 from app.llm.anthropic import AnthropicProvider
+from app.llm.catalog import Catalog, ModelOverride
 from app.llm.openai import OpenAiProvider
+from app.llm.registry import ProviderConfig, Providers
 from app.llm.scripted import ScriptedProvider
 
 from .servers import Scripted, local_server, sse

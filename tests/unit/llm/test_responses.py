@@ -13,9 +13,8 @@ from app.llm.base import BlockEnd, Finish, ModelRequest, ReasoningDelta, StreamE
 from app.llm.http import AnswerError
 from app.llm.openai import OpenAiProvider
 from app.llm.quirks import Endpoint, Quirks
-from app.llm.responses import points_elsewhere
+from app.llm.responses import encode_body, points_elsewhere, to_items
 from app.llm.responses_stream import MAX_HELD_BYTES, MAX_SEALED_BYTES, ResponsesStream
-from app.llm.responses_wire import encode_body, to_items
 from app.messages import Message, ReasoningPart, Role, TextPart, ToolCallPart, ToolResultPart, ToolStatus
 from tests.provider import FakeProvider, Reply, Text
 from tests.provider.fixtures import provider

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.errors import ContextOverflowError, ProviderError
-from app.llm.retry import BASE_S, CAP_S, MAX_ATTEMPTS, RETRY_AFTER_CAP_S, delay_s
+from app.llm.base import BASE_S, CAP_S, MAX_ATTEMPTS, RETRY_AFTER_CAP_S, delay_s
 
 BUSY = ProviderError("busy", retryable=True)
 

@@ -10,9 +10,10 @@ import pytest
 from structlog.testing import capture_logs
 
 from app.errors import ProviderError
-from app.llm import Catalog, ModelOverride, ProviderConfig, Providers
+from app.llm.catalog import Catalog, ModelOverride
 from app.llm.http import DOCUMENT_BYTES
-from app.llm.server_windows import ASK_AGAIN_S, BELIEVED_S, MAX_REMEMBERED, ServerWindows
+from app.llm.registry import ProviderConfig, Providers
+from app.llm.windows import ASK_AGAIN_S, BELIEVED_S, MAX_REMEMBERED, ServerWindows
 
 from .servers import LocalServer, Scripted, document, local_server
 

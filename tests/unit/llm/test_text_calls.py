@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.agent.repetition import LOOP_CHARS, RepetitionCheck
+from app.agent.stream_processor import LOOP_CHARS, RepetitionCheck
 from app.llm.base import BlockEnd, Finish, ReasoningDelta, StopReason, StreamEvent, TextDelta, ToolCallStart
-from app.llm.text_calls import TextCalls, calls_in
+from app.llm.openai import TextCalls, calls_in
 
 from .values import calls, finish, prose
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.llm.base import LEAST_WINDOW, MOST_WINDOW
-from app.llm.window_reports import entry_of, is_llama_cpp, is_lm_studio, listed_window, plausible, props_window
+from app.llm.windows import entry_of, is_llama_cpp, is_lm_studio, listed_window, plausible, props_window
 
 LLAMA = {"id": "/models/qwen.gguf", "aliases": ["qwen"], "owned_by": "llamacpp", "meta": {"n_ctx_train": 40_960}}
 

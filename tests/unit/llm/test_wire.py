@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.errors import ProviderError
-from app.llm import anthropic_wire, openai_wire
+from app.llm import anthropic as anthropic_wire
+from app.llm import openai_wire
 from app.llm.base import ModelRequest
 from app.llm.wire import count, parse_document, wire_arguments, wire_name
 from app.messages import CompactionMarkerPart, Message, Role, ToolStatus

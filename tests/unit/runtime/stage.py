@@ -20,27 +20,27 @@ from app.agent.changes import (
     StepClosed,
     StepOpened,
 )
-from app.agent.collecting import Collector
 from app.agent.model_calls import ModelCalls
-from app.context.generation import Generation
-from app.context.prompts import SYSTEM_TEMPLATE
+from app.agent.tool_executor import Collector
+from app.context.prompts import SYSTEM_TEMPLATE, Generation
 from app.context.tokens import PER_MESSAGE, estimate_part, estimate_text
 from app.db.engine import Database
 from app.db.repositories import messages, queue, sessions
 from app.db.repositories.parts import put_open
 from app.eventlog.bus import Bus
 from app.eventlog.log import EventLog, StreamItem
-from app.llm import Catalog, ProviderConfig, Providers
 from app.llm.base import Provider, ToolSchema
+from app.llm.catalog import Catalog
+from app.llm.registry import ProviderConfig, Providers
 from app.messages import FinishReason, Message, Part, TextPart, ToolCallPart, ToolResultPart, ToolStatus, Usage, new_id
-from app.runtime import inbox
 from app.runtime.agents import AgentSetup
-from app.runtime.changes import commit_changes
-from app.runtime.sandbox_policy import SandboxPolicy
-from app.runtime.sandboxes import Sandboxes
+from app.runtime.learned import LearnedWindows
+from app.runtime.sandboxes.policy import SandboxPolicy
+from app.runtime.sandboxes.pool import Sandboxes
 from app.runtime.setup import RuntimeSetup
+from app.runtime.transactions import queue as inbox
+from app.runtime.transactions.changes import commit_changes
 from app.runtime.values.queue import QueueAdd
-from app.runtime.windows import LearnedWindows
 from app.sandbox.base import SandboxFactory, SandboxLimits, Stream
 from app.sessions import ContextState, Network, QueueMode
 from app.tools.output import OutputLimit

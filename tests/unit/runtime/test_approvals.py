@@ -9,16 +9,16 @@ import pytest
 
 from app.agent.changes import CallsHeld, CallsReleased
 from app.agent.loop import RunResult
-from app.db.repositories import approvals, sessions
+from app.db.repositories import sessions, steps
 from app.errors import ConflictError, InvalidRequestError, NotFoundError
 from app.messages import FinishReason, ToolCallPart, ToolStatus, now
-from app.runtime import recovery, runs
-from app.runtime.approval_rules import covers, joined, operators_approval
-from app.runtime.approvals import decide, read_pending
-from app.runtime.desk import StoredDesk, ended_by, waiting_step
-from app.runtime.recorder import Recorder
-from app.runtime.recovery import MAX_RECOVERIES, NOT_STARTED_NOTE
-from app.runtime.values.approvals import ApprovalAnswer
+from app.runtime.admission import covers, joined, operators_approval
+from app.runtime.owner.approvals import StoredApprovals, ended_by, waiting_step
+from app.runtime.owner.recorder import Recorder
+from app.runtime.transactions import recovery, runs
+from app.runtime.transactions.recovery import MAX_RECOVERIES, NOT_STARTED_NOTE
+from app.runtime.transactions.runs import decide_approval, read_pending
+from app.runtime.values.queue import ApprovalAnswer
 from app.sessions import Approval, ApprovalRules, Outcome, QueueMode, Status
 from tests.unit.runtime.stage import GENERATION_OPENED, USAGE, Attempt, Stage, call_part
 
@@ -37,7 +37,7 @@ async def _hold(stage: Stage, timeout_s: float = 60.0) -> tuple[Attempt, list[To
 
 
 async def _decide(stage: Stage, call_id: str, answer: ApprovalAnswer) -> None:
-    await stage.act(lambda c: decide(c, stage.session_id, call_id, answer))
+    await stage.act(lambda c: decide_approval(c, stage.session_id, call_id, answer))
 
 
 async def _waiting(stage: Stage) -> Any:
@@ -108,7 +108,7 @@ async def test_a_run_with_nothing_to_wait_for_is_parked_like_any_other(
 
 
 async def _is_late(stage: Stage) -> bool:
-    rows = await stage.database.read(lambda c: approvals.open_ones(c, stage.session_id))
+    rows = await stage.database.read(lambda c: steps.open_approvals(c, stage.session_id))
     return all(row.expires_at <= now() for row in rows)
 
 
@@ -131,15 +131,17 @@ async def test_a_run_frees_its_resources_while_it_waits(stage: Stage, decided: b
         rests.append(now)
         begun.set()
 
-    desk = StoredDesk(Recorder(stage.database, stage.bus, stage.session_id, epoch), stage.session_id, epoch, rest)
-    waiting = asyncio.create_task(desk.decisions(attempt.message_id))
+    approval_gate = StoredApprovals(
+        Recorder(stage.database, stage.bus, stage.session_id, epoch), stage.session_id, epoch, rest
+    )
+    waiting = asyncio.create_task(approval_gate.decisions(attempt.message_id))
     async with asyncio.timeout(10):
         await begun.wait()
         assert rests == [True]
         if decided:
             for call in calls[1:]:
                 await _decide(stage, call.call_id, APPROVE)
-            desk.ring()
+            approval_gate.ring()
         else:
             waiting.cancel()
         await asyncio.wait({waiting})
@@ -155,7 +157,7 @@ async def test_a_crashed_run_leaves_no_pending_approvals(stage: Stage) -> None:
     await stage.act(lambda c: runs.finish(c, stage.session_id, epoch, RunResult(Outcome.INTERRUPTED)))
     assert await stage.types(before) == ["approval.resolved", "session.updated", "session.idle"]
     assert (await stage.row()).status == Status.IDLE
-    assert await stage.database.read(lambda c: approvals.count_open(c, stage.session_id)) == 0
+    assert await stage.database.read(lambda c: steps.count_open_approvals(c, stage.session_id)) == 0
     assert await _waiting(stage) is None
     with pytest.raises(ConflictError, match="cancelled by error"):
         await _decide(stage, calls[2].call_id, APPROVE)

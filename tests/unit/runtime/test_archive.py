@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from app.errors import SandboxUnavailableError
-from app.runtime.lease import Lease
+from app.runtime.sandboxes.slots import Lease
 from app.runtime.services.files import Archive
 
 

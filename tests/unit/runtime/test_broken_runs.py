@@ -11,16 +11,16 @@ import pytest
 from sqlalchemy import Row, text
 
 from app.agent.changes import RoundOpening
-from app.agent.conversation import AgentConfig
+from app.agent.ports import AgentConfig
 from app.context.checkpoints import InForce
 from app.context.policies import preset
 from app.context.prompts import Notes
 from app.db.repositories import steps
-from app.runtime import compactions, inbox
 from app.runtime.agents import AgentSetup
 from app.runtime.history import context_view
+from app.runtime.transactions import compactions, queue
 from app.runtime.values.queue import QueueAdd
-from app.sandbox.local import LocalFactory
+from app.sandbox.host.local import LocalFactory
 from app.sessions import Outcome
 from tests.unit.runtime.stage import Stage, make_sandboxes, make_setup
 from tests.unit.runtime.test_registry import Model, Server, of_type
@@ -55,7 +55,7 @@ def say(stage: Stage, content: str) -> None:
     """Queues a message that is stored before any later write of its owner."""
     body = QueueAdd(content=content)
     stage.database.writer.submit(
-        lambda c: inbox.enqueue(c, stage.session_id, body, limit=100),
+        lambda c: queue.enqueue(c, stage.session_id, body, limit=100),
         lambda result: stage.bus.publish(stage.session_id, result[1]),
     )
 

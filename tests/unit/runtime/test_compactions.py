@@ -25,9 +25,9 @@ from app.db.repositories import sessions
 from app.errors import ConflictError, NotFoundError, StaleOwnerError
 from app.eventlog.bus import Bus
 from app.messages import CompactionMarkerPart, Message, Role, ToolResultPart, Usage, new_id, now
-from app.runtime import compactions
-from app.runtime.recorder import Recorder
-from app.runtime.reverts import revert
+from app.runtime.owner.recorder import Recorder
+from app.runtime.transactions import compactions
+from app.runtime.transactions.compactions import revert
 from app.sessions import CompactionEvent, ContextState, RoundError, Session
 from tests.unit.runtime.stage import (
     GENERATION,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from app.errors import MalformedRequestError
 from app.messages import new_id
-from app.runtime.cursors import MAX_SEQ, read_seq, read_session_cursor, session_cursor
+from app.runtime.history import MAX_SEQ, read_seq, read_session_cursor, session_cursor
 from app.sessions import Session
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from app.errors import PalimpsestError
 from app.runtime.services.files import LISTED_BYTES, LISTED_FILES, _file_view, _within_bounds, most_listed
-from app.runtime.values.files import FileList
+from app.runtime.values.history import FileList
 from app.sandbox.base import FileInfo
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from app.errors import PalimpsestError, SandboxUnavailableError, StorageBusyError, StorageError, StorageFullError
-from app.runtime import health
-from app.runtime.health import Health, free_bytes
+from app.runtime.telemetry import health
+from app.runtime.telemetry.health import Health, free_bytes
 from app.runtime.values.server import Component
 
 WELL = Component(ok=True, status="ok", detail="well")

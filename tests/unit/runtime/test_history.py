@@ -10,17 +10,18 @@ from typing import Any, TypeVar
 import pytest
 
 from app.agent.changes import ControlAdded, GenerationOpened
-from app.agent.control import control_message
-from app.context.generation import Generation
+from app.agent.conversation import control_message
+from app.context.prompts import Generation
 from app.context.tokens import estimate_text, estimate_tools
 from app.db.repositories import steps
 from app.errors import ConflictError, NotFoundError
 from app.messages import FinishReason, ToolStatus, Usage, new_id
-from app.runtime import history, inbox
+from app.runtime import history
 from app.runtime.agents import AgentSetup
-from app.runtime.cursors import read_seq
+from app.runtime.history import read_seq
+from app.runtime.transactions import queue
 from app.runtime.values.history import ContextView, MessagePage, StepPage
-from app.sandbox.local import LocalFactory
+from app.sandbox.host.local import LocalFactory
 from tests.unit.runtime.stage import (
     GENERATION,
     GENERATION_OPENED,
@@ -38,7 +39,7 @@ from tests.unit.runtime.stage import (
 async def converse(stage: Stage) -> list[Attempt]:
     """A run of two steps, the first of which needed a second attempt, and a control message after them."""
     await stage.post("task")
-    await stage.act(lambda c: inbox.deliver(c, stage.session_id, 0, first=True))
+    await stage.act(lambda c: queue.deliver(c, stage.session_id, 0, first=True))
     void, first, second = Attempt(), Attempt(number=2), Attempt(step=2)
     call = call_part(1)
     await stage.commit(GENERATION_OPENED, void.opened, *void.wrote(text_part("void")), void.voided())
@@ -155,7 +156,7 @@ async def test_the_next_context_uses_the_current_session_and_stores_nothing(stag
 async def test_a_call_without_a_result_is_repaired_in_the_view(stage: Stage, agents: AgentSetup) -> None:
     attempt, call = Attempt(), call_part()
     await stage.post("task")
-    await stage.act(lambda c: inbox.deliver(c, stage.session_id, 0, first=True))
+    await stage.act(lambda c: queue.deliver(c, stage.session_id, 0, first=True))
     await stage.commit(GENERATION_OPENED, attempt.opened, *attempt.wrote(call))
     await stage.commit(attempt.answered(FinishReason.TOOL_CALLS))
     view = await context(stage, None, agents)
@@ -165,7 +166,7 @@ async def test_a_call_without_a_result_is_repaired_in_the_view(stage: Stage, age
 
 async def test_after_an_answer_the_next_step_needs_a_message(stage: Stage, agents: AgentSetup) -> None:
     await stage.post("task")
-    await stage.act(lambda c: inbox.deliver(c, stage.session_id, 0, first=True))
+    await stage.act(lambda c: queue.deliver(c, stage.session_id, 0, first=True))
     await stage.commit(GENERATION_OPENED, *Attempt().whole())
     view = await context(stage, None, agents)
     assert [item.message.text for item in view.messages] == ["task", "done"]
@@ -177,7 +178,7 @@ async def test_after_an_answer_the_next_step_needs_a_message(stage: Stage, agent
 async def test_repairs_are_shown_before_an_answer_too(stage: Stage, agents: AgentSetup) -> None:
     first, call = Attempt(), call_part()
     await stage.post("task")
-    await stage.act(lambda c: inbox.deliver(c, stage.session_id, 0, first=True))
+    await stage.act(lambda c: queue.deliver(c, stage.session_id, 0, first=True))
     await stage.commit(GENERATION_OPENED, first.opened, *first.wrote(call), first.answered(FinishReason.TOOL_CALLS))
     await stage.commit(*Attempt(step=2).whole())
     view = await context(stage, None, agents)

@@ -10,14 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.agent.changes import ControlAdded
-from app.agent.control import control_message
+from app.agent.conversation import control_message
 from app.context.tokens import PER_MESSAGE, estimate_text
 from app.db.engine import open_database
 from app.errors import ConflictError, NotFoundError, PalimpsestError, QueueFullError, StaleOwnerError
 from app.messages import Message, Role, new_id
-from app.runtime import inbox
-from app.runtime.inbox import RunInbox
-from app.runtime.recorder import Recorder
+from app.runtime.owner.recorder import Recorder
+from app.runtime.transactions import queue
+from app.runtime.transactions.queue import StoredMessages
 from app.runtime.values.queue import QueueAdd, QueuedMessage, QueueEdit, QueueReceipt
 from app.sessions import QueueMode, Status
 from tests.databases import make_database
@@ -31,20 +31,20 @@ async def enqueue(
     stage: Stage, content: str, mode: QueueMode = STEER, id: str | None = None, limit: int = 100
 ) -> tuple[QueueReceipt, bool]:
     body = QueueAdd(content=content, mode=mode, id=id)
-    return await stage.act(lambda c: inbox.enqueue(c, stage.session_id, body, limit=limit))
+    return await stage.act(lambda c: queue.enqueue(c, stage.session_id, body, limit=limit))
 
 
 async def edit(stage: Stage, id: str, **fields: Any) -> QueuedMessage:
-    return await stage.act(lambda c: inbox.edit(c, stage.session_id, id, QueueEdit(**fields)))
+    return await stage.act(lambda c: queue.edit(c, stage.session_id, id, QueueEdit(**fields)))
 
 
 async def withdraw(stage: Stage, id: str) -> None:
-    await stage.act(lambda c: inbox.withdraw(c, stage.session_id, id))
+    await stage.act(lambda c: queue.withdraw(c, stage.session_id, id))
 
 
 async def deliver(stage: Stage, *, first: bool = False, epoch: int | None = None) -> list[Message]:
     epoch = (await stage.row()).epoch if epoch is None else epoch
-    return await stage.act(lambda c: inbox.deliver(c, stage.session_id, epoch, first=first))
+    return await stage.act(lambda c: queue.deliver(c, stage.session_id, epoch, first=first))
 
 
 # accepting
@@ -76,7 +76,7 @@ async def test_a_place_is_the_place_in_delivery_order(stage: Stage) -> None:
     places = [(await enqueue(stage, str(number), mode))[0].position for number, mode in enumerate(modes)]
     assert places == [1, 1, 2, 4, 3]
     assert await stage.pending() == ["1", "2", "4", "0", "3"]
-    items, last_seq = await inbox.read_queue(stage.database, stage.session_id)
+    items, last_seq = await queue.read_queue(stage.database, stage.session_id)
     assert [(item.content, item.position) for item in items] == [("1", 1), ("2", 2), ("4", 3), ("0", 4), ("3", 5)]
     assert last_seq == (await stage.row()).last_seq == 6
 
@@ -97,13 +97,13 @@ async def test_a_full_queue_accepts_only_retries(stage: Stage) -> None:
 
 async def test_long_messages_fill_the_queue_earlier_when_added_and_when_edited(stage: Stage) -> None:
     first, *_, last = [(await enqueue(stage, text))[0].id for text in ("first", "a", "b", "c")]
-    await edit(stage, first, content="x" * (inbox.MAX_WAITING_CHARS - 2))
+    await edit(stage, first, content="x" * (queue.MAX_WAITING_CHARS - 2))
     last_seq = (await stage.row()).last_seq
     with pytest.raises(QueueFullError) as caught:
         await enqueue(stage, "d")
-    assert caught.value.extra == {"limit": inbox.MAX_WAITING_CHARS}
+    assert caught.value.extra == {"limit": queue.MAX_WAITING_CHARS}
     assert (await edit(stage, last, content="as the others have no more")).content == "as the others have no more"
-    await edit(stage, first, content="x" * (inbox.MAX_WAITING_CHARS - 1))
+    await edit(stage, first, content="x" * (queue.MAX_WAITING_CHARS - 1))
     with pytest.raises(QueueFullError):
         await edit(stage, last, content="but now they have, by one character")
     assert (await edit(stage, last, content="shorter", mode=FOLLOW_UP)).content == "shorter"
@@ -263,7 +263,7 @@ async def test_a_stale_owner_delivers_nothing(stage: Stage) -> None:
 
 
 async def test_a_run_reads_the_queue_when_rung_and_takes_a_follow_up_only_at_its_start(stage: Stage) -> None:
-    box = RunInbox(Recorder(stage.database, stage.bus, stage.session_id, 0), stage.session_id, 0)
+    box = StoredMessages(Recorder(stage.database, stage.bus, stage.session_id, 0), stage.session_id, 0)
     one, two = await stage.post("one", FOLLOW_UP), await stage.post("two", FOLLOW_UP)
     assert box.waiting
     assert [message.id for message in await box.deliver()] == [one]
@@ -320,7 +320,7 @@ async def test_any_sequence_keeps_order_and_leaves_no_gap_in_the_log(
                 assert id not in modes
             else:
                 modes = {**modes, id: arguments[1]} if name == "edit" else {i: m for i, m in modes.items() if i != id}
-        items, last_seq = await inbox.read_queue(database, stage.session_id)
+        items, last_seq = await queue.read_queue(database, stage.session_id)
         assert [item.id for item in items] == waiting(late=False) + waiting(late=True)
         assert [event.seq for event in await stage.log()][-1:] == ([last_seq] if last_seq else [])
     assert [message.id for message in await stage.history()] == history

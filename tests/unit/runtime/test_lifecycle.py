@@ -13,12 +13,12 @@ from app.context.policies import PRESETS, public, resolve
 from app.db.repositories import sessions
 from app.errors import ConflictError, PalimpsestError
 from app.messages import Usage, new_id
-from app.runtime import lifecycle
 from app.runtime.admission import MAX_METADATA_BYTES, TITLE_CHARS, Draft, ServiceRules, checked_patch, limits_within
 from app.runtime.admission import draft as make_draft
 from app.runtime.setup import RuntimeSetup
+from app.runtime.transactions import lifecycle
 from app.runtime.values.sessions import SessionCreate, SessionPatch
-from app.sandbox.local import LocalFactory
+from app.sandbox.host.local import LocalFactory
 from app.sessions import ContextState, Limits, Outcome, QueueMode, Session, Status
 from tests.unit.runtime.stage import Stage, make_sandboxes, make_setup
 

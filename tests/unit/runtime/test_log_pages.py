@@ -10,9 +10,9 @@ from sqlalchemy import Connection
 from app.db.repositories import events
 from app.db.repositories.events import StoredEvent
 from app.messages import now
-from app.runtime import log_pages
-from app.runtime.log_pages import MAX_BYTES, log_page
-from app.runtime.values.events import LogPage
+from app.runtime import history
+from app.runtime.history import MAX_BYTES, log_page
+from app.runtime.values.history import LogPage
 from tests.unit.runtime.stage import Stage
 
 COMMON, RARE = "text.completed", "prune.completed"
@@ -57,7 +57,7 @@ def seqs(found: list[LogPage]) -> list[int | None]:
 async def test_rare_events_are_found_in_bounded_scans(
     stage: Stage, monkeypatch: pytest.MonkeyPatch, newest_first: bool, limit: int
 ) -> None:
-    monkeypatch.setattr(log_pages, "SCANNED", 10)
+    monkeypatch.setattr(history, "SCANNED", 10)
     types = [RARE if place in (0, 37, 38, 99) else COMMON for place in range(100)]
     first = await fill(stage, types)
     wanted = [first + place for place in (0, 37, 38, 99)]

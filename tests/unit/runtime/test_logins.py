@@ -8,12 +8,11 @@ from datetime import timedelta
 import pytest
 
 from app.db.engine import Database
-from app.db.repositories import logins as rows
+from app.db.repositories import server_wide as rows
 from app.errors import TooManyAttemptsError, WrongKeyError
 from app.messages import now
-from app.runtime.attempts import Attempts
 from app.runtime.services import LoginRules, LoginService
-from app.runtime.services.logins import FAILURES, KNOWN, KNOWN_S, MAX_LOGINS
+from app.runtime.services.server import FAILURES, KNOWN, KNOWN_S, MAX_LOGINS, Attempts
 from tests.unit.runtime.stage import Stage
 
 KEY = "the-key"
@@ -64,7 +63,7 @@ async def test_an_expired_login_is_invalid_and_removed_with_the_next(database: D
     assert not await expired.is_open(token)
     assert not await LoginService(database, RULES, clock).is_open(token)
     fresh = await opened(LoginService(database, RULES, clock))
-    (left,) = await database.read(rows.newest_first)
+    (left,) = await database.read(rows.newest_logins)
     assert await expired.is_open(fresh), "each lasts as long as set when it was opened"
     assert left.expires_at - left.created_at == RULES.lasts
 
@@ -74,10 +73,10 @@ async def test_a_sweep_removes_expired_logins_and_those_without_a_key(database: 
     await opened(LoginService(database, RULES, clock), "another")
     kept = await opened(LoginService(database, RULES, clock))
     await LoginService(database, LoginRules(), clock).sweep()
-    assert len(await database.read(rows.newest_first)) == 2, "without keys it is unknown which are invalid"
+    assert len(await database.read(rows.newest_logins)) == 2, "without keys it is unknown which are invalid"
     fewer = LoginService(database, LoginRules((KEY.encode(),)), clock)
     await fewer.sweep()
-    assert len(await database.read(rows.newest_first)) == 1
+    assert len(await database.read(rows.newest_logins)) == 1
     assert await fewer.is_open(kept)
 
 
@@ -139,9 +138,9 @@ async def test_logins_and_cache_are_bounded(database: Database, logins: LoginSer
         for n in range(MAX_LOGINS + 20)
     ]
     for login in old:
-        await database.writer.write(lambda c, login=login: rows.add(c, login))  # type: ignore[misc]
+        await database.writer.write(lambda c, login=login: rows.add_login(c, login))  # type: ignore[misc]
     last = await opened(logins)
-    assert len(await database.read(rows.newest_first)) == MAX_LOGINS
+    assert len(await database.read(rows.newest_logins)) == MAX_LOGINS
     assert await logins.is_open(first)
     assert await logins.is_open(last)
     for n in range(KNOWN + 10):

@@ -15,8 +15,8 @@ from app.db.writer import Commit
 from app.errors import StorageBusyError, StorageError
 from app.eventlog.bus import Bus
 from app.eventlog.log import StreamItem
-from app.runtime.metrics import OTHER, Metrics
-from app.runtime.observed import news
+from app.runtime.telemetry.metrics import OTHER, Metrics
+from app.runtime.telemetry.tracing import news
 
 USAGE = {
     "input_tokens": 10,

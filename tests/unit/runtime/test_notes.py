@@ -16,11 +16,11 @@ from app.db.engine import Database
 from app.db.repositories import sessions
 from app.errors import SandboxUnavailableError, StaleOwnerError
 from app.messages import now
-from app.runtime.notes import may_have_files, refresh_notes, workspace_notes
+from app.runtime.owner.memory import may_have_files, refresh_notes, workspace_notes
 from app.sandbox.base import Sandbox, SandboxConfig, SandboxFactory, SandboxLimits
-from app.sandbox.bubblewrap import BubblewrapFactory
-from app.sandbox.docker import DockerFactory
-from app.sandbox.local import LocalFactory
+from app.sandbox.docker.sandbox import DockerFactory
+from app.sandbox.host.bubblewrap import BubblewrapFactory
+from app.sandbox.host.local import LocalFactory
 from tests.requirements import need
 from tests.unit.db.rows import add_session, new_database
 

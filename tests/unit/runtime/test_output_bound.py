@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from app.agent.changes import ResultClosed
 from app.errors import StorageError
 from app.messages import FinishReason, new_id
-from app.runtime.output_bound import OutputBound
+from app.runtime.retention import OutputBound
 from tests.unit.runtime.stage import GENERATION_OPENED, Attempt, Stage, call_part, make_sandboxes, make_setup, result_of
 
 SIZE = 100_000

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from app.agent.asked import ManualRound
+from app.agent.compaction.triggers import ManualRound
 from app.context.policies import CompactionSettings, Policy, preset
 from app.errors import NotFoundError
 from app.messages import new_id
 from app.runtime.agents import AgentSetup
-from app.runtime.preview import preview
-from app.runtime.values.compactions import CompactionPreview
-from app.sandbox.local import LocalFactory
+from app.runtime.services.history import preview
+from app.runtime.values.history import CompactionPreview
+from app.sandbox.host.local import LocalFactory
 from app.sessions import QueueMode
 from tests.unit.runtime.stage import (
     GENERATION_OPENED,

@@ -16,9 +16,9 @@ from app.context.policies import POLICIES, preset
 from app.context.projection import project
 from app.context.selection import select
 from app.db.repositories import compactions, messages
-from app.db.repositories.transfer import add_all
+from app.db.repositories.messages import add_all
 from app.messages import Message, Role, new_id
-from app.runtime.reading import PAGE, RECENT, in_force_of, read_outline, read_past, read_shown
+from app.runtime.agents import PAGE, RECENT, in_force_of, read_outline, read_past, read_shown
 from tests.databases import make_database
 from tests.unit.context.builders import AT, MODEL, any_history, long_task, reasoning, summary_of, working_histories
 from tests.unit.context.builders import assistant as answer

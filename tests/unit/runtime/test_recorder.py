@@ -25,9 +25,9 @@ from app.agent.changes import (
     StepClosed,
     StepOpened,
 )
-from app.agent.control import control_message
+from app.agent.conversation import control_message
 from app.agent.ports import LivePart
-from app.context.generation import Generation
+from app.context.prompts import Generation
 from app.context.validator import Repair
 from app.db.engine import Database
 from app.db.repositories import messages, parts, sessions, steps
@@ -36,7 +36,7 @@ from app.eventlog.bus import Bus
 from app.eventlog.log import EventLog, StreamItem
 from app.events import PlanItem
 from app.messages import FinishReason, TextPart, ToolCallPart, ToolResultPart, ToolStatus, Usage, new_id
-from app.runtime.recorder import FLUSH_S, Recorder
+from app.runtime.owner.recorder import FLUSH_S, Recorder
 from app.sessions import ContextState, Status
 from tests.unit.db.rows import add_session, new_database
 

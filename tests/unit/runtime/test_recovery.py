@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from app.agent.changes import Change, ControlAdded
-from app.agent.control import control_message
+from app.agent.conversation import control_message
 from app.agent.loop import RunResult
 from app.context.tokens import PER_MESSAGE, estimate_text
 from app.db.repositories import steps
 from app.errors import StaleOwnerError
 from app.messages import FinishReason, ReasoningPart, ToolStatus, Usage, new_id
-from app.runtime import recovery
-from app.runtime.recovery import INTERRUPTED_NOTE, MAX_RECOVERIES, NOT_STARTED_NOTE
+from app.runtime.transactions import recovery
+from app.runtime.transactions.recovery import INTERRUPTED_NOTE, MAX_RECOVERIES, NOT_STARTED_NOTE
 from app.sessions import Outcome, Status
 from tests.unit.runtime.stage import (
     GENERATION_OPENED,

@@ -21,11 +21,11 @@ from app.eventlog.log import EventLog, StreamItem
 from app.eventlog.reader import follow
 from app.llm.base import BlockEnd, Finish, ModelRequest, StreamEvent, TextDelta, UsageReport
 from app.messages import Role, Usage, new_id
-from app.runtime import inbox, lifecycle
 from app.runtime.registry import MAX_CRASHES, Registry
 from app.runtime.setup import RuntimeSetup
+from app.runtime.transactions import lifecycle, queue
 from app.runtime.values.queue import QueueAdd
-from app.sandbox.local import LocalFactory
+from app.sandbox.host.local import LocalFactory
 from app.sessions import Outcome, QueueMode, Status
 from tests.unit.runtime.stage import Logged, Stage, logged, make_sandboxes, make_setup
 
@@ -232,7 +232,7 @@ async def test_a_message_after_the_owner_s_last_check_gets_the_next_owner(stage:
             body = QueueAdd(content="late", id=late)
             asked.append(
                 stage.database.writer.submit(
-                    lambda c: inbox.enqueue(c, stage.session_id, body, limit=9),
+                    lambda c: queue.enqueue(c, stage.session_id, body, limit=9),
                     lambda result: stage.bus.publish(stage.session_id, result[1]),
                 )
             )

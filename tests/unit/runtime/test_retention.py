@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from app.agent.changes import ResultClosed
-from app.db.repositories import retention
+from app.db.repositories import sessions
 from app.messages import FinishReason, new_id, now
 from app.sessions import Status
 from tests.unit.runtime.stage import GENERATION_OPENED, Attempt, Stage, call_part, result_of
@@ -14,17 +14,17 @@ LATER = now() + timedelta(days=1)
 
 
 async def test_a_session_that_started_running_since_it_was_found_is_kept(stage: Stage) -> None:
-    assert await stage.database.read(lambda c: retention.old_sessions(c, LATER, 10)) == [stage.session_id]
-    assert await stage.database.read(lambda c: retention.is_old(c, stage.session_id, LATER))
+    assert await stage.database.read(lambda c: sessions.old_sessions(c, LATER, 10)) == [stage.session_id]
+    assert await stage.database.read(lambda c: sessions.is_old(c, stage.session_id, LATER))
     await stage.post("go on")
-    assert not await stage.database.read(lambda c: retention.is_old(c, stage.session_id, LATER))
+    assert not await stage.database.read(lambda c: sessions.is_old(c, stage.session_id, LATER))
 
 
 async def test_a_session_with_activity_since_it_was_found_is_kept(stage: Stage) -> None:
     before = (await stage.row()).updated_at + timedelta(seconds=1)
-    assert await stage.database.read(lambda c: retention.is_old(c, stage.session_id, before))
+    assert await stage.database.read(lambda c: sessions.is_old(c, stage.session_id, before))
     await stage.change(updated_at=now() + timedelta(minutes=1))
-    assert not await stage.database.read(lambda c: retention.is_old(c, stage.session_id, before))
+    assert not await stage.database.read(lambda c: sessions.is_old(c, stage.session_id, before))
 
 
 async def test_outputs_of_a_session_that_started_running_since_are_kept(stage: Stage) -> None:
@@ -40,9 +40,9 @@ async def test_outputs_of_a_session_that_started_running_since_are_kept(stage: S
         attempt.closed(FinishReason.TOOL_CALLS),
     )
     await stage.change(status=Status.IDLE)
-    found = await stage.database.read(lambda c: retention.old_outputs(c, LATER, 10))
+    found = await stage.database.read(lambda c: sessions.old_outputs(c, LATER, 10))
     assert [output.key for output in found] == ["key"]
     await stage.change(status=Status.RUNNING)
-    assert await stage.database.writer.write(lambda c: retention.mark_swept(c, found, now())) == []
+    assert await stage.database.writer.write(lambda c: sessions.mark_swept(c, found, now())) == []
     await stage.change(status=Status.IDLE)
-    assert await stage.database.writer.write(lambda c: retention.mark_swept(c, found, now())) == ["key"]
+    assert await stage.database.writer.write(lambda c: sessions.mark_swept(c, found, now())) == ["key"]

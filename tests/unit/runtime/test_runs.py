@@ -12,8 +12,8 @@ from app.db.repositories import sessions
 from app.errors import StaleOwnerError
 from app.eventlog.log import Appender, StreamItem
 from app.messages import Usage
-from app.runtime import runs
-from app.runtime.runs import Trigger
+from app.runtime.transactions import runs
+from app.runtime.transactions.runs import Trigger
 from app.sessions import Outcome, Status
 from tests.unit.runtime.stage import USAGE, Stage
 

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from app.errors import SandboxAwayError, SandboxUnavailableError
-from app.runtime.sandboxes import Sandboxes
+from app.runtime.sandboxes.pool import Sandboxes
 from app.sandbox.base import SandboxConfig
 from app.sessions import SandboxSpec
 from tests.unit.runtime.stage import make_sandboxes
@@ -117,7 +117,7 @@ class Away(Boxes):
 
 
 async def test_an_unavailable_engine_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.runtime.lease.AWAY_RETRY_S", 0.001)
+    monkeypatch.setattr("app.runtime.sandboxes.slots.AWAY_RETRY_S", 0.001)
     boxes = Away(3)
     await make_sandboxes(boxes).lease("a", SPEC).start()
     assert boxes.journal == ["a started"]
@@ -147,7 +147,7 @@ async def test_an_unexpected_kind_is_not_waited_for() -> None:
 async def test_a_sandbox_that_does_not_stop_blocks_neither_its_user_nor_the_shutdown(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("app.runtime.sandboxes.STOP_WAIT_S", 0.01)
+    monkeypatch.setattr("app.runtime.sandboxes.pool.STOP_WAIT_S", 0.01)
     boxes = Boxes()
     sandboxes = make_sandboxes(boxes, most=1)
     first = sandboxes.lease("a", SPEC)

@@ -7,14 +7,14 @@ from collections.abc import Mapping
 
 import pytest
 
-from app.runtime.sandbox_search import looking_for_sandboxes
+from app.bootstrap.sandboxes import looking_for_sandboxes
 from app.sandbox.base import SandboxFactory
 from tests.unit.runtime.stage import Stage, make_sandboxes
 from tests.unit.runtime.test_sandboxes import Boxes
 
 
 async def test_a_failed_check_is_retried(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.runtime.sandbox_search.LOOK_AGAIN_S", 0.0)
+    monkeypatch.setattr("app.bootstrap.sandboxes.LOOK_AGAIN_S", 0.0)
     looks = 0
 
     async def find() -> Mapping[str, SandboxFactory]:

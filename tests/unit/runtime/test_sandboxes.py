@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.errors import ForbiddenError, NotFoundError, SandboxError, SandboxUnavailableError
-from app.runtime.sandboxes import Sandboxes
+from app.runtime.sandboxes.pool import Sandboxes
 from app.sandbox.base import SandboxConfig, SandboxLimits
 from app.sessions import AllowedHosts, Network, SandboxSpec
 from tests.unit.runtime.stage import make_sandboxes

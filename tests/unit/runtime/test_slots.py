@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.runtime.slots import Slots
+from app.runtime.sandboxes.slots import Slots
 
 LONG_S, AT_ONCE_S = 10.0, 0.0
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from app.llm.base import BlockEnd, Finish, ModelRequest, StreamEvent, TextDelta, ToolArgumentsDelta, ToolCallStart
-from app.runtime.fence import Fence
+from app.runtime.setup import Fence
 from app.sandbox.base import SandboxConfig, Stream
-from app.sandbox.local import LocalFactory, LocalSandbox
+from app.sandbox.host.local import LocalFactory, LocalSandbox
 from app.sessions import SandboxSpec, Status
 from app.tools import FileOutputStore, OutputCollector, OutputLimit
 from tests.unit.runtime.stage import Stage, make_sandboxes, make_setup

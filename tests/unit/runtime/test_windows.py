@@ -14,7 +14,7 @@ from app.context.policies import DEFAULT
 from app.db.models import model_windows
 from app.llm.base import LEAST_WINDOW, MOST_WINDOW, ModelInfo, Prices, WindowSource
 from app.messages import now
-from app.runtime.windows import BELIEVED_FOR, GUESS_SHARE, LearnedWindows
+from app.runtime.learned import GUESS_SHARE, WINDOWS_BELIEVED_FOR, LearnedWindows
 from tests.unit.runtime.stage import Stage, make_sandboxes, make_setup
 
 ONE, TWO = "acme/one", "acme/two"
@@ -155,10 +155,10 @@ class TestStored:
 
     @pytest.mark.parametrize(
         ("age", "known"),
-        [(BELIEVED_FOR - timedelta(minutes=1), 32_000), (BELIEVED_FOR + timedelta(minutes=1), None)],
+        [(WINDOWS_BELIEVED_FOR - timedelta(minutes=1), 32_000), (WINDOWS_BELIEVED_FOR + timedelta(minutes=1), None)],
     )
     async def test_it_is_trusted_for_a_day(self, stage: Stage, age: timedelta, known: int | None) -> None:
-        assert timedelta(hours=24) == BELIEVED_FOR
+        assert timedelta(hours=24) == WINDOWS_BELIEVED_FOR
         against = {"known_tokens": LISTED.context_window, "known_source": LISTED.window_source}
         row = {"model": key_of(ONE), "tokens": 32_000, "learned_at": now() - age, **against}
         await stage.database.writer.write(lambda c: (c.execute(insert(model_windows), row), None)[1])

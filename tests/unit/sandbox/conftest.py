@@ -11,9 +11,9 @@ import pytest
 import pytest_asyncio
 
 from app.sandbox.base import SandboxFactory
-from app.sandbox.bubblewrap import BubblewrapFactory
-from app.sandbox.docker import DockerFactory
-from app.sandbox.local import LocalFactory
+from app.sandbox.docker.sandbox import DockerFactory
+from app.sandbox.host.bubblewrap import BubblewrapFactory
+from app.sandbox.host.local import LocalFactory
 from tests.requirements import need
 from tests.unit.sandbox.shell import Shell, new_config
 

@@ -19,11 +19,10 @@ import pytest_asyncio
 
 from app.errors import SandboxUnavailableError
 from app.sandbox.base import SandboxLimits
-from app.sandbox.bubblewrap import BubblewrapFactory
-from app.sandbox.cgroup import Cgroups
-from app.sandbox.process_tree import NICENESS
-from app.sandbox.syscalls import FAMILIES, MACHINES, filter_program
-from app.sandbox.view import View
+from app.sandbox.host.bubblewrap import BubblewrapFactory
+from app.sandbox.host.kernel import FAMILIES, MACHINES, Cgroups, filter_program
+from app.sandbox.host.namespace import View
+from app.sandbox.host.process_tree import NICENESS
 from tests.unit.sandbox.shell import Shell, new_config, sleepers, unique_seconds, until_sleeping
 
 HAS_AUTOGROUPS = Path("/proc/self/autogroup").exists()
@@ -36,7 +35,7 @@ SERVER = """
 import asyncio, json, sys
 from pathlib import Path
 from app.sandbox.base import SandboxConfig, SandboxLimits
-from app.sandbox.bubblewrap import BubblewrapFactory
+from app.sandbox.host.bubblewrap import BubblewrapFactory
 
 async def main(data_dir, command):
     factory = BubblewrapFactory(Path(data_dir))
@@ -104,7 +103,7 @@ async def test_ordinary_programs_work_under_the_filter(walled: Shell) -> None:
 
 async def test_each_command_has_its_own_keyring(keyring: int, walled: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     """Told without the filter, which forbids to ask."""
-    monkeypatch.setattr("app.sandbox.bubblewrap.filter_program", lambda: None)
+    monkeypatch.setattr("app.sandbox.host.bubblewrap.filter_program", lambda: None)
     script = f"import ctypes; print(ctypes.CDLL(None).syscall({KEYCTL}, 0, -3, 1))".encode()
     rings = {int((await walled.run("/usr/bin/python3 -", stdin=script)).out) for _ in range(3)}
     assert len(rings | {keyring}) == 4

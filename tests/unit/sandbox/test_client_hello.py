@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.sandbox.egress.client_hello import MAX_HELLO_BYTES, MAX_HELLO_RECORDS, server_name
-from app.sandbox.egress.refusals import RefusedError
+from app.sandbox.egress.gateway import RefusedError
+from app.sandbox.egress.requests import MAX_HELLO_BYTES, MAX_HELLO_RECORDS, server_name
 
 
 def hello(name: str | None) -> bytes:

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from app.errors import SandboxError, WorkspaceFullError
-from app.sandbox.copying import copy_workspace
-from app.sandbox.usage import ENTRY_BYTES, count
-from app.sandbox.workspace import Workspace
+from app.sandbox.host.base import copy_workspace
+from app.sandbox.host.disk import ENTRY_BYTES, count
+from app.sandbox.host.workspace import Workspace
 
 LIMIT = 64 * 2**20
 

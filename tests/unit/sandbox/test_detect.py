@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from app.bootstrap.sandboxes import open_factory
 from app.errors import SandboxUnavailableError
-from app.sandbox import open_factory
 
 NOWHERE = "unix:///nowhere/docker.sock"
 

@@ -10,9 +10,9 @@ import pytest
 import pytest_asyncio
 
 from app.errors import NotFoundError
-from app.sandbox.docker import DockerFactory
-from app.sandbox.docker_container import container_name
-from app.sandbox.engine import Engine
+from app.sandbox.docker.container import container_name
+from app.sandbox.docker.engine import Engine
+from app.sandbox.docker.sandbox import DockerFactory
 from tests.unit.sandbox.shell import Shell, new_config
 
 ENGINE = "/var/run/docker.sock"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from app.sandbox.docker_ending import older, stays
-from app.sandbox.engine import Process
+from app.sandbox.docker.command import older, stays
+from app.sandbox.docker.engine import Process
 
 SHIM, INIT, WAITING, DAEMON, ROOT, CHILD = 10, 20, 21, 30, 40, 41
 PROCESSES = [

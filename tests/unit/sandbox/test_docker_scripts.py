@@ -7,8 +7,8 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.sandbox.docker_files import parse_listing
-from app.sandbox.docker_scripts import Begun, Marks
+from app.sandbox.docker.files import parse_listing
+from app.sandbox.docker.scripts import Begun, Marks
 
 MARK = b"0123456789abcdef0123456789abcdef"
 

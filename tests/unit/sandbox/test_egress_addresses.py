@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.sandbox.egress.addresses import is_own, is_public, may_be_reached
+from app.sandbox.egress.gateway import is_own, is_public, may_be_reached
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from unittest.mock import Mock
 
 import h11
 
-from app.sandbox.egress.messages import Peer
+from app.sandbox.egress.requests import Peer
 
 CHUNKS = 500
 

@@ -12,10 +12,15 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import pytest
 
 from app.sandbox.egress import Gateway, Proxy
-from app.sandbox.egress.gateway import Connection
-from app.sandbox.egress.messages import MAX_HEAD_LINES
-from app.sandbox.egress.refusals import MAX_HOSTS, Refusals
-from app.sandbox.egress.sharing import MAX_CONNECTIONS, SESSION_CONNECTIONS, SESSION_LOOKUPS
+from app.sandbox.egress.gateway import (
+    MAX_CONNECTIONS,
+    MAX_HOSTS,
+    SESSION_CONNECTIONS,
+    SESSION_LOOKUPS,
+    Connection,
+    Refusals,
+)
+from app.sandbox.egress.requests import MAX_HEAD_LINES
 from tests.unit.sandbox.test_client_hello import hello
 
 PUBLIC = "93.184.216.34"

@@ -16,10 +16,10 @@ import pytest_asyncio
 
 from app.errors import SandboxError, SandboxUnavailableError
 from app.sandbox.base import SandboxConfig, SandboxFactory
-from app.sandbox.docker_egress import can_be_entered
+from app.sandbox.docker.container import can_be_entered
 from app.sandbox.egress import PORT
 from app.sandbox.egress.listener import open_listener
-from app.sandbox.local import LocalFactory
+from app.sandbox.host.local import LocalFactory
 from tests.unit.sandbox.conftest import make_factory
 from tests.unit.sandbox.shell import Shell, new_config, unique_seconds, until_sleeping
 

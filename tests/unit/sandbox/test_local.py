@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.sandbox import reaper
-from app.sandbox.local import LocalFactory, descendants, environment
+from app.sandbox.host import reaper
+from app.sandbox.host.local import LocalFactory, descendants, environment
 from tests.unit.sandbox.shell import Shell, new_config, sleepers, unique_seconds, until_sleeping
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from app.sandbox.base import WORKSPACE, SandboxLimits
-from app.sandbox.bubblewrap import BubblewrapFactory, find_bwrap
-from app.sandbox.view import View
+from app.sandbox.host.bubblewrap import BubblewrapFactory, find_bwrap
+from app.sandbox.host.namespace import View
 from tests.unit.sandbox.shell import sleepers, unique_seconds, until_gone, until_sleeping
 
 pytestmark = [pytest.mark.bubblewrap, pytest.mark.usefixtures("bubblewrap")]

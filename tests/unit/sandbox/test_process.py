@@ -12,7 +12,7 @@ import pytest
 import uvloop
 
 from app.sandbox.base import Stream
-from app.sandbox.process import Commands, OutputPipe, Process, Spawn, finish, until
+from app.sandbox.host.process import Commands, OutputPipe, Process, Spawn, finish, until
 
 
 def ignore(_: Stream, data: bytes) -> None:

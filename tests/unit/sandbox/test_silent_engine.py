@@ -10,9 +10,9 @@ import pytest
 import pytest_asyncio
 
 from app.errors import SandboxAwayError
-from app.sandbox.docker_archives import ContainerArchives
-from app.sandbox.docker_streams import run_script
-from app.sandbox.engine import Engine
+from app.sandbox.docker.engine import Engine
+from app.sandbox.docker.files import ContainerArchives
+from app.sandbox.docker.scripts import run_script
 
 SILENCE_S = 0.2
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/x-tar\r\nTransfer-Encoding: chunked\r\n\r\n"

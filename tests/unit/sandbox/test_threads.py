@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from app.sandbox.threads import Lane
+from app.sandbox.host.threads import Lane
 
 PATIENCE_S = 20
 

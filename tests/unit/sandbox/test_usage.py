@@ -15,11 +15,10 @@ import pytest
 import pytest_asyncio
 
 from app.errors import WorkspaceFullError
-from app.sandbox import docker_place
-from app.sandbox.memory import MemoryUse
-from app.sandbox.process_tree import Standstill
-from app.sandbox.usage import ENTRY_BYTES, Count, DiskUse, count, unnamed
-from app.sandbox.watch import HostDisk, in_thread
+from app.sandbox.docker import container
+from app.sandbox.host.disk import ENTRY_BYTES, Count, DiskUse, count, unnamed
+from app.sandbox.host.process_tree import Standstill
+from app.sandbox.host.watch import HostDisk, MemoryUse, in_thread
 from tests.unit.sandbox.conftest import make_factory
 from tests.unit.sandbox.shell import Shell, new_config, unique_seconds, until_gone, until_sleeping
 
@@ -286,7 +285,7 @@ def place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, walle
     if request.param == "elsewhere":
         if walled_kind != "docker":
             pytest.skip("bubblewrap is always on this host")
-        monkeypatch.setattr(docker_place, "_find_here", lambda *_: None)
+        monkeypatch.setattr(container, "_find_here", lambda *_: None)
     return str(request.param)
 
 

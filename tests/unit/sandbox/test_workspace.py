@@ -13,9 +13,8 @@ from pathlib import Path
 import pytest
 
 from app.errors import ForbiddenError, InvalidRequestError, PalimpsestError, SandboxError, WorkspaceFullError
-from app.sandbox.copying import copy_workspace
-from app.sandbox.deletion import delete_tree
-from app.sandbox.workspace import MAX_DEPTH, Workspace, translate
+from app.sandbox.host.base import copy_workspace
+from app.sandbox.host.workspace import MAX_DEPTH, Workspace, delete_tree, translate
 
 NAMES = 40_000
 AT_FDCWD, RENAME_EXCHANGE = -100, 2

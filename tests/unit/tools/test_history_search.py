@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.tools.base import Finding, NoHistory
-from app.tools.history_search import MAX_FINDINGS, MAX_SNIPPET_CHARS, HistorySearch, render_findings
+from app.tools.recall import MAX_FINDINGS, MAX_SNIPPET_CHARS, HistorySearch, render_findings
 from tests.unit.tools.workbench import DirectorySandbox, Workbench
 
 

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from app.context.budget import LEAN_WINDOW
 from app.tools import ToolRegistry, default_tools
-from app.tools.lean import LEAN_SETS, tools_for
+from app.tools.registry import LEAN_SETS, tools_for
 
 NAMES = ToolRegistry(default_tools()).names()
 

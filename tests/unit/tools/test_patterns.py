@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from app.tools.patterns import MAX_CHARS, Pattern, PatternError
+from app.tools.text import MAX_CHARS, Pattern, PatternError
 
 EXPLODING = "(?:(?:(?:(?:a?){50}){50}){50}){50}"
 """Took the package `regex` 10 seconds and 4.5 GB to compile."""
@@ -32,7 +32,7 @@ def test_a_hostile_pattern_is_refused_or_searched_within_bounds(text: str) -> No
     """Runs in its own process, which dies if it uses too much memory or CPU time."""
     program = (
         "import sys\n"
-        "from app.tools.patterns import Pattern, PatternError\n"
+        "from app.tools.text import Pattern, PatternError\n"
         "try:\n"
         "    pattern = Pattern(sys.argv[1])\n"
         "except PatternError:\n"

@@ -4,7 +4,7 @@ import pytest
 from pydantic import ValidationError
 
 from app.events import PlanItem
-from app.tools.plan import UpdatePlan, UpdatePlanArguments, render_plan
+from app.tools.memory import UpdatePlan, UpdatePlanArguments, render_plan
 from tests.unit.tools.workbench import Workbench
 
 plan = UpdatePlan()

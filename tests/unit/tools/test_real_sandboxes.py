@@ -11,8 +11,8 @@ import pytest_asyncio
 from app.errors import ForbiddenError, InvalidRequestError, NotFoundError, SandboxUnavailableError
 from app.messages import ToolStatus, new_id
 from app.sandbox.base import SandboxConfig, SandboxFactory, SandboxLimits
-from app.sandbox.bubblewrap import BubblewrapFactory
-from app.sandbox.local import LocalFactory
+from app.sandbox.host.bubblewrap import BubblewrapFactory
+from app.sandbox.host.local import LocalFactory
 from app.tools import ToolRegistry, default_tools
 from tests.unit.tools.workbench import Workbench
 

@@ -18,8 +18,17 @@ from app.context.tokens import estimate_text
 from app.errors import ConflictError, NotFoundError, ToolError
 from app.messages import ToolStatus
 from app.tools.base import Finding, NoHistory, PastOutput
-from app.tools.grep import MAX_LINE_CHARS, MAX_MATCHES, Grep, compile_pattern
-from app.tools.lines import OVERLAP, PIECE, locate, pieces, read_range
+from app.tools.grep import (
+    MAX_LINE_CHARS,
+    MAX_MATCHES,
+    OVERLAP,
+    PIECE,
+    Grep,
+    compile_pattern,
+    locate,
+    pieces,
+    read_range,
+)
 from app.tools.output import OutputLimit
 from app.tools.recall import Recall, left_out_hint
 from tests.unit.tools.workbench import DirectorySandbox, Workbench

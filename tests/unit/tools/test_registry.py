@@ -12,9 +12,8 @@ from app.errors import ToolError
 from app.tools import ToolRegistry, default_tools
 from app.tools.base import Arguments, ToolContext, ToolOutcome
 from app.tools.files import ReadFileArguments
-from app.tools.plan import PlanEntry
-from app.tools.registry import load_object
-from app.tools.schema import short_form
+from app.tools.memory import PlanEntry
+from app.tools.registry import load_object, short_form
 
 registry = ToolRegistry(default_tools())
 NAMES = (

@@ -14,7 +14,7 @@ from typing import Any
 from app.errors import ForbiddenError, InvalidRequestError, NotFoundError, TooLargeError
 from app.events import PlanItem
 from app.sandbox.base import WORKSPACE, ExecResult, FileInfo, OnOutput, Sandbox, Stream
-from app.sandbox.host import HostFile
+from app.sandbox.host.base import HostFile
 from app.tools.base import Arguments, NoHistory, SessionHistory, ToolContext, ToolOutcome
 from app.tools.output import OutputLimit
 

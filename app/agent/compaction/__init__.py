@@ -1,0 +1,1 @@
+"""Compaction: makes a conversation's context smaller before it outgrows its model's window."""

@@ -1,0 +1,326 @@
+"""Asks a model for the prose of a summary: where, with how much room, and with a bound on the number of calls."""
+
+from __future__ import annotations
+
+from asyncio import sleep
+from collections.abc import Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+
+import structlog
+
+from app.agent.changes import ModelUsed, SummaryFailed
+from app.agent.compaction.rounds import Round, earlier_prose, summary_cap
+from app.agent.conversation import Conversation, run_off_loop
+from app.agent.model_calls import ModelCalls
+from app.agent.ports import Sink
+from app.agent.stream_processor import MAX_ANSWER_BYTES
+from app.context.clipping import fit_tokens
+from app.context.policies import CompactionSettings
+from app.context.selection import Selection
+from app.context.summary import check_prose
+from app.context.summary_request import in_conversation_request, text_request, transcript_items, windows
+from app.context.tokens import PER_MESSAGE, estimate_text
+from app.errors import ContextOverflowError, PalimpsestError, ProviderError, ReshapeError
+from app.llm.base import (
+    Finish,
+    ModelRequest,
+    ReasoningDelta,
+    StopReason,
+    TextDelta,
+    ToolArgumentsDelta,
+    ToolCallStart,
+    UsageReport,
+    delay_s,
+)
+from app.messages import Message, Role, TextPart, Usage, new_id, now, utf8_length
+
+log = structlog.get_logger(__name__)
+MAX_CALLS = 12
+"""Maximum model calls of one round, including retries and windows; beyond it the summary is made without a model."""
+PROBE_TOKENS = 16
+"""Output tokens of a call that is made only for its token count, as in the hand-off design."""
+MAX_ATTEMPTS = 3
+"""Maximum attempts of one request with transient errors; fewer than a step's, since there is another rung."""
+
+REASONING_ROOM, REASONING_SHARE = 4_096, 1 / 8
+"""Extra output tokens for a model that has reasoned in this conversation, and their maximum share of the window."""
+INSTRUCTION_ROOM, LEAST_INSTRUCTION_ROOM = 1_000, 700
+"""Tokens reserved for the request for a summary: the longest built-in one has about 600. Windows below 4,000 tokens
+reserve less. The operator's template and the user's instructions come on top."""
+LEAST_CAP = 256
+"""The lowest cap of a summary, in tokens; in a crowded window a third of the cap is enough."""
+TASK_SHARE = 0.2
+"""Maximum share of the summarizer's window for the task in each request: the messages need the rest. The session's own
+model sees the whole task anyway."""
+LEAST_INPUT, LEAST_INPUT_SHARE = 500, 1 / 6
+INPUT_SHARE = 0.9
+"""Maximum share of the summarizer's window for a piece of the messages, after task, previous summary and answer; the
+rest absorbs estimation errors."""
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryJob:
+    """What to summarize, and how.
+
+    `prefix` is the conversation's own next request, for a summary requested within it; with None the model gets the
+    messages as text, in pieces of up to `input_tokens`. `max_tokens` is the longest answer; a model that reasons gets
+    `reasoning_tokens` on top. `template` replaces the built-in sections.
+    """
+
+    settings: CompactionSettings
+    previous_round: int
+    model: str
+    covered: Sequence[Message]
+    previous: str | None
+    task: str
+    max_tokens: int
+    reasoning_tokens: int
+    input_tokens: int
+    prefix: ModelRequest | None = None
+    instructions: str | None = None
+    template: str | None = None
+
+
+@dataclass(slots=True)
+class _Answer:
+    pieces: list[str] = field(default_factory=list)
+    size: int = 0
+    usage: Usage | None = None
+    stop_reason: StopReason | None = None
+    called_tools: bool = False
+
+    @property
+    def text(self) -> str:
+        return "".join(self.pieces)
+
+
+class Summarizer:
+    """The model calls of one round. `usage` is their total, since the server started."""
+
+    def __init__(self, sink: Sink, models: ModelCalls, round: int) -> None:
+        self._sink = sink
+        self._models = models
+        self._round = round
+        self._calls = 0
+        self.usage = Usage()
+
+    async def prose(self, job: SummaryJob) -> str:
+        """The summary's prose. Raises `SummaryFailed`."""
+        if job.prefix is None:
+            return await self._window_by_window(job)
+        try:
+            return await self._in_conversation(job, job.prefix)
+        except SummaryFailed as failure:
+            if not _is_about_the_form(failure.__cause__):
+                raise
+            # A request with a conversation can be refused for its order of roles, calls or reasoning, which one of
+            # plain text does not have.
+            log.warning("summary_asked_as_text", model=job.model, code=failure.code, reason=failure.detail)
+            return await self._window_by_window(job)
+
+    async def _in_conversation(self, job: SummaryJob, prefix: ModelRequest) -> str:
+        """The summary as the next message of the conversation itself."""
+        instruction = in_conversation_request(
+            job.settings.policy,
+            job.settings.profile,
+            job.previous_round,
+            job.instructions,
+            max_tokens=job.max_tokens,
+            template=job.template,
+        )
+        asked = replace(prefix, messages=[*prefix.messages, _question(instruction)])
+        return await self._answer(job, replace(asked, temperature=job.settings.summary_temperature))
+
+    async def count(self, request: ModelRequest) -> int | None:
+        """The provider's token count of a request, from an answer of `PROBE_TOKENS`; None if it reports none."""
+        try:
+            answer = await self._ask_once(replace(request, max_output_tokens=PROBE_TOKENS))
+        except (PalimpsestError, SummaryFailed) as error:
+            log.info("recount_failed", reason=str(error))
+            return None
+        return answer.usage.prompt_tokens if answer.usage is not None else None
+
+    async def _window_by_window(self, job: SummaryJob) -> str:
+        """Folds the messages into the summary piece by piece, each time merging it with the one before."""
+        previous = job.previous
+        pieces = await run_off_loop(job.covered, _pieces, job)
+        if len(pieces) > MAX_CALLS:
+            detail = f"The messages need {len(pieces)} pieces, but a round may make only {MAX_CALLS} model calls."
+            raise SummaryFailed("too_many_calls", detail)
+        for number, items in enumerate(pieces, 1):
+            system, user = text_request(
+                job.settings.policy,
+                job.settings.profile,
+                items,
+                previous,
+                job.instructions,
+                job.task,
+                (number, len(pieces)),
+                max_tokens=job.max_tokens,
+                template=job.template,
+            )
+            request = ModelRequest(
+                model=job.model,
+                system=system,
+                messages=[_question(user)],
+                temperature=job.settings.summary_temperature,
+            )
+            previous = await self._answer(job, request)
+        if previous is None:
+            raise SummaryFailed("nothing_to_summarise", "There is nothing to summarize.")
+        return previous
+
+    async def _answer(self, job: SummaryJob, request: ModelRequest) -> str:
+        """One answer that is a summary; if it is cut off, it is requested again with twice the output tokens."""
+        cap = job.max_tokens
+        answer = await self._ask(replace(request, max_output_tokens=cap + job.reasoning_tokens))
+        if answer.stop_reason == "length":
+            cap *= 2
+            answer = await self._ask(replace(request, max_output_tokens=cap + job.reasoning_tokens))
+        fault = check_prose(answer.text, answer.stop_reason, answer.called_tools, _size(request), cap)
+        if fault is not None:
+            raise SummaryFailed(fault.code, fault.detail)
+        prose = answer.text.strip()
+        if await run_off_loop(job.covered, _is_output, prose, job.covered):
+            # This happens when it obeys instructions in a page or a file.
+            raise SummaryFailed("summary_is_output", "The model repeated a tool's output instead of writing a summary.")
+        return prose
+
+    async def _ask(self, request: ModelRequest) -> _Answer:
+        """One request, retried if that may help."""
+        attempt = 0
+        while True:
+            attempt += 1
+            try:
+                return await self._ask_once(request)
+            except SummaryFailed:
+                raise
+            except ContextOverflowError as error:
+                if self._models.windows is not None and error.limit is not None:
+                    await self._models.windows.refused(request.model, error.limit, _size(request))
+                raise SummaryFailed("context_overflow", error.detail) from error
+            except ProviderError as error:
+                delay = delay_s(attempt, error, self._models.rng, max_attempts=MAX_ATTEMPTS)
+                if delay is None or self._calls >= MAX_CALLS:
+                    raise SummaryFailed.by(error) from error
+                await sleep(delay)
+            except PalimpsestError as error:
+                # The model or its key was removed.
+                raise SummaryFailed.by(error) from error
+            except Exception as error:
+                # As in a step: an internal error costs the session no more than this rung.
+                log.exception("summary_crashed", model=request.model)
+                raise SummaryFailed("internal_error", "Asking for the summary failed inside the service.") from error
+
+    async def _ask_once(self, request: ModelRequest) -> _Answer:
+        if self._calls >= MAX_CALLS:
+            raise SummaryFailed("too_many_calls", f"The round has made {MAX_CALLS} model calls.")
+        self._calls += 1
+        provider, name = self._models.resolve(request.model)
+        answer = _Answer()
+        try:
+            async with aclosing(provider.stream(replace(request, model=name))) as stream:  # type: ignore[type-var]
+                async for event in stream:
+                    _take(answer, event)
+        finally:
+            self._bill(request, answer)
+        if answer.stop_reason is None:
+            raise ProviderError("The model's stream ended before its answer did.", retryable=True)
+        if answer.stop_reason == "context_overflow":
+            raise ContextOverflowError("The summary ran into the end of the model's context window.")
+        return answer
+
+    def _bill(self, request: ModelRequest, answer: _Answer) -> None:
+        written = estimate_text(answer.text)
+        finished = answer.stop_reason is not None
+        usage = self._models.bill(request.model, answer.usage, _size(request), written, finished=finished)
+        if usage is not None:
+            self.usage = self.usage + usage
+            self._sink.record(ModelUsed(request.model, usage, self._round))
+
+
+def _is_about_the_form(error: BaseException | None) -> bool:
+    """Whether a provider refused the request's form, not its size, key, model or timing."""
+    refused = isinstance(error, ProviderError) and not isinstance(error, ContextOverflowError) and not error.retryable
+    return refused and (isinstance(error, ReshapeError) or getattr(error, "code", "") == "provider_bad_request")
+
+
+def _pieces(job: SummaryJob) -> list[str]:
+    return windows(transcript_items(job.covered), job.input_tokens)
+
+
+def _is_output(prose: str, covered: Sequence[Message]) -> bool:
+    return any(prose in part.output for message in covered for part in message.tool_results)
+
+
+def _take(answer: _Answer, event: object) -> None:
+    match event:
+        case TextDelta(_, text) | ReasoningDelta(_, text) | ToolArgumentsDelta(_, text):
+            if isinstance(event, TextDelta):
+                answer.pieces.append(text)
+            answer.size += utf8_length(text)
+            if answer.size > MAX_ANSWER_BYTES:
+                raise ProviderError("The summary does not end.", code="provider_bad_response")
+        case ToolCallStart():
+            answer.called_tools = True
+        case UsageReport(usage):
+            answer.usage = usage if usage.total_tokens else answer.usage
+        case Finish(reason):
+            answer.stop_reason = reason
+
+
+def _size(request: ModelRequest) -> int:
+    """Estimated tokens of a prompt, without the tool schemas."""
+    return estimate_text(request.system) + sum(message.tokens for message in request.messages)
+
+
+def _question(text: str) -> Message:
+    """The request for a summary, as the user's message; it is not added to the history."""
+    part = TextPart(id=new_id(), index=0, text=text, tokens=estimate_text(text))
+    return Message(
+        id=new_id(), seq=0, role=Role.CONTROL, parts=(part,), tokens=PER_MESSAGE + part.tokens, created_at=now()
+    )
+
+
+def summary_model(round: Round) -> str:
+    """The model that writes the summary."""
+    return round.settings.model or round.config.model
+
+
+def summary_job(
+    conversation: Conversation, round: Round, selection: Selection, window: int, request: ModelRequest | None = None
+) -> SummaryJob:
+    """How a model with this `window`, in tokens, is asked: in the conversation itself, whose prefix is cached, if the
+    policy says so and there is room, else from text. An earlier `request` is used instead of the next one if given."""
+    settings, config = round.settings, round.config
+    reasoning = min(REASONING_ROOM, int(window * REASONING_SHARE)) if conversation.has_reasoning else 0
+    asking = min(INSTRUCTION_ROOM, max(LEAST_INSTRUCTION_ROOM, window // 4))
+    asking += sum(estimate_text(text or "") for text in (config.summary_template, round.instructions))
+    cap = min(summary_cap(settings, round.budget), max(LEAST_CAP, window // 4))
+    left = window - conversation.estimate - reasoning - asking
+    inside = _is_inside(round) and left >= min(cap, max(LEAST_CAP, cap // 3))
+    if inside:
+        cap = min(cap, left)
+    task = fit_tokens(selection.task.text, int(window * TASK_SHARE)) if selection.task is not None else ""
+    least_input = min(LEAST_INPUT, int(window * LEAST_INPUT_SHARE))
+    reserved = 2 * cap + reasoning + asking + estimate_text(task)
+    return SummaryJob(
+        settings=settings,
+        previous_round=conversation.round,
+        model=summary_model(round),
+        covered=selection.covered,
+        previous=earlier_prose(selection),
+        task=task,
+        max_tokens=cap,
+        reasoning_tokens=reasoning,
+        input_tokens=max(least_input, int((window - reserved) * INPUT_SHARE)),
+        prefix=(request or conversation.sound_request(config)) if inside else None,
+        instructions=round.instructions,
+        template=config.summary_template,
+    )
+
+
+def _is_inside(round: Round) -> bool:
+    """Whether the policy asks for the summary in the conversation, from the session's own model."""
+    return round.settings.model is None and round.settings.policy != "threshold"

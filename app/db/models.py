@@ -1,0 +1,372 @@
+"""The tables. Rows are read and written through SQLAlchemy Core by the repositories; Alembic compares `metadata` with
+the database.
+
+Times are integers, milliseconds since 1970 in UTC. JSON is text written by orjson. A session's rows carry its id, so
+that ids chosen by clients need to be unique within a session only.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Dialect,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    TypeDecorator,
+    column,
+    table,
+    text,
+)
+
+
+class UtcTime(TypeDecorator[datetime]):
+    """A moment in UTC as milliseconds since 1970."""
+
+    impl = BigInteger
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> int | None:
+        return None if value is None else round(value.timestamp() * 1000)
+
+    def process_result_value(self, value: int | None, dialect: Dialect) -> datetime | None:
+        if value is None:
+            return None
+        seconds, ms = divmod(value, 1000)
+        return datetime.fromtimestamp(seconds, UTC).replace(microsecond=ms * 1000)
+
+
+class Json(TypeDecorator[Any]):
+    """A JSON value as text."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: Any, dialect: Dialect) -> str | None:
+        return None if value is None else orjson.dumps(value).decode()
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> Any:
+        return None if value is None else orjson.loads(value)
+
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "fk": "fk_%(table_name)s_%(referred_table_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+
+def session_id() -> Column[str]:
+    """The foreign key of rows that belong to a session and are deleted with it."""
+    return Column("session_id", String(36), ForeignKey("sessions.id", ondelete="CASCADE"), primary_key=True)
+
+
+sessions = Table(
+    "sessions",
+    metadata,
+    Column("id", String(36), primary_key=True),
+    Column("title", Text),
+    Column("task", Text),
+    Column("status", String(20), nullable=False),
+    Column("outcome", String(20)),
+    Column("error", Json),
+    Column("model", Text, nullable=False),
+    Column("reasoning_effort", String(10), comment="Null: the model's default."),
+    Column("system_prompt", Text),
+    Column("tools", Json, comment="Names of the tools offered; null: all of them."),
+    Column("sandbox", Json, nullable=False),
+    Column("compaction", Json, nullable=False, comment="Policy and settings, complete."),
+    Column("compaction_count", Integer, nullable=False, default=0),
+    Column("compaction_last_at", UtcTime),
+    Column("compaction_in_progress", Boolean, nullable=False, default=False),
+    Column("limits", Json, nullable=False),
+    Column("approval", Json, nullable=False),
+    Column("metadata", Json, nullable=False),
+    Column("plan", Json, nullable=False),
+    Column("parent_id", String(36)),
+    Column("usage", Json, nullable=False),
+    Column("context", Json, nullable=False),
+    Column("steps", Integer, nullable=False, default=0),
+    Column("last_seq", Integer, nullable=False, default=0, comment="Seq of the newest event; the next one adds 1."),
+    Column("epoch", Integer, nullable=False, default=0, comment="Raised by each new owner; fences off stale ones."),
+    Column("generation", Integer, nullable=False, default=0, comment="Number of the newest context generation."),
+    Column("queue_held", Boolean, nullable=False, default=False, comment="Set by a cancel: pending messages wait."),
+    Column("cancel_requested", Boolean, nullable=False, default=False),
+    Column("recoveries", Integer, nullable=False, default=0, comment="Since the last completed step."),
+    Column("run_trigger", String(20), comment="What started the run: message, resume or recovery."),
+    Column("run_started_at", UtcTime),
+    Column("run_steps", Integer, nullable=False, default=0),
+    Column("run_usage", Json, nullable=False),
+    Column("fingerprint", String(64), nullable=False, comment="Hash of the request that created it."),
+    Column("created_at", UtcTime, nullable=False),
+    Column("updated_at", UtcTime, nullable=False),
+    # As text, since a row is read far more often than its notes are.
+    Column("notes", Text, comment="JSON of AGENTS.md and MEMORY.md as in the context; null: none."),
+)
+
+
+Index("ix_sessions_created_at_id", sessions.c.created_at, sessions.c.id)
+
+
+Index("ix_sessions_status", sessions.c.status)
+
+queue = Table(
+    "queue",
+    metadata,
+    session_id(),
+    Column("id", String(36), primary_key=True, comment="Becomes the message's id."),
+    Column("ordinal", Integer, nullable=False, comment="Seq of its message.queued event: the order of acceptance."),
+    Column("mode", String(20), nullable=False),
+    Column("content", Text, nullable=False),
+    Column("status", String(20), nullable=False),
+    Column("fingerprint", String(64), nullable=False, comment="Hash of the content first posted."),
+    Column("created_at", UtcTime, nullable=False),
+)
+
+
+Index("ix_queue_session_id_status_ordinal", queue.c.session_id, queue.c.status, queue.c.ordinal)
+
+events = Table(
+    "events",
+    metadata,
+    session_id(),
+    Column("seq", Integer, primary_key=True, autoincrement=False),
+    Column("type", String(40), nullable=False),
+    Column("data", Text, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+messages = Table(
+    "messages",
+    metadata,
+    session_id(),
+    Column("id", String(36), primary_key=True),
+    Column("seq", Integer, nullable=False, comment="Seq of the event that added it."),
+    Column("role", String(20), nullable=False),
+    Column("model", Text),
+    Column("finish_reason", String(20)),
+    Column("error", Json),
+    Column("is_summary", Boolean, nullable=False, default=False),
+    Column("round", Integer),
+    Column("tokens", Integer, nullable=False, default=0),
+    Column("voided_at", UtcTime),
+    Column("created_at", UtcTime, nullable=False),
+)
+
+
+Index("ix_messages_session_id_seq", messages.c.session_id, messages.c.seq, unique=True)
+
+
+Index("ix_messages_role", messages.c.session_id, messages.c.role, messages.c.model, messages.c.seq)
+
+message_parts = Table(
+    "message_parts",
+    metadata,
+    session_id(),
+    Column("id", String(36), primary_key=True),
+    Column("message_id", String(36), nullable=False),
+    Column("index", Integer, nullable=False),
+    Column("type", String(20), nullable=False),
+    Column("call_id", String(36)),
+    Column("status", String(20)),
+    Column("closed", Boolean, nullable=False, comment="False while the model is still writing it."),
+    Column("tokens", Integer, nullable=False, default=0),
+    Column("body", Json, nullable=False, comment="The part's other fields."),
+    Column("output_ref", Text, comment="Where the raw output is stored, if not whole in the body."),
+    Column("compacted_at", UtcTime, comment="When its output was cleared from the context."),
+    Column("output_swept_at", UtcTime, comment="When its raw output was removed."),
+)
+
+
+Index("ix_message_parts_message", message_parts.c.session_id, message_parts.c.message_id, message_parts.c.index)
+
+
+Index("ix_message_parts_call", message_parts.c.session_id, message_parts.c.call_id)
+
+
+Index(
+    "ix_message_parts_open",
+    message_parts.c.session_id,
+    message_parts.c.message_id,
+    message_parts.c.index,
+    sqlite_where=message_parts.c.closed.is_(False),
+)
+
+
+Index("ix_message_parts_open_call", message_parts.c.session_id, sqlite_where=text("status IN ('pending', 'running')"))
+
+
+Index(
+    "ix_message_parts_output",
+    message_parts.c.session_id,
+    message_parts.c.message_id,
+    sqlite_where=message_parts.c.output_ref.is_not(None) & message_parts.c.output_swept_at.is_(None),
+)
+
+search_entries = Table(
+    "search_entries",
+    metadata,
+    Column("id", Integer, primary_key=True, comment="The rowid of its text in search_text."),
+    Column("session_id", String(36), ForeignKey("sessions.id", ondelete="CASCADE"), nullable=False),
+    Column("seq", Integer, nullable=False, comment="Seq of its message."),
+    Column("message_id", String(36), nullable=False),
+    Column("role", String(20), nullable=False),
+    Column("call_id", String(36)),
+    comment="The searchable texts of the history; a message is added when a search first needs it.",
+)
+
+
+Index("ix_search_entries_session_id_seq", search_entries.c.session_id, search_entries.c.seq)
+
+search_text = table("search_text", column("rowid", Integer), column("session", Text), column("text", Text))
+"""The words of the entries: a virtual FTS5 table, so only the migrations define it. A trigger deletes its rows with
+their entries. `session` is the session's id as one word, which keeps a search within its session."""
+
+
+def is_managed(name: str | None, kind: str, _parents: object) -> bool:
+    """Whether migrations compare a database object with these tables; FTS5 manages its own."""
+    return not (kind == "table" and name is not None and name.startswith("search_text"))
+
+
+steps = Table(
+    "steps",
+    metadata,
+    session_id(),
+    Column("step", Integer, primary_key=True, autoincrement=False),
+    Column("attempt", Integer, primary_key=True, autoincrement=False),
+    Column("message_id", String(36), nullable=False),
+    Column("generation", Integer, nullable=False),
+    Column("opened_seq", Integer, nullable=False, comment="Seq of step.started: everything before it was sent."),
+    Column("model", Text, nullable=False),
+    Column("finish_reason", String(20)),
+    Column("usage", Json, nullable=False),
+    Column("context", Json, nullable=False),
+    Column("compaction_round", Integer, nullable=False, default=0),
+    Column("started_at", UtcTime, nullable=False),
+    Column("duration_ms", Integer),
+)
+approvals = Table(
+    "approvals",
+    metadata,
+    session_id(),
+    Column("call_id", String(36), primary_key=True),
+    Column("message_id", String(36), nullable=False, comment="The message that made the call."),
+    Column("expires_at", UtcTime, comment="Null: waits without a timeout."),
+    Column("decision", String(20), comment="Null while the call waits."),
+    Column("decided_by", String(20)),
+    Column("reason", Text, comment="Shown to the model with a denial."),
+    Column("requested_at", UtcTime, nullable=False),
+    Column("decided_at", UtcTime),
+)
+
+generations = Table(
+    "generations",
+    metadata,
+    session_id(),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("id", String(36), nullable=False),
+    Column("reason", String(20), nullable=False),
+    Column("model", Text, nullable=False),
+    Column("system", Text, nullable=False),
+    Column("tools", Json, nullable=False),
+    Column("first_seq", Integer, nullable=False),
+    Column("rounds", Json, comment="The rounds of compaction in force."),
+    Column("pruned", Json, comment="Calls whose outputs are cleared from this generation on."),
+    Column("restored", Json, comment="Calls whose outputs are shown again from this generation on."),
+    Column("repairs", Json, comment="Repairs first made in this generation."),
+    Column("echo_reasoning", Boolean, comment="Whether plain reasoning is sent back to the model that wrote it."),
+    Column("drop_block", Boolean, comment="Whether the provider is asked to drop thinking that it cannot verify."),
+    Column("created_at", UtcTime, nullable=False),
+)
+compaction_events = Table(
+    "compaction_events",
+    metadata,
+    session_id(),
+    Column("round", Integer, primary_key=True),
+    Column("reason", String(20), nullable=False),
+    Column("policy", String(20), nullable=False),
+    Column("status", String(20), nullable=False),
+    Column("rung", String(20)),
+    Column("first_message_id", String(36)),
+    Column("last_message_id", String(36)),
+    Column("messages_compacted", Integer, nullable=False, default=0),
+    Column("outputs_pruned", Integer, nullable=False, default=0),
+    Column("tokens_before", Integer, nullable=False, default=0),
+    Column("tokens_after", Integer, nullable=False, default=0),
+    Column("summary", Text, comment="The prose, as the model or the fold wrote it."),
+    Column("error", Json, comment="Of a failed round: code and detail of the error."),
+    Column("usage", Json),
+    Column("duration_ms", Integer),
+    Column("background", Boolean, nullable=False, default=False, comment="Prepared while the agent kept working."),
+    Column("instructions", Text, comment="Of a manual round: what to keep, in the user's words."),
+    Column("settings", Json, comment="Of a manual round: its settings."),
+    Column("checkpoint", Json, comment="Of a completed round: what it covers, keeps and clips."),
+    Column("pruned", Json, comment="The calls whose outputs were cleared with it."),
+    Column("created_at", UtcTime, nullable=False),
+)
+
+server = Table(
+    "server",
+    metadata,
+    Column("key", String(64), primary_key=True),
+    Column("value", Text, nullable=False),
+    comment="Facts about this database, such as the instance id that labels its containers.",
+)
+model_windows = Table(
+    "model_windows",
+    metadata,
+    Column("model", Text, primary_key=True, comment="Base URL and name of the model."),
+    Column("tokens", Integer, nullable=False, comment="Its window, learned from a refusal."),
+    Column("learned_at", UtcTime, nullable=False),
+    Column("known_tokens", Integer, comment="The window that was assumed before."),
+    Column("known_source", String(20), comment="Source of that window."),
+    comment="Windows that providers have reported; each is trusted for a day.",
+)
+model_quirks = Table(
+    "model_quirks",
+    metadata,
+    Column("model", Text, primary_key=True, comment="Base URL and name of the model."),
+    Column("quirks", Json, nullable=False, comment="What was learned from its refusals, as JSON."),
+    Column("learned_at", UtcTime, nullable=False),
+    comment="How requests to a model must differ from the default form.",
+)
+daily_usage = Table(
+    "daily_usage",
+    metadata,
+    Column("day", String(10), primary_key=True),
+    Column("model", String(200), primary_key=True),
+    Column("steps", Integer, nullable=False),
+    Column("input_tokens", BigInteger, nullable=False),
+    Column("cache_read_tokens", BigInteger, nullable=False),
+    Column("cache_write_tokens", BigInteger, nullable=False),
+    Column("output_tokens", BigInteger, nullable=False),
+    Column("reasoning_tokens", BigInteger, nullable=False),
+    Column("cost_usd", Float, nullable=False),
+    Column("unpriced_steps", Integer, nullable=False, comment="Steps whose price is unknown."),
+)
+logins = Table(
+    "logins",
+    metadata,
+    Column("token_digest", String(64), primary_key=True, comment="SHA-256 of the token, which itself is not stored."),
+    Column("key_proof", String(64), nullable=False, comment="HMAC of the digest with the API key used."),
+    Column("created_at", UtcTime, nullable=False),
+    Column("expires_at", UtcTime, nullable=False),
+    comment="Browsers that are logged in and need no key.",
+)
+
+
+Index("ix_logins_expires_at", logins.c.expires_at)

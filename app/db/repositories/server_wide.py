@@ -1,0 +1,67 @@
+"""Rows that belong to no session: the logins of browsers, and which server holds the database."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import NamedTuple
+
+from sqlalchemy import Connection, bindparam, delete, insert, select, update
+
+from app.db.models import logins, server
+
+_KEY = "holder"
+
+
+class StoredLogin(NamedTuple):
+    """`token_digest` is the digest of the browser's token; `key_proof` proves which API key was used to log in."""
+
+    token_digest: str
+    key_proof: str
+    created_at: datetime
+    expires_at: datetime
+
+
+_ALL = select(logins.c.token_digest, logins.c.key_proof, logins.c.created_at, logins.c.expires_at)
+_ONE = _ALL.where(logins.c.token_digest == bindparam("digest"))
+
+
+def find_login(connection: Connection, token_digest: str) -> StoredLogin | None:
+    row = connection.execute(_ONE, {"digest": token_digest}).first()
+    return StoredLogin(*row) if row is not None else None
+
+
+def newest_logins(connection: Connection) -> list[StoredLogin]:
+    """All logins."""
+    order = _ALL.order_by(logins.c.created_at.desc(), logins.c.token_digest)
+    return [StoredLogin(*row) for row in connection.execute(order)]
+
+
+def add_login(connection: Connection, login: StoredLogin) -> None:
+    connection.execute(insert(logins).values(login._asdict()))
+
+
+def remove_login(connection: Connection, token_digests: Iterable[str]) -> None:
+    """Removes the logins with these digests; unknown ones are ignored."""
+    for digest in token_digests:
+        connection.execute(delete(logins).where(logins.c.token_digest == digest))
+
+
+def remove_expired_logins(connection: Connection, at: datetime) -> None:
+    connection.execute(delete(logins).where(logins.c.expires_at <= at))
+
+
+def take_hold(connection: Connection, holder: str) -> None:
+    """Makes a server the holder, replacing any other."""
+    written = connection.execute(update(server).where(server.c.key == _KEY).values(value=holder))
+    if written.rowcount == 0:
+        connection.execute(insert(server).values(key=_KEY, value=holder))
+
+
+_HOLDER = select(server.c.value).where(server.c.key == _KEY)
+
+
+def current_holder(connection: Connection) -> str | None:
+    """The current holder, None if there never was one."""
+    found = connection.execute(_HOLDER).scalar()
+    return None if found is None else str(found)

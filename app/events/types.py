@@ -1,0 +1,334 @@
+"""The events of a session's stream. Live ones are parts while they are being written; they have no id and are never
+stored. The durable events of a session's stream, by what they are about: the session itself, its queue and messages,
+steps, parts, approvals, the plan, and compaction."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field
+
+from app.messages import FinishReason, Message, Timestamp, ToolStatus, Usage, Value
+from app.sessions import (
+    ApprovalDecision,
+    ApprovalEnd,
+    CompactionFields,
+    CompactionReason,
+    ContextState,
+    Outcome,
+    PruneReason,
+    QueueMode,
+    Rung,
+    Session,
+)
+
+
+class SessionEvent(Value):
+    """Base of the durable events."""
+
+    type: ClassVar[str]
+    session_id: str
+    at: Timestamp
+
+
+class SessionCreated(SessionEvent):
+    type: ClassVar[str] = "session.created"
+    session: Session
+
+
+class SessionUpdated(SessionEvent):
+    type: ClassVar[str] = "session.updated"
+    session: Session
+
+
+class SessionDeleted(SessionEvent):
+    type: ClassVar[str] = "session.deleted"
+    session: Session
+
+
+class SessionRunning(SessionEvent):
+    type: ClassVar[str] = "session.running"
+    trigger: Literal["message", "resume", "recovery"]
+
+
+class SessionIdle(SessionEvent):
+    """The last event of a run; `usage` and `steps` are the run's own."""
+
+    type: ClassVar[str] = "session.idle"
+    outcome: Outcome
+    error: dict[str, Any] | None = None
+    usage: Usage
+    steps: int
+
+
+class SessionRecovered(SessionEvent):
+    type: ClassVar[str] = "session.recovered"
+    interrupted_step: int | None = None
+    closed_calls: tuple[str, ...] = ()
+
+
+class MessageQueued(SessionEvent):
+    type: ClassVar[str] = "message.queued"
+    message_id: str
+    mode: QueueMode
+    content: str
+    position: int
+
+
+class MessageEdited(SessionEvent):
+    type: ClassVar[str] = "message.edited"
+    message_id: str
+    mode: QueueMode
+    content: str
+    position: int
+
+
+class MessageWithdrawn(SessionEvent):
+    type: ClassVar[str] = "message.withdrawn"
+    message_id: str
+    mode: QueueMode
+
+
+class MessageDequeued(SessionEvent):
+    type: ClassVar[str] = "message.dequeued"
+    message_id: str
+    mode: QueueMode
+
+
+class MessageCreated(SessionEvent):
+    """A user, control or summary message has entered the history."""
+
+    type: ClassVar[str] = "message.created"
+    message: Message
+
+
+def _is_none(value: object) -> bool:
+    return value is None
+
+
+class StepStarted(SessionEvent):
+    """`message_id` is the assistant message that this attempt will fill."""
+
+    type: ClassVar[str] = "step.started"
+    step: int
+    attempt: int
+    message_id: str
+    context: ContextState
+
+
+class StepFinished(SessionEvent):
+    """Exactly one for each step, after its tool results; `usage` is the step's own. `input_transformations` are the
+    changes that the provider reports it made to the request, such as dropped thinking."""
+
+    type: ClassVar[str] = "step.finished"
+    step: int
+    attempt: int
+    message_id: str
+    finish_reason: FinishReason
+    usage: Usage
+    context: ContextState
+    input_transformations: tuple[dict[str, Any], ...] | None = Field(default=None, exclude_if=_is_none)
+
+
+class StepRetrying(SessionEvent):
+    """Voids `message_id` with all its parts."""
+
+    type: ClassVar[str] = "step.retrying"
+    message_id: str
+    attempt: int
+    delay_ms: int
+    code: str
+    detail: str
+
+
+class TextCompleted(SessionEvent):
+    type: ClassVar[str] = "text.completed"
+    message_id: str
+    part_id: str
+    index: int
+    text: str
+    interrupted: bool = False
+
+
+class ReasoningCompleted(SessionEvent):
+    type: ClassVar[str] = "reasoning.completed"
+    message_id: str
+    part_id: str
+    index: int
+    text: str
+    interrupted: bool = False
+
+
+class ToolCalled(SessionEvent):
+    """`arguments` is an object, or the raw text if the model did not write one."""
+
+    type: ClassVar[str] = "tool.call"
+    message_id: str
+    part_id: str
+    index: int
+    call_id: str
+    name: str
+    arguments: dict[str, Any] | str
+
+
+class ToolResulted(SessionEvent):
+    type: ClassVar[str] = "tool.result"
+    message_id: str
+    part_id: str
+    index: int
+    call_id: str
+    name: str
+    status: ToolStatus
+    output: str
+    truncated: bool
+    bytes: int
+    exit_code: int | None = None
+    duration_ms: int
+
+
+class ApprovalRequested(SessionEvent):
+    """The call waits for approval. Without a decision by `expires_at` it is denied; null means that it waits without a
+    timeout. No call of its message starts before all of them are decided."""
+
+    type: ClassVar[str] = "approval.requested"
+    call_id: str
+    name: str
+    arguments: dict[str, Any] | str
+    expires_at: Timestamp | None
+
+
+class ApprovalResolved(SessionEvent):
+    """The call no longer waits: `decision` is `cancelled` if the run ended or was interrupted before a decision."""
+
+    type: ClassVar[str] = "approval.resolved"
+    call_id: str
+    decision: ApprovalDecision
+    by: ApprovalEnd
+
+
+class PlanItem(Value):
+    """One item of the agent's plan."""
+
+    text: str
+    status: Literal["pending", "in_progress", "completed"] = "pending"
+
+
+class PlanUpdated(SessionEvent):
+    type: ClassVar[str] = "plan.updated"
+    items: tuple[PlanItem, ...]
+
+
+class PruneCompleted(SessionEvent):
+    """Old tool outputs were cleared from the context; the history keeps them. Tokens are those of the context."""
+
+    type: ClassVar[str] = "prune.completed"
+    reason: PruneReason
+    call_ids: tuple[str, ...]
+    outputs_pruned: int
+    tokens_before: int
+    tokens_after: int
+    tokens_saved: int
+    tools: tuple[str, ...]
+
+
+class CompactionStarted(SessionEvent):
+    """A round has started; a `background` one is prepared while the agent keeps working."""
+
+    type: ClassVar[str] = "compaction.started"
+    round: int
+    reason: CompactionReason
+    policy: str
+    tokens_before: int
+    limit: int
+    background: bool = False
+
+
+class CompactionCompleted(SessionEvent, CompactionFields):
+    """The context is smaller from here on; `rung` says by which means."""
+
+    type: ClassVar[str] = "compaction.completed"
+    tokens_after: int
+    was_pruned: bool
+    was_summarized: bool
+
+
+class CompactionFailed(SessionEvent):
+    """A rung failed; `next` is the rung tried next, null if the round failed."""
+
+    type: ClassVar[str] = "compaction.failed"
+    round: int
+    rung: Rung
+    code: str
+    detail: str
+    usage: Usage
+    next: Rung | None
+
+
+class CompactionCancelled(SessionEvent):
+    type: ClassVar[str] = "compaction.cancelled"
+    round: int
+    usage: Usage | None = None
+
+
+class CompactionReverted(SessionEvent):
+    """The context is as if the round had not happened; later messages and marks stay."""
+
+    type: ClassVar[str] = "compaction.reverted"
+    round: int
+    usage: Usage | None = None
+
+
+class CompactionDiscarded(SessionEvent):
+    """A summary prepared in the background was not needed or no longer applies; `usage` is its cost."""
+
+    type: ClassVar[str] = "compaction.discarded"
+    round: int
+    usage: Usage | None = None
+
+
+class TextDelta(Value):
+    """Live: `text` belongs at `offset` (code points) of the part."""
+
+    type: ClassVar[str] = "text.delta"
+    session_id: str
+    at: Timestamp
+    message_id: str
+    part_id: str
+    index: int
+    offset: int
+    text: str
+
+
+class ReasoningDelta(TextDelta):
+    type: ClassVar[str] = "reasoning.delta"
+
+
+class ToolArguments(Value):
+    """Live: the arguments while the model writes them, as JSON text."""
+
+    type: ClassVar[str] = "tool.arguments"
+    session_id: str
+    at: Timestamp
+    message_id: str
+    part_id: str
+    index: int
+    name: str
+    offset: int
+    text: str
+
+
+class ToolOutput(Value):
+    """Live: a preview of a running tool's output; stdout and stderr share one sequence of offsets, of which the last
+    64 KiB are kept, so there may be gaps. `tool.result` replaces it."""
+
+    type: ClassVar[str] = "tool.output"
+    session_id: str
+    at: Timestamp
+    call_id: str
+    part_id: str
+    offset: int
+    stream: Literal["stdout", "stderr"]
+    text: str
+
+
+LIVE_EVENTS: tuple[type[Value], ...] = (TextDelta, ReasoningDelta, ToolArguments, ToolOutput)

@@ -1,0 +1,132 @@
+"""What refusals have revealed about models, kept over restarts: their windows and their quirks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import Connection, select
+from sqlalchemy.dialects.sqlite import insert as upsert
+
+from app.db.engine import Database
+from app.db.models import model_quirks, model_windows
+from app.llm.base import LEAST_WINDOW, MOST_WINDOW, ModelInfo
+from app.messages import now
+
+WINDOWS_BELIEVED_FOR = timedelta(hours=24)
+"""A provider may raise a model's window, and a refusal may have been a mistake."""
+GUESS_SHARE = 0.9
+"""Share of a refused request's estimated size that is assumed as the window if the refusal does not name one."""
+
+QUIRKS_BELIEVED_FOR = timedelta(days=30)
+"""An updated server may drop a rule, and relearning costs one refused request per rule. Windows are only trusted for a
+day, since a wrong one wastes space in every request."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Learned:
+    """A window in tokens, when it was learned, and the window known at that time from a setting, the catalog or the
+    server; None if an earlier version did not store it."""
+
+    tokens: int
+    at: datetime
+    known_tokens: int | None
+    known_source: str | None
+
+    def holds_for(self, info: ModelInfo) -> bool:
+        """Whether it is still trusted: for a day, and as long as the known window is the one that the refusal
+        contradicted. A new setting or a new report of the server takes precedence."""
+        same = (self.known_tokens, self.known_source) == (info.context_window, info.window_source)
+        return same and now() - self.at <= WINDOWS_BELIEVED_FOR
+
+
+class LearnedWindows:
+    """Windows by model name. `key_of` distinguishes models of one name at different base URLs; `info_of` returns what
+    is known of a model without what is learned here."""
+
+    def __init__(self, database: Database, key_of: Callable[[str], str], info_of: Callable[[str], ModelInfo]) -> None:
+        self._database = database
+        self._key_of = key_of
+        self._info_of = info_of
+        self._known: dict[str, _Learned] = {}
+        self._accepted: dict[str, int] = {}
+
+    async def load(self) -> None:
+        """Loads what was learned before a restart."""
+
+        def read(connection: Connection) -> dict[str, _Learned]:
+            rows = connection.execute(select(model_windows))
+            return {row.model: _Learned(row.tokens, row.learned_at, row.known_tokens, row.known_source) for row in rows}
+
+        self._known = await self._database.read(read)
+
+    def get(self, model: str) -> int | None:
+        """The window in tokens, None if none is known or trusted."""
+        key = self._key_of(model)
+        learned = self._known.get(key)
+        if learned is None or learned.tokens <= self._accepted.get(key, 0):
+            return None
+        return learned.tokens if learned.holds_for(self._info_of(model)) else None
+
+    def accepted(self, model: str, prompt_tokens: int) -> None:
+        """A prompt of this size was answered, so the window is not smaller."""
+        key = self._key_of(model)
+        if prompt_tokens > self._accepted.get(key, 0):
+            self._accepted[key] = prompt_tokens
+
+    async def cut(self, model: str, answered: int, estimate: int) -> None:
+        """A request of about `estimate` tokens was silently truncated; `answered` tokens, prompt and answer, are known
+        to fit. If a prompt as large was accepted before, the count has another meaning and is ignored."""
+        accepted = self._accepted.get(self._key_of(model), 0)
+        if accepted < estimate:
+            await self.refused(model, max(answered, accepted + 1), estimate)
+
+    async def refused(self, model: str, named: int | None, estimate: int) -> None:
+        """A request of about `estimate` tokens did not fit; `named` is the window that the provider named. An
+        implausible number is ignored."""
+        tokens = named if named is not None else int(estimate * GUESS_SHARE)
+        key = self._key_of(model)
+        if not LEAST_WINDOW <= tokens <= MOST_WINDOW or tokens <= self._accepted.get(key, 0):
+            return
+        info = self._info_of(model)
+        learned = _Learned(tokens, now(), info.context_window, info.window_source)
+        self._known[key] = learned
+        values = {
+            "tokens": learned.tokens,
+            "learned_at": learned.at,
+            "known_tokens": learned.known_tokens,
+            "known_source": learned.known_source,
+        }
+        change = upsert(model_windows).on_conflict_do_update(index_elements=["model"], set_=values)
+        await self._database.writer.write(lambda c: (c.execute(change, {"model": key, **values}), None)[1])
+
+
+class LearnedQuirks:
+    """The `QuirkMemory` of a server, by base URL and name of a model."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._known: dict[str, Mapping[str, Any]] = {}
+
+    async def load(self) -> None:
+        """Loads what was learned before a restart and has not expired."""
+        since = now() - QUIRKS_BELIEVED_FOR
+
+        def read(connection: Connection) -> dict[str, Mapping[str, Any]]:
+            rows = connection.execute(select(model_quirks).where(model_quirks.c.learned_at >= since))
+            return {row.model: row.quirks for row in rows if isinstance(row.quirks, dict)}
+
+        self._known = await self._database.read(read)
+
+    def recall(self, place: str) -> Mapping[str, Any] | None:
+        """What is known of a model; see `QuirkMemory`."""
+        return self._known.get(place)
+
+    async def learned(self, place: str, known: Mapping[str, Any]) -> None:
+        """Stores what is now known of a model. Raises `StorageError`."""
+        self._known[place] = known
+        values = {"quirks": dict(known), "learned_at": now()}
+        change = upsert(model_quirks).on_conflict_do_update(index_elements=["model"], set_=values)
+        await self._database.writer.write(lambda c: (c.execute(change, {"model": place, **values}), None)[1])

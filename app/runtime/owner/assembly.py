@@ -1,0 +1,155 @@
+"""Puts together what a session's agent works with: its conversation with the compactor, its step with the tools, and
+the compactions that users request while it works."""
+
+from __future__ import annotations
+
+import asyncio
+
+from app.agent.changes import PlanChanged
+from app.agent.compaction.compactor import Compactor
+from app.agent.compaction.ladder import Ladder, RoundSetup
+from app.agent.compaction.triggers import ManualRound
+from app.agent.conversation import Conversation, run_off_loop
+from app.agent.interrupt import Interrupt
+from app.agent.ports import ApprovalGate
+from app.agent.step import Step
+from app.agent.tool_executor import ToolExecutor, ToolSetup
+from app.context.policies import CompactionSettings
+from app.db.engine import Database
+from app.events import PlanItem
+from app.runtime.agents import StoredConversation, read_again, read_past
+from app.runtime.owner.memory import StoredHistory
+from app.runtime.owner.recorder import Recorder
+from app.runtime.owner.state import SessionState
+from app.runtime.setup import RuntimeSetup
+from app.runtime.transactions import compactions
+from app.sandbox.base import Sandbox
+
+
+async def open_conversation(
+    setup: RuntimeSetup, session: SessionState, recorder: Recorder, stored: StoredConversation, interrupt: Interrupt
+) -> tuple[Conversation, Compactor]:
+    """A session's stored conversation, and the compactor that keeps it within its window."""
+    agents = setup.agents
+    conversation = await run_off_loop(stored.history, agents.conversation, stored, session.row)
+    last_seq = stored.history[-1].seq if stored.history else 0
+
+    async def know_past() -> None:
+        if conversation.lacks_past:
+            conversation.know(await setup.database.read(lambda c: read_past(c, session.id, last_seq)))
+
+    async def reread() -> None:
+        conversation.revert(*await setup.database.read(lambda c: read_again(c, session.id)))
+
+    rounds = RoundSetup(
+        recorder,
+        conversation,
+        Ladder(recorder, conversation, agents.models, lambda model: agents.window(model)[0]),
+        interrupt,
+        session.refreshed,
+        session.keep_notes,
+        agents.budget,
+        agents.background_slots,
+        know_past,
+        reread,
+    )
+    return conversation, Compactor(rounds, unused=stored.unused)
+
+
+def make_step(
+    setup: RuntimeSetup,
+    session: SessionState,
+    recorder: Recorder,
+    conversation: Conversation,
+    interrupt: Interrupt,
+    approval_gate: ApprovalGate,
+) -> Step:
+    """The step, which calls the model and runs its tools in the session's sandbox."""
+
+    async def set_plan(items: tuple[PlanItem, ...]) -> None:
+        conversation.plan = items
+        # Not awaited: it is committed before the call's result, or with it.
+        recorder.record(PlanChanged(items))
+
+    async def sandbox() -> Sandbox:
+        """The sandbox. Checks ownership again when it is ready, which may be long after the call was stored as started:
+        if this server was frozen meanwhile, another one has already closed the call and reported that to the model."""
+        ready = await session.sandbox()
+        if not await setup.holds_database():
+            interrupt.fire("shutdown")
+            # An interrupt ends the call here.
+            await asyncio.Event().wait()
+        return ready
+
+    def offered() -> list[str]:
+        """The tools offered to the step's model, even if the session was changed since."""
+        return [tool.name for tool in conversation.generation.tools]
+
+    agents = setup.agents
+    tools = ToolSetup(
+        registry=agents.registry,
+        sandbox=sandbox,
+        collector=lambda call_id, live, limit: setup.collector(session.id, call_id, live, limit),
+        output_limit=session.output_limit,
+        command_timeout_s=agents.command_timeout_s,
+        max_command_timeout_s=agents.max_command_timeout_s,
+        history=StoredHistory(setup.database, session.id, setup.output_path),
+        approval_gate=approval_gate,
+    )
+    executor = ToolExecutor(tools, recorder, allowed=offered, set_plan=set_plan, interrupt=interrupt)
+    return Step(recorder, conversation, agents.models, executor, interrupt)
+
+
+class ManualRounds:
+    """Remembers that a round was requested until it is made or given up. All methods except `next` and `close` may be
+    called at any time."""
+
+    def __init__(self, database: Database, session_id: str) -> None:
+        self._database = database
+        self._session_id = session_id
+        self._requested = False
+        self._abandoned = False
+        self._cancelled = False
+        self._reverted = False
+
+    def begin(self, *, asked: bool) -> None:
+        """Starts with the state in the session's row: whether a round is requested. A cancel may have come before."""
+        self._requested = asked
+        self._abandoned = asked and self._cancelled
+
+    def ask(self) -> None:
+        """A round was requested, to be made before the next step. No other is open at that time, so earlier cancels and
+        failures are cleared."""
+        self._requested, self._abandoned = True, False
+
+    def revert(self) -> None:
+        """A round was reverted; the next step does not use it."""
+        self._reverted = True
+
+    def cancel(self) -> None:
+        """A cancel also cancels a requested round that has not started."""
+        self._cancelled = True
+        self._abandoned = self._abandoned or self._requested
+
+    def fail(self) -> None:
+        """The run has failed, so the requested round will not be made."""
+        self._abandoned = True
+
+    async def next(self, conversation: Conversation) -> ManualRound | None:
+        """The requested round, once; a revert is applied first."""
+        if self._reverted:
+            self._reverted = False
+            conversation.revert(*await self._database.read(lambda c: read_again(c, self._session_id)))
+        if not self._requested:
+            return None
+        self._requested = self._abandoned = False
+        row = await self._database.read(lambda c: compactions.requested(c, self._session_id))
+        if row is None:
+            return None
+        return ManualRound(row.round, CompactionSettings(**row.settings), row.instructions)
+
+    async def close(self, recorder: Recorder, epoch: int) -> None:
+        """Closes rounds that were left open by a cancel or a crash."""
+        if self._abandoned:
+            self._requested = self._abandoned = False
+            await recorder.submit(lambda c: (None, compactions.abandon(c, self._session_id, epoch, asked_too=True)))

@@ -1,0 +1,199 @@
+"""What an agent is given beyond its context: AGENTS.md and MEMORY.md of its workspace, and the session's past for its
+tools."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import structlog
+from sqlalchemy import Connection, Row
+
+from app.context.prompts import Notes
+from app.db.engine import Database
+from app.db.repositories import events, messages, parts, search, sessions
+from app.db.repositories.search import Found
+from app.errors import (
+    ConflictError,
+    ForbiddenError,
+    GoneError,
+    InvalidRequestError,
+    NotFoundError,
+    PalimpsestError,
+    ToolError,
+)
+from app.messages import ToolResultPart, ToolStatus, now, rfc3339
+from app.runtime.sandboxes.pool import Sandboxes
+from app.sandbox.base import Sandbox
+from app.sessions import SandboxSpec
+from app.tools.base import Finding, PastOutput
+from app.tools.memory import MEMORY_FILE, read_note
+
+AGENTS_FILE = "AGENTS.md"
+READ_WAIT_S = 10.0
+"""Timeout in seconds for reading the files from the sandbox; after it the run continues without them."""
+_AT_ONCE = timedelta(seconds=1)
+"""A run that started this soon after its session was created with a task: no file was uploaded before."""
+log = structlog.get_logger(__name__)
+
+
+async def workspace_notes(sandbox: Sandbox) -> Notes:
+    """The current content of both files. Creates and starts nothing: a workspace that does not exist yet has none. A
+    file that is too large or binary is reported to the model; a link or a directory does not count as a file. Raises
+    `SandboxUnavailableError` if the sandbox does not answer, and `TimeoutError` if it takes too long."""
+    async with asyncio.timeout(READ_WAIT_S):
+        if not await sandbox.has_workspace():
+            return Notes()
+        return Notes(agents=await _read(sandbox, AGENTS_FILE), memory=await _read(sandbox, MEMORY_FILE))
+
+
+async def _read(sandbox: Sandbox, path: str) -> str:
+    try:
+        return await read_note(sandbox, path) or ""
+    except ToolError as error:
+        return f"[{error.detail}]"
+    except (ForbiddenError, InvalidRequestError) as error:
+        log.warning("note_read_failed", path=path, reason=error.detail)
+        return ""
+
+
+def may_have_files(row: Row[Any]) -> bool:
+    """Whether files may have been put into a session's workspace before its current run. A session created with a task
+    runs at once, so its first request need not wait for a check."""
+    if row.task is None or row.parent_id is not None or row.run_started_at is None:
+        return True
+    began: timedelta = row.run_started_at - row.created_at
+    return began > _AT_ONCE
+
+
+def are_due(row: Row[Any], *, has_generation: bool) -> bool:
+    """Whether the first context of a session has not been built yet, so that its notes must be read. A generation that
+    only came from a compaction does not count; one that a fork got from its parent does."""
+    made = has_generation and (row.steps or row.parent_id is not None)
+    return not made and may_have_files(row)
+
+
+async def read_notes(session_id: str, sandbox: Callable[[], Sandbox]) -> Notes | None:
+    """A session's notes for a new context; None if they cannot be read, since nothing must fail because of notes."""
+    try:
+        return Notes.load((await workspace_notes(sandbox())).dump())
+    except (PalimpsestError, TimeoutError) as error:
+        log.warning("notes_read_failed", session_id=session_id, reason=str(error) or "the sandbox took too long")
+        return None
+
+
+async def read_beside_owner(sandboxes: Sandboxes, row: Row[Any]) -> Notes | None:
+    """Like `read_notes`, for callers that do not hold the session's sandbox."""
+    with ExitStack() as held:
+
+        def sandbox() -> Sandbox:
+            lease = sandboxes.lease(row.id, SandboxSpec(**row.sandbox))
+            held.callback(lease.release)
+            return lease.sandbox
+
+        return await read_notes(row.id, sandbox)
+
+
+async def refresh_notes(database: Database, row: Row[Any], sandbox: Callable[[], Sandbox]) -> Row[Any] | None:
+    """Reads a session's notes again and stores them like `keep_notes`. If they cannot be read the old ones stay."""
+    notes = await read_notes(row.id, sandbox)
+    return None if notes is None else await keep_notes(database, row, notes)
+
+
+async def keep_notes(database: Database, row: Row[Any], notes: Notes) -> Row[Any] | None:
+    """Stores a session's notes; returns the session's row if they have changed. Raises `StaleOwnerError` if the session
+    has another owner now."""
+    kept = notes.dump()
+    if kept == row.notes:
+        return None
+    return await database.writer.write(lambda c: _store(c, row, kept))
+
+
+def _store(connection: Connection, row: Row[Any], notes: str | None) -> Row[Any]:
+    # Without an event; the fence applies here too.
+    events.allocate(connection, row.id, 0, now(), epoch=row.epoch)
+    sessions.change(connection, row.id, notes=notes)
+    return sessions.row(connection, row.id)
+
+
+class StoredHistory:
+    """The history of one session, as `tools.base.SessionHistory`. It never reads another session's rows."""
+
+    def __init__(self, database: Database, session_id: str, output_path: Callable[[str], Path] | None) -> None:
+        """`output_path` returns the file of a stored output by its key; None if raw outputs are not stored."""
+        self._database = database
+        self._session_id = session_id
+        self._output_path = output_path
+
+    async def output(self, call_id: str) -> PastOutput:
+        """See `SessionHistory.output`."""
+        text = await self._database.read(lambda c: messages.text(c, self._session_id, call_id))
+        if text is not None:
+            data = text.encode()
+            return PastOutput("message", ToolStatus.COMPLETED, None, len(data), "", data, None)
+        result, ref, swept_at = await self._database.read(lambda c: _result(c, self._session_id, call_id))
+        if swept_at is not None:
+            raise swept(swept_at)
+        return PastOutput(
+            name=result.name,
+            status=result.status,
+            exit_code=result.exit_code,
+            size=result.bytes,
+            shown=result.output,
+            # A raw output that is not in a file is the start of the shown one; only notes added by Palimpsest follow.
+            data=result.output.encode()[: result.bytes],
+            path=await self._file(ref) if ref is not None else None,
+        )
+
+    async def _file(self, ref: str) -> Path:
+        path = self._output_path(ref) if self._output_path is not None else None
+        if path is None or not await asyncio.to_thread(path.is_file):
+            raise NotFoundError("The raw output is no longer stored.", code="output_not_found")
+        return path
+
+    async def search(self, query: str, *, asked_by: str, limit: int) -> Sequence[Finding]:
+        """See `SessionHistory.search`. First indexes the messages since the last search, in short writes, so that no
+        other session waits long for the writer; only messages before the calling one are certain to be complete."""
+        before = await self._database.read(lambda c: search.seq_of_call(c, self._session_id, asked_by))
+        done: int | None = 0
+        while done is not None:
+            done = await self._index(before, done)
+
+        def look(connection: Connection) -> list[Found]:
+            return search.find(connection, self._session_id, query, limit, before=before)
+
+        return [Finding(*found) for found in await self._database.read(look)]
+
+    async def _index(self, before: int, after: int) -> int | None:
+        return await self._database.writer.write(
+            lambda c: search.index(c, self._session_id, before=before, after=after)
+        )
+
+
+def _result(
+    connection: Connection, session_id: str, call_id: str
+) -> tuple[ToolResultPart, str | None, datetime | None]:
+    """A call's result, the key of its raw output if it is in a file, and when that was removed."""
+    by_type = {row.type: row for row in parts.of_call(connection, session_id, call_id)}
+    if "tool_call" not in by_type:
+        raise NotFoundError(f"There is no tool call {call_id[:100]}.", code="call_not_found")
+    if "tool_result" not in by_type:
+        raise ConflictError(f"Call {call_id} has no result yet.", code="call_open")
+    row = by_type["tool_result"]
+    part = parts.part_of(row)
+    assert isinstance(part, ToolResultPart)
+    return part, row.output_ref, row.output_swept_at
+
+
+def swept(at: datetime) -> GoneError:
+    """The error for a raw output that was removed because of its age, or to make room for newer ones of its session."""
+    return GoneError(
+        f"The raw output was removed on {at.date().isoformat()}: raw outputs are kept for a limited time, and up to a"
+        " limited size for each session.",
+        code="output_swept",
+        swept_at=rfc3339(at),
+    )

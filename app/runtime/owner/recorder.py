@@ -1,0 +1,201 @@
+"""The sink of a run: commits changes in order, publishes them after the commit, and publishes live text at once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import structlog
+from sqlalchemy import Connection
+
+from app.agent.changes import Change, GenerationOpened, RoundCompleted, RoundEnded, RoundOpening
+from app.agent.ports import LivePart
+from app.context.checkpoints import InForce
+from app.context.validator import Repair
+from app.db.engine import Database
+from app.db.repositories import events, messages, parts
+from app.eventlog.bus import Bus, OpenPart
+from app.eventlog.log import StreamItem
+from app.messages import Part, ReasoningPart, TextPart, ToolCallPart, now
+from app.runtime.transactions import compactions
+from app.runtime.transactions.changes import commit_changes
+from app.sandbox.base import Stream
+
+log = structlog.get_logger(__name__)
+
+T = TypeVar("T")
+
+FLUSH_S = 0.25
+"""Interval in seconds for storing the text of open parts; a crash can lose that much of it."""
+
+_EVENTS = {
+    "text": "text.delta",
+    "reasoning": "reasoning.delta",
+    "tool_call": "tool.arguments",
+    "tool_result": "tool.output",
+}
+
+
+class Recorder:
+    """The sink of one owner of one session. After a failed write nothing more is written for this owner, since its view
+    of the session would differ from the stored one."""
+
+    def __init__(
+        self,
+        database: Database,
+        bus: Bus,
+        session_id: str,
+        epoch: int,
+        repaired: Callable[[Sequence[Repair]], None] = lambda _: None,
+    ) -> None:
+        """`repaired` is called with the repairs of a context once they are stored."""
+        self._database = database
+        self._bus = bus
+        self._session_id = session_id
+        self._epoch = epoch
+        self._channel = bus.channel(session_id)
+        self._dirty: dict[str, tuple[LivePart, OpenPart]] = {}
+        self._flush_timer: asyncio.TimerHandle | None = None
+        self._failure: Exception | None = None
+        self._repaired = repaired
+
+    def record(self, *changes: Change) -> asyncio.Future[int]:
+        """See `ports.Sink.record`."""
+        return self.submit(
+            lambda c: commit_changes(c, self._session_id, self._epoch, changes), lambda: self._report_repairs(changes)
+        )
+
+    def submit(
+        self, work: Callable[[Connection], tuple[T, list[StreamItem]]], committed: Callable[[], None] = lambda: None
+    ) -> asyncio.Future[T]:
+        """Submits a custom write of this owner, which returns a value and the events to publish; it is ordered with the
+        changes by the order of calls. `committed` is called after the commit."""
+
+        def fenced(connection: Connection) -> tuple[T, list[StreamItem]]:
+            if self._failure is not None:
+                raise self._failure
+            try:
+                return work(connection)
+            except Exception as error:
+                # Set at once: the next write may be in the same batch.
+                self._fail(error)
+                raise
+
+        def publish(result: tuple[T, list[StreamItem]]) -> None:
+            self._bus.publish(self._session_id, result[1])
+            committed()
+
+        written = self._database.writer.submit(fenced, publish, self._fail)
+        return _first(written)
+
+    def _report_repairs(self, changes: Sequence[Change]) -> None:
+        """Reports repairs, which have no event, since the history is unchanged."""
+        for change in changes:
+            if isinstance(change, GenerationOpened) and change.repairs:
+                kinds = dict(Counter(repair.kind for repair in change.repairs))
+                number = change.generation.number
+                log.warning("context_repaired", session_id=self._session_id, generation=number, repairs=kinds)
+                self._repaired(change.repairs)
+
+    def _fail(self, error: Exception) -> None:
+        self._failure = self._failure or error
+
+    def open_round(self, opening: RoundOpening) -> asyncio.Future[int]:
+        """See `ports.Sink.open_round`."""
+        return self.submit(lambda c: compactions.open_round(c, self._session_id, self._epoch, opening))
+
+    def complete_round(self, completed: RoundCompleted, *changes: Change) -> asyncio.Future[int | InForce]:
+        """See `ports.Sink.complete_round`."""
+        return self.submit(lambda c: _complete_round(c, self._session_id, self._epoch, completed, changes))
+
+    def live(self, part: LivePart, text: str, *, stream: Stream = "stdout") -> None:
+        """See `ports.Sink.live`."""
+        open_part = self._channel.parts.get(part.part_id)
+        if open_part is None:
+            open_part = self._channel.open_part(part.part_id, _EVENTS[part.type], _fields(part))
+        open_part.append(text, stream if part.type == "tool_result" else "")
+        self._channel.wake()
+        if part.type != "tool_result":
+            self._dirty[part.part_id] = (part, open_part)
+            if self._flush_timer is None:
+                # Aligned to multiples of the interval, so that the flushes of all sessions share one commit.
+                loop = asyncio.get_running_loop()
+                self._flush_timer = loop.call_at((loop.time() // FLUSH_S + 1) * FLUSH_S, self._flush)
+
+    def _flush(self) -> None:
+        """Stores what has been written of the open parts, so that a crash loses little of it."""
+        self._flush_timer = None
+        written = [
+            (live.message_id, _partial(live, text.text))
+            for live, text in self._dirty.values()
+            if live.part_id in self._channel.parts
+        ]
+        self._dirty.clear()
+
+        def work(connection: Connection) -> tuple[None, list[StreamItem]]:
+            # Nothing is appended, but the fence applies here too.
+            events.allocate(connection, self._session_id, 0, now(), epoch=self._epoch)
+            ids = {message_id for message_id, _ in written}
+            voided = {message_id for message_id in ids if messages.is_voided(connection, self._session_id, message_id)}
+            parts.put_open(connection, self._session_id, [part for part in written if part[0] not in voided])
+            return None, []
+
+        if written and self._failure is None:
+            self.submit(work)
+
+    def close(self) -> None:
+        """Stops the timer; submitted writes are still committed."""
+        if self._flush_timer is not None:
+            self._flush_timer.cancel()
+            self._flush_timer = None
+
+
+def _complete_round(
+    connection: Connection, session_id: str, epoch: int, completed: RoundCompleted, changes: Sequence[Change]
+) -> tuple[int | InForce, list[StreamItem]]:
+    in_force = compactions.in_force(connection, session_id)
+    if in_force.rounds == completed.base:
+        return commit_changes(connection, session_id, epoch, [completed, *changes])
+    # A revert came first: the round was made from an outdated context.
+    ended = RoundEnded(completed.checkpoint.round, "discarded")
+    _, items = commit_changes(connection, session_id, epoch, [ended])
+    return in_force, items
+
+
+def _first(written: asyncio.Future[tuple[T, list[StreamItem]]]) -> asyncio.Future[T]:
+    """A future of only the value, which may be cancelled without cancelling the write."""
+    value: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+    value.add_done_callback(lambda f: f.cancelled() or f.exception())
+
+    def settle(done: asyncio.Future[tuple[T, list[StreamItem]]]) -> None:
+        if value.done():
+            return
+        error = done.exception()
+        if error is not None:
+            value.set_exception(error)
+        else:
+            value.set_result(done.result()[0])
+
+    written.add_done_callback(settle)
+    return value
+
+
+def _fields(part: LivePart) -> dict[str, object]:
+    """The fields of a part's deltas other than text and offset."""
+    if part.type == "tool_result":
+        return {"call_id": part.call_id, "part_id": part.part_id}
+    fields: dict[str, object] = {"message_id": part.message_id, "part_id": part.part_id, "index": part.index}
+    return fields | {"name": part.name} if part.type == "tool_call" else fields
+
+
+def _partial(live: LivePart, text: str) -> Part:
+    """A part with the text written so far."""
+    if live.type == "text":
+        return TextPart(id=live.part_id, index=live.index, text=text)
+    if live.type == "reasoning":
+        return ReasoningPart(id=live.part_id, index=live.index, text=text)
+    return ToolCallPart(
+        id=live.part_id, index=live.index, call_id=live.call_id or "", name=live.name or "", arguments_text=text
+    )

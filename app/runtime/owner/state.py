@@ -1,0 +1,155 @@
+"""A session as its owner sees it: its row as last read, with the agent, limits and sandbox that follow from it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import structlog
+from sqlalchemy import Row
+
+from app.agent.ports import AgentConfig
+from app.context.budget import BelievedSource
+from app.context.clipping import spill_file
+from app.context.prompts import Notes
+from app.context.tokens import estimate_text
+from app.db.repositories import sessions
+from app.errors import PalimpsestError
+from app.messages import Message
+from app.runtime.agents import StoredConversation, load_conversation
+from app.runtime.owner.memory import keep_notes, read_notes, refresh_notes
+from app.runtime.sandboxes.slots import Lease
+from app.runtime.setup import RuntimeSetup
+from app.sandbox.base import Sandbox
+from app.sessions import Limits, SandboxSpec
+from app.tools.output import OutputLimit
+
+LEAST_OUTPUT_TOKENS, LEAST_OUTPUT_SHARE = 200, 0.05
+"""Minimum tokens shown of each output even if a step has very many calls, and the share of `usable` that they may
+take."""
+
+
+SPILL_WAIT_S = 10.0
+"""Timeout in seconds to start a sandbox and write spilled messages to it; after it the run continues without them."""
+
+MAX_SPILL_FAILURES = 3
+"""Failures after which spilled messages are no longer written: each failure may have delayed a step."""
+
+log = structlog.get_logger(__name__)
+
+
+class SessionState:
+    """An owned session; `release` releases its sandbox."""
+
+    def __init__(self, setup: RuntimeSetup, session_id: str) -> None:
+        self.id = session_id
+        self._setup = setup
+        self._row: Row[Any] | None = None
+        self._config: AgentConfig | None = None
+        self._window: tuple[int, BelievedSource] | None = None
+        self._lease: Lease | None = None
+        self._notes: Notes | None = None
+        self._spilled: set[str] = set()
+        self._spill_failures = 0
+
+    @property
+    def row(self) -> Row[Any]:
+        assert self._row is not None
+        return self._row
+
+    @property
+    def model(self) -> str | None:
+        """The session's model, None before its row is read."""
+        return None if self._row is None else self._row.model
+
+    def adopt(self, row: Row[Any]) -> None:
+        """Uses a row unless a newer one is known: a read may finish after a later change was reported."""
+        if self._row is None or row.last_seq >= self._row.last_seq:
+            self._row = row
+            self._config = None
+
+    async def read(self) -> Row[Any]:
+        """Reads the row again; returns what was read, even if a newer one is known."""
+        row = await self._setup.database.read(lambda c: sessions.row(c, self.id))
+        self.adopt(row)
+        return row
+
+    async def conversation(self) -> StoredConversation:
+        """The stored conversation."""
+        return await self._setup.database.read(lambda c: load_conversation(c, self.id))
+
+    async def refresh_notes(self) -> None:
+        """Reads AGENTS.md and MEMORY.md again, for the system text of a new context."""
+        row = await refresh_notes(self._setup.database, self.row, lambda: self._hold().sandbox)
+        if row is not None:
+            self.adopt(row)
+
+    async def ask_windows(self) -> None:
+        """Asks the servers of the session's models for their windows."""
+        await self._setup.agents.ask_windows(self.row.model, self.row.compaction.get("model"))
+
+    def config(self) -> AgentConfig:
+        """The agent's configuration; rebuilt if the row or a window has changed."""
+        agents = self._setup.agents
+        window = agents.window(self.row.model)
+        if self._config is None or self._window != window:
+            self._window = window
+            self._config = agents.config(self.row)
+        return self._config
+
+    async def refreshed(self, config: AgentConfig) -> AgentConfig:
+        """A configuration with the notes read again, which are only stored once a context is built with them. Model,
+        tools and budget stay, even if the session was changed meanwhile."""
+        self._notes = await read_notes(self.id, lambda: self._hold().sandbox)
+        return replace(config, system=self._setup.agents.system(self.row, config.budget, self._notes))
+
+    async def keep_notes(self) -> None:
+        """Stores the notes that were read last: a context was built with them."""
+        row = await keep_notes(self._setup.database, self.row, self._notes) if self._notes is not None else None
+        if row is not None:
+            self.adopt(row)
+
+    async def write_spilled(self, messages: Sequence[Message]) -> None:
+        """Writes messages that the context only shows in part to files of the workspace, each once. Best effort, since
+        `recall` also returns them: without a sandbox there are no files."""
+        due = [message for message in messages if message.id not in self._spilled]
+        if not due or self._spill_failures >= MAX_SPILL_FAILURES:
+            return
+        try:
+            async with asyncio.timeout(SPILL_WAIT_S):
+                sandbox = await self.sandbox()
+                for message in due:
+                    await sandbox.write(spill_file(message), message.text.encode())
+                    self._spilled.add(message.id)
+        except (PalimpsestError, TimeoutError) as error:
+            self._spill_failures += 1
+            log.warning("message_spill_failed", session_id=self.id, reason=str(error) or "the sandbox took too long")
+
+    def limits(self) -> Limits:
+        return Limits(**self.row.limits)
+
+    def output_limit(self, calls: int) -> OutputLimit:
+        """How much of each output the model sees, for a message with this many calls: together they take at most a
+        quarter of the context, less of a lean one, so that one step never fills it."""
+        config = self.config()
+        budget = config.budget
+        least = min(LEAST_OUTPUT_TOKENS, int(budget.usable * LEAST_OUTPUT_SHARE))
+        tokens = max(least, budget.step_output // calls)
+        return OutputLimit(min(config.settings.clip_chars, tokens * 4), tokens, estimate_text)
+
+    async def sandbox(self) -> Sandbox:
+        """The session's sandbox, started, and held until `release`."""
+        await self._setup.sandboxes.await_kind(self.row.sandbox["kind"])
+        return await self._hold().start()
+
+    def _hold(self) -> Lease:
+        if self._lease is None:
+            self._lease = self._setup.sandboxes.lease(self.id, SandboxSpec(**self.row.sandbox))
+        return self._lease
+
+    def release(self) -> None:
+        if self._lease is not None:
+            self._lease.release()
+            self._lease = None

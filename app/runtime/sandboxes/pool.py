@@ -1,0 +1,311 @@
+"""The sandboxes of this server: one handle per session, started on use, stopped when idle, removed with the session."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Collection, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+
+import structlog
+
+from app.db.repositories.events import session_not_found
+from app.errors import PalimpsestError, SandboxUnavailableError
+from app.runtime.sandboxes.policy import SandboxPolicy, kind_not_here, kind_of
+from app.runtime.sandboxes.slots import Lease, Slots
+from app.sandbox import egress
+from app.sandbox.base import Sandbox, SandboxFactory
+from app.sessions import AllowedHosts, SandboxSpec
+
+REMOVAL_WAIT_S = 10.0
+"""Seconds that the deletion of a session waits for users of its files."""
+
+STOP_WAIT_S = 10.0
+"""Seconds to wait for a sandbox that is being stopped: it takes moments, unless the sandbox engine does not answer."""
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(slots=True)
+class _Handle:
+    sandbox: Sandbox
+    users: int = 0
+    timer: asyncio.TimerHandle | None = None
+    unused: asyncio.Event | None = None
+    stopping: asyncio.Task[None] | None = None
+    counted: bool = False
+
+
+class Sandboxes:
+    """Manages sandboxes of the kinds available on this machine; the first one is the default."""
+
+    def __init__(
+        self, factories: Mapping[str, SandboxFactory], policy: SandboxPolicy, expected: Collection[str] = ()
+    ) -> None:
+        """`expected` are kinds that are not available yet and may be added with `add`."""
+        self.expected = set(expected)
+        self._came = asyncio.Event()
+        self._factories = dict(factories)
+        self._policy = policy
+        self._handles: dict[str, _Handle] = {}
+        self._removing: set[str] = set()
+        self._disowned = False
+        self.slots = Slots(policy.most, self._stop_one_idle)
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The available kinds, the default first."""
+        return tuple(self._factories)
+
+    def add(self, factory: SandboxFactory) -> None:
+        """Adds a kind that was not available at the start."""
+        self._factories[factory.kind] = factory
+        self.expected.clear()
+        self._came.set()
+
+    async def await_kind(self, kind: str) -> None:
+        """Waits for an expected kind, at most as long as a call waits for a sandbox."""
+        if kind in self.expected:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._came.wait(), self._policy.wait_s)
+
+    def resolve(self, asked: str | SandboxSpec | None) -> SandboxSpec:
+        """The complete spec of a new session; see `SandboxPolicy.complete` for its errors."""
+        return self._limitable(self._policy.complete(asked, self._networks()))
+
+    def within(self, own: SandboxSpec) -> SandboxSpec:
+        """The complete spec of a new session that copies another one's; see `SandboxPolicy.within` for its errors.
+        Thread-safe."""
+        return self._limitable(self._policy.within(own, self._networks()))
+
+    def _limitable(self, spec: SandboxSpec) -> SandboxSpec:
+        """The spec. Raises an error if its kind cannot enforce a list of hosts here."""
+        if isinstance(spec.network, AllowedHosts) and not self._factories[spec.kind].network_can_be_limited:
+            raise egress.unavailable(
+                f"the server cannot enter networks of {spec.kind} here, as root on one machine can"
+            )
+        return spec
+
+    @property
+    def refused_connections(self) -> int:
+        """Number of connections of all sandboxes refused by their lists of hosts."""
+        return sum(factory.refused_connections for factory in list(self._factories.values()))
+
+    def _networks(self) -> dict[str, bool]:
+        # Copied, since a kind may be added meanwhile.
+        return {kind: factory.network_default for kind, factory in list(self._factories.items())}
+
+    def _handle(self, session_id: str, spec: SandboxSpec) -> _Handle:
+        handle = self._handles.get(session_id)
+        if handle is None:
+            factory = self._factories.get(spec.kind)
+            if factory is None:
+                raise kind_not_here(spec.kind)
+            handle = self._handles[session_id] = _Handle(factory.open(self._policy.config(session_id, spec)))
+        return handle
+
+    def lease(self, session_id: str, spec: SandboxSpec) -> Lease:
+        """Holds a session's sandbox, which is started on first use. Raises `NotFoundError` for a session that is being
+        deleted."""
+        if session_id in self._removing:
+            raise session_not_found(session_id)
+        handle = self._handle(session_id, spec)
+        handle.users += 1
+        if handle.timer is not None:
+            handle.timer.cancel()
+            handle.timer = None
+
+        return Lease(
+            handle.sandbox,
+            lambda: self._release(session_id, handle),
+            lambda wait_s: self._admit(handle, wait_s),
+            self._policy.wait_s,
+        )
+
+    async def _admit(self, handle: _Handle, wait_s: float) -> None:
+        """Waits until the sandbox may run, and first until it is stopped if it is just being stopped as idle. Raises
+        `SandboxUnavailableError` (code `too_many_sandboxes` if all are in use)."""
+        while handle.stopping is not None:
+            if not (await asyncio.wait({handle.stopping}, timeout=STOP_WAIT_S))[0]:
+                raise SandboxUnavailableError("The sandbox is being stopped and has not ended; try again later.")
+        if handle.counted:
+            return
+        try:
+            await self.slots.take(wait_s)
+        except TimeoutError as exc:
+            most = self.slots.most
+            raise SandboxUnavailableError(
+                f"All {most:,} sandboxes are in use; try again when one is free.", code="too_many_sandboxes", most=most
+            ) from exc
+        if handle.counted:
+            # Another call of the session was faster.
+            self.slots.give_back()
+        handle.counted = True
+
+    def _give_back(self, handle: _Handle) -> None:
+        if handle.counted:
+            handle.counted = False
+            self.slots.give_back()
+
+    def _stop_one_idle(self) -> None:
+        """Stops the longest idle sandbox for a waiter."""
+        for session_id, handle in self._handles.items():
+            if handle.counted and handle.users == 0 and handle.stopping is None:
+                self._stop_idle(session_id, handle)
+                return
+
+    def _release(self, session_id: str, handle: _Handle) -> None:
+        handle.users -= 1
+        if handle.users == 0 and handle.unused is not None:
+            handle.unused.set()
+            return
+        if handle.users == 0 and self._handles.get(session_id) is handle:
+            if self._disowned:
+                del self._handles[session_id]
+                self._give_back(handle)
+                return
+            # The most recently idle one is the last.
+            self._handles[session_id] = self._handles.pop(session_id)
+            if self.slots.waiting and handle.counted:
+                self._stop_idle(session_id, handle)
+                return
+            loop = asyncio.get_running_loop()
+            handle.timer = loop.call_later(self._policy.idle_s, self._stop_idle, session_id, handle)
+
+    def _stop_idle(self, session_id: str, handle: _Handle) -> None:
+        if handle.timer is not None:
+            handle.timer.cancel()
+            handle.timer = None
+        if handle.users == 0 and handle.stopping is None and self._handles.get(session_id) is handle:
+            handle.stopping = asyncio.create_task(self._stop(session_id, handle))
+            handle.stopping.add_done_callback(lambda _: self._forget(session_id, handle))
+
+    def _forget(self, session_id: str, handle: _Handle) -> None:
+        """Drops the handle of a stopped sandbox, unless it is in use again; then its user waits in line."""
+        handle.stopping = None
+        self._give_back(handle)
+        if handle.users == 0 and self._handles.get(session_id) is handle:
+            del self._handles[session_id]
+
+    async def _stop(self, session_id: str, handle: _Handle) -> None:
+        try:
+            await handle.sandbox.stop()
+        except PalimpsestError as error:
+            log.warning("sandbox_stop_failed", session_id=session_id, error=error.detail)
+
+    async def copy_workspace(self, source_id: str, own: SandboxSpec, target_id: str, spec: SandboxSpec) -> None:
+        """Copies a session's workspace, if it has one, to a new session. `own` is the source's spec, and `spec` the new
+        one's, of the same kind. Nothing is started, and commands in the source continue. Raises the same errors as
+        `lease`."""
+        source = self.lease(source_id, own)
+        try:
+            if not await source.sandbox.has_workspace():
+                return
+            target = self.lease(target_id, spec)
+            try:
+                await target.sandbox.copy_from(source.sandbox)
+            finally:
+                target.release()
+        finally:
+            source.release()
+
+    @asynccontextmanager
+    async def removed(self, session_id: str, spec: SandboxSpec) -> AsyncIterator[None]:
+        """Removes a session's sandbox and workspace; it cannot be leased while the context lasts."""
+        self._removing.add(session_id)
+        try:
+            await self._remove(session_id, spec)
+            yield
+        finally:
+            self._removing.discard(session_id)
+
+    async def _remove(self, session_id: str, spec: SandboxSpec) -> None:
+        """Removes a sandbox. If its kind is not available now, `remove_orphans` does it later."""
+        if spec.kind not in self._factories:
+            log.warning("sandbox_left_behind", session_id=session_id, kind=spec.kind)
+            return
+        handle = self._handle(session_id, spec)
+        if handle.timer is not None:
+            handle.timer.cancel()
+        await self._await_users(session_id, handle)
+        self._handles.pop(session_id, None)
+        try:
+            await handle.sandbox.remove()
+        finally:
+            self._give_back(handle)
+
+    async def _await_users(self, session_id: str, handle: _Handle) -> None:
+        """Waits for running uploads and downloads, but not for a stalled reader."""
+        if handle.users:
+            handle.unused = asyncio.Event()
+            try:
+                await asyncio.wait_for(handle.unused.wait(), REMOVAL_WAIT_S)
+            except TimeoutError:
+                log.warning("sandbox_removed_in_use", session_id=session_id)
+            finally:
+                handle.unused = None
+
+    async def remove_orphans(self, live_sessions: set[str]) -> list[str]:
+        """Removes leftovers of deleted sessions from before a restart."""
+        removed: list[str] = []
+        for factory in self._factories.values():
+            removed += await factory.remove_orphans(live_sessions)
+        return removed
+
+    async def running(self) -> set[str]:
+        """The sessions whose sandboxes are still running from before a restart."""
+        return set().union(*[await factory.running() for factory in self._factories.values()])
+
+    def adopt(self, specs: Mapping[str, SandboxSpec]) -> None:
+        """Takes over running sandboxes: they are stopped when idle, or with this server."""
+        for session_id, spec in specs.items():
+            lease = self.lease(session_id, spec)
+            handle = self._handles[session_id]
+            if not handle.counted:
+                handle.counted = True
+                self.slots.force()
+            lease.release()
+
+    def describe(self) -> str:
+        """One sentence on the default kind."""
+        return next(iter(self._factories.values())).describe() if self._factories else "no sandbox"
+
+    async def check(self) -> None:
+        """Raises `SandboxUnavailableError` if the default kind does not answer."""
+        kind_of(None, self._factories)
+        await next(iter(self._factories.values())).check()
+
+    def disown(self) -> None:
+        """Leaves all sandboxes running, including those opened from now on: another server has taken over their
+        sessions and may use them."""
+        self._disowned = True
+        for handle in self._handles.values():
+            if handle.timer is not None:
+                handle.timer.cancel()
+        self._handles.clear()
+
+    async def aclose(self) -> None:
+        """Stops all running sandboxes; workspaces are kept."""
+        for handle in self._handles.values():
+            if handle.timer is not None:
+                handle.timer.cancel()
+        if self._disowned:
+            self._handles.clear()
+        if self._handles:
+            log.info("sandboxes_stopping", count=len(self._handles))
+        await _end([h.stopping or asyncio.create_task(self._stop(id, h)) for id, h in self._handles.items()])
+        self._handles.clear()
+        for factory in self._factories.values():
+            await factory.aclose()
+
+
+async def _end(stopping: Collection[asyncio.Task[None]]) -> None:
+    """Waits for sandboxes to stop. A sandbox that does not stop is left running; the next start takes it over."""
+    if not stopping:
+        return
+    _, late = await asyncio.wait(stopping, timeout=STOP_WAIT_S)
+    for task in late:
+        task.cancel()
+    if late:
+        log.warning("sandboxes_left_running", count=len(late))
+        await asyncio.wait(late)

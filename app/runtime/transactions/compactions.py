@@ -1,0 +1,287 @@
+"""The transactions of compaction: how a round is requested, begins, ends and is reverted."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from sqlalchemy import Connection, Row
+
+from app.agent.changes import ModelUsed, OutputsPruned, RoundCompleted, RoundEnded, RoundOpening, RungFailed
+from app.context.checkpoints import Checkpoint, InForce
+from app.context.policies import CompactionSettings
+from app.db.repositories import compactions, messages, sessions
+from app.errors import ConflictError, NotFoundError
+from app.eventlog.log import Appender, StreamItem
+from app.events import (
+    CompactionCancelled,
+    CompactionCompleted,
+    CompactionDiscarded,
+    CompactionFailed,
+    CompactionReverted,
+    CompactionStarted,
+    MessageCreated,
+    PruneCompleted,
+    SessionEvent,
+)
+from app.messages import Usage
+from app.runtime.transactions.steps import add_to_session, note_owners_size, note_size
+from app.sessions import CompactionEvent, ContextState
+
+
+def open_round(
+    connection: Connection, session_id: str, epoch: int, opening: RoundOpening
+) -> tuple[int, list[StreamItem]]:
+    """Starts an automatic round; returns its number."""
+    appender = Appender(connection, session_id, epoch=epoch)
+    number = _open(connection, appender, opening)
+    return number, appender.flush()
+
+
+def _open(connection: Connection, appender: Appender, opening: RoundOpening, **asked: Any) -> int:
+    seq = appender.take()
+    number = compactions.open_round(
+        connection,
+        appender.session_id,
+        reason=opening.reason,
+        policy=opening.policy,
+        tokens_before=opening.tokens_before,
+        background=opening.background,
+        created_at=appender.at,
+        **asked,
+    )
+    _note_progress(connection, appender.session_id)
+    started = CompactionStarted(
+        session_id=appender.session_id,
+        at=appender.at,
+        round=number,
+        reason=opening.reason,
+        policy=opening.policy,
+        tokens_before=opening.tokens_before,
+        limit=opening.limit,
+        background=opening.background,
+    )
+    appender.add(seq, started)
+    return number
+
+
+def _note_progress(connection: Connection, session_id: str) -> None:
+    running = compactions.is_running(connection, session_id)
+    sessions.change(connection, session_id, compaction_in_progress=running)
+
+
+def request(
+    connection: Connection,
+    session_id: str,
+    opening: RoundOpening,
+    settings: CompactionSettings,
+    instructions: str | None,
+) -> tuple[CompactionEvent, list[StreamItem]]:
+    """Accepts a manual round. Raises `ConflictError` while another one is running."""
+    sessions.row(connection, session_id)
+    if compactions.is_running(connection, session_id):
+        raise ConflictError("A compaction of this session is already running.", code="compaction_in_progress")
+    appender = Appender(connection, session_id)
+    number = _open(connection, appender, opening, instructions=instructions, settings=settings.model_dump())
+    row = compactions.find(connection, session_id, number)
+    assert row is not None
+    return compactions.view(row), appender.flush()
+
+
+def claim(connection: Connection, session_id: str) -> tuple[Row[Any] | None, list[StreamItem]]:
+    """Takes a session over from its previous owner, and closes its running automatic rounds; returns the new row, None
+    if the session is gone."""
+    row = sessions.claim(connection, session_id)
+    items = [] if row is None else abandon(connection, session_id, row.epoch, asked_too=False)
+    return (sessions.row(connection, session_id) if items else row), items
+
+
+def abandon(connection: Connection, session_id: str, epoch: int | None, *, asked_too: bool) -> list[StreamItem]:
+    """Closes the running rounds of a previous owner; manual ones only if `asked_too`."""
+    appender = Appender(connection, session_id, epoch=epoch)
+    for row in compactions.all_rounds(connection, session_id, status="running"):
+        if asked_too or row.reason != "manual":
+            end_round(connection, appender, appender.take(), RoundEnded(row.round, "cancelled"))
+    return appender.flush()
+
+
+def abandon_all(connection: Connection) -> None:
+    """Closes all rounds that were running before a restart, including manual ones; called at the start, before there
+    are any readers."""
+    for session_id in compactions.sessions_with_running(connection):
+        abandon(connection, session_id, None, asked_too=True)
+
+
+def requested(connection: Connection, session_id: str) -> Row[Any] | None:
+    """The manual round that is requested but not made yet."""
+    rows = compactions.all_rounds(connection, session_id, status="running")
+    return next((row for row in rows if row.reason == "manual"), None)
+
+
+def add_usage(connection: Connection, appender: Appender, change: ModelUsed) -> None:
+    """Adds the usage of a round's model call to the session, the day, and the round, which may continue after a
+    restart."""
+    add_to_session(connection, appender, change.model, change.usage)
+    row = compactions.find(connection, appender.session_id, change.round)
+    assert row is not None
+    usage = Usage(**row.usage) + change.usage
+    compactions.change(connection, appender.session_id, change.round, usage=usage.model_dump())
+
+
+def fail_rung(connection: Connection, appender: Appender, seq: int, change: RungFailed) -> None:
+    """Records that a rung failed; without a next one the round has failed."""
+    if change.next is None:
+        error = {"code": change.code, "detail": change.detail}
+        compactions.change(connection, appender.session_id, change.round, status="failed", error=error)
+        _note_progress(connection, appender.session_id)
+    event = CompactionFailed(
+        session_id=appender.session_id,
+        at=appender.at,
+        round=change.round,
+        rung=change.rung,
+        code=change.code,
+        detail=change.detail,
+        usage=change.usage,
+        next=change.next,
+    )
+    appender.add(seq, event)
+
+
+def complete_round(connection: Connection, appender: Appender, seq: int, change: RoundCompleted) -> None:
+    """Stores a summary with its checkpoint and marks; two events, with `seq` and the next one."""
+    session_id, at = appender.session_id, appender.at
+    checkpoint = change.checkpoint
+    summary = change.summary.model_copy(update={"seq": seq, "created_at": at})
+    messages.add(connection, session_id, summary)
+    appender.add(seq, MessageCreated(session_id=session_id, at=at, message=summary))
+    compactions.mark_pruned(connection, session_id, change.pruned, at)
+    cover(connection, session_id, checkpoint, checkpoint.round)
+    compactions.change(
+        connection,
+        session_id,
+        checkpoint.round,
+        status="completed",
+        rung=change.rung,
+        first_message_id=change.first_message_id,
+        last_message_id=change.last_message_id,
+        messages_compacted=change.messages_compacted,
+        outputs_pruned=len(change.pruned),
+        tokens_before=change.tokens_before,
+        tokens_after=change.tokens_after,
+        summary=change.prose,
+        duration_ms=change.duration_ms,
+        checkpoint=_stored(checkpoint) | {"counted": change.counted},
+        pruned=list(change.pruned),
+        background=False,
+    )
+    row = sessions.row(connection, session_id)
+    sessions.change(connection, session_id, compaction_count=row.compaction_count + 1, compaction_last_at=at)
+    _note_progress(connection, session_id)
+    note_size(connection, session_id, change.tokens_after, counted=change.counted)
+    stored = compactions.find(connection, session_id, checkpoint.round)
+    assert stored is not None
+    event = CompactionCompleted(
+        session_id=session_id,
+        at=at,
+        was_pruned=bool(change.pruned),
+        was_summarized=change.rung == "summary",
+        **compactions.view(stored).model_dump(),
+    )
+    appender.add(seq + 1, event)
+
+
+def end_round(connection: Connection, appender: Appender, seq: int, change: RoundEnded) -> None:
+    """Closes a round that was cancelled or discarded."""
+    session_id, at = appender.session_id, appender.at
+    compactions.change(connection, session_id, change.round, status=change.status)
+    _note_progress(connection, session_id)
+    row = compactions.find(connection, session_id, change.round)
+    assert row is not None
+    usage = Usage(**row.usage)
+    event: SessionEvent = CompactionCancelled(session_id=session_id, at=at, round=change.round, usage=usage)
+    if change.status == "discarded":
+        event = CompactionDiscarded(session_id=session_id, at=at, round=change.round, usage=usage)
+    appender.add(seq, event)
+
+
+def in_force(connection: Connection, session_id: str) -> InForce:
+    """What determines the session's context now."""
+    pruned = compactions.pruned_calls(connection, session_id)
+    return InForce(tuple(checkpoints(connection, session_id)), pruned)
+
+
+def checkpoints(connection: Connection, session_id: str, rounds: Collection[int] | None = None) -> list[Checkpoint]:
+    """The checkpoints in force, or those of the named rounds, whether in force or not; in the order of creation."""
+    found = compactions.checkpoints(connection, session_id, rounds)
+    return [
+        Checkpoint(
+            round=round,
+            summary_message_id=stored["summary_message_id"],
+            first_seq=stored["first_seq"],
+            last_seq=stored["last_seq"],
+            kept=tuple(stored["kept"]),
+            clips=tuple((part_id, chars) for part_id, chars in stored["clips"]),
+        )
+        for round, stored in found
+    ]
+
+
+def _stored(checkpoint: Checkpoint) -> dict[str, Any]:
+    return {
+        "summary_message_id": checkpoint.summary_message_id,
+        "first_seq": checkpoint.first_seq,
+        "last_seq": checkpoint.last_seq,
+        "kept": list(checkpoint.kept),
+        "clips": [list(clip) for clip in checkpoint.clips],
+    }
+
+
+def cover(connection: Connection, session_id: str, checkpoint: Checkpoint, round: int | None) -> None:
+    """Sets the round that covers the messages of a checkpoint."""
+    compactions.cover(connection, session_id, checkpoint.first_seq, checkpoint.last_seq, checkpoint.kept, round)
+
+
+def prune(connection: Connection, appender: Appender, seq: int, change: OutputsPruned) -> None:
+    """Marks outputs as cleared."""
+    compactions.mark_pruned(connection, appender.session_id, change.call_ids, appender.at)
+    if not change.beside_round:
+        note_owners_size(connection, appender.session_id, change.tokens_after)
+    event = PruneCompleted(
+        session_id=appender.session_id,
+        at=appender.at,
+        reason=change.reason,
+        call_ids=change.call_ids,
+        outputs_pruned=len(change.call_ids),
+        tokens_before=change.tokens_before,
+        tokens_after=change.tokens_after,
+        tokens_saved=max(0, change.tokens_before - change.tokens_after),
+        tools=change.tools,
+    )
+    appender.add(seq, event)
+
+
+def revert(connection: Connection, session_id: str, round: int) -> tuple[None, list[StreamItem]]:
+    """Reverts the latest round. Raises `NotFoundError` for an unknown round, and `ConflictError` for an earlier round,
+    one that did not complete, and while another one is running."""
+    size = ContextState(**sessions.row(connection, session_id).context).tokens
+    row = compactions.find(connection, session_id, round)
+    if row is None:
+        raise NotFoundError(f"The session has no round {round}.", code="round_not_found")
+    if compactions.is_running(connection, session_id):
+        raise ConflictError("A compaction of this session is already running.", code="compaction_in_progress")
+    # Not the one with the highest number: a manual round gets its number before it is made.
+    latest_made = in_force(connection, session_id).latest
+    if round != latest_made:
+        latest = f"only round {latest_made} can be" if latest_made else "no round can be"
+        raise ConflictError(f"Round {round} cannot be reverted; {latest}.", code="not_the_latest_round")
+    appender = Appender(connection, session_id)
+    seq = appender.take()
+    compactions.change(connection, session_id, round, status="reverted")
+    compactions.mark_pruned(connection, session_id, row.pruned or (), None)
+    note_size(connection, session_id, size + row.tokens_before - row.tokens_after)
+    for checkpoint in checkpoints(connection, session_id, [round]):
+        cover(connection, session_id, checkpoint, None)
+    for checkpoint in checkpoints(connection, session_id):
+        cover(connection, session_id, checkpoint, checkpoint.round)
+    appender.add(seq, CompactionReverted(session_id=session_id, at=appender.at, round=round))
+    return None, appender.flush()

@@ -1,0 +1,250 @@
+"""The transactions that make and change sessions, also from a history that comes from elsewhere, and the pages of an
+export."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import islice
+from typing import Any
+
+from sqlalchemy import Connection, Row
+
+from app.agent.conversation import control_message
+from app.agent.limits import UsedUp, used_up
+from app.context.policies import CompactionSettings
+from app.db.repositories import events, forks, messages, queue, sessions, steps
+from app.db.repositories import messages as transfer
+from app.errors import ConflictError, PalimpsestError
+from app.eventlog.log import Appender, StreamItem
+from app.events import MessageCreated, SessionCreated, SessionUpdated
+from app.interchange import WireFormat, begun_by_user, is_told, page_length, settled, to_wire
+from app.messages import Message, Role, Usage, now
+from app.runtime.admission import (
+    Draft,
+    ServiceRules,
+    approval_within,
+    changed_compaction,
+    limits_within,
+    request_fingerprint,
+)
+from app.runtime.history import PAGE_BYTES
+from app.runtime.transactions import queue as inbox
+from app.runtime.transactions import runs
+from app.runtime.transactions.changes import add_message
+from app.runtime.transactions.forks import Fork
+from app.runtime.values.history import ExportPage
+from app.runtime.values.queue import QueueAdd
+from app.runtime.values.sessions import SessionCreate, SessionPatch
+from app.sessions import Approval, Limits, Outcome, Session, Status
+
+CHUNK = 500
+"""Messages per statement: bounds the memory of a statement's parameters, in addition to the messages themselves."""
+GROWTH = 8
+"""How much further an export reads if a page cannot end at its limit; after that it reads everything."""
+
+
+def made_before(connection: Connection, body: SessionCreate) -> Session | None:
+    """The session that this request created before. Raises `ConflictError` if its id has different content."""
+    found = sessions.find(connection, body.id) if body.id is not None else None
+    if found is None:
+        return None
+    if found.fingerprint != request_fingerprint(body):
+        raise ConflictError(f"Session {found.id} was already created with different content.", code="id_in_use")
+    return sessions.snapshot(connection, found.id)
+
+
+def create(connection: Connection, body: SessionCreate, draft: Draft) -> tuple[tuple[Session, bool], list[StreamItem]]:
+    """Creates a session, with its imported history and its first message if it has a task; or returns the one that this
+    request created before."""
+    if (found := made_before(connection, body)) is not None:
+        return (found, False), []
+    at = now()
+    sessions.add(
+        connection,
+        id=draft.session_id,
+        status=Status.IDLE,
+        plan=[],
+        usage=Usage().model_dump(),
+        run_usage=Usage().model_dump(),
+        fingerprint=draft.fingerprint,
+        created_at=at,
+        updated_at=at,
+        **draft.fields,
+    )
+    appender = Appender(connection, draft.session_id)
+    seq = appender.take()
+    session = sessions.snapshot(connection, draft.session_id)
+    appender.add(seq, SessionCreated(session_id=draft.session_id, at=appender.at, session=session))
+    items = [*appender.flush(), *store_history(connection, draft.session_id, draft.history)]
+    if draft.task is not None:
+        row = sessions.row(connection, draft.session_id)
+        appender = Appender(connection, draft.session_id)
+        inbox.accept(connection, appender, row, QueueAdd(content=draft.task))
+        items += appender.flush()
+    return (sessions.snapshot(connection, draft.session_id), True), items
+
+
+def fork(connection: Connection, made: Fork) -> tuple[Session, list[StreamItem]]:
+    """Stores a fork after its workspace and outputs. Raises `NotFoundError` if its parent was deleted meanwhile."""
+    sessions.row(connection, made.parent_id)
+    at = now()
+    sessions.add(connection, id=made.session_id, created_at=at, updated_at=at, **made.fields)
+    appender = Appender(connection, made.session_id)
+    seq = appender.take()
+    # The events that follow contain the rounds one by one.
+    found = sessions.snapshot(connection, made.session_id)
+    before = found.compaction.model_copy(update={"count": 0, "last_at": None})
+    created = found.model_copy(update={"compaction": before})
+    appender.add(seq, SessionCreated(session_id=made.session_id, at=appender.at, session=created))
+    items = list(appender.flush())
+    if made.log:
+        appender.take(len(made.log))
+    for start in range(0, len(made.messages), CHUNK):
+        forks.add_messages(connection, made.session_id, made.messages[start : start + CHUNK], made.outputs)
+    for start in range(0, len(made.log), CHUNK):
+        events.append(connection, made.session_id, made.log[start : start + CHUNK])
+    forks.add_rounds(connection, made.session_id, made.rounds)
+    if made.generation is not None:
+        steps.add_generation(connection, made.session_id, **made.generation)
+    if made.queued is not None:
+        forks.add_queued(connection, made.session_id, made.queued)
+    items += [StreamItem(event.type, event.seq, event.data.encode()) for event in made.log]
+    return sessions.snapshot(connection, made.session_id), items
+
+
+def patch(
+    connection: Connection,
+    session_id: str,
+    body: SessionPatch,
+    fields: dict[str, Any],
+    rules: ServiceRules,
+) -> tuple[tuple[Session, Row[Any]], list[StreamItem]]:
+    """Changes a session's row; returns the session and the row."""
+    row = sessions.row(connection, session_id)
+    if "limits" in body.model_fields_set:
+        base = rules.limits if body.limits is None else Limits(**row.limits)
+        fields = {**fields, "limits": limits_within(body.limits, base, rules.most).model_dump()}
+    if "compaction" in body.model_fields_set:
+        settings = changed_compaction(body.compaction, CompactionSettings(**row.compaction), rules)
+        fields = {**fields, "compaction": settings.model_dump()}
+    if "approval" in body.model_fields_set:
+        own = rules.approval if body.approval is None else Approval(**row.approval)
+        fields = {**fields, "approval": approval_within(body.approval, own, rules.approval).model_dump()}
+    if not fields:
+        return (sessions.snapshot(connection, session_id), row), []
+    appender = Appender(connection, session_id)
+    seq = appender.take()
+    sessions.change(connection, session_id, **fields)
+    session = sessions.snapshot(connection, session_id)
+    appender.add(seq, SessionUpdated(session_id=session_id, at=appender.at, session=session))
+    return (session, sessions.row(connection, session_id)), appender.flush()
+
+
+def cancel(connection: Connection, session_id: str, *, clear_queue: bool) -> tuple[Session, list[StreamItem]]:
+    """Requests the end of the run and holds pending messages; the request is stored, so that it survives a crash."""
+    row = sessions.row(connection, session_id)
+    appender = Appender(connection, session_id)
+    if clear_queue:
+        inbox.withdraw_rows(connection, appender, queue.pending(connection, session_id))
+    if row.status != Status.IDLE:
+        sessions.change(connection, session_id, cancel_requested=True, queue_held=True)
+    items = appender.flush()
+    return sessions.snapshot(connection, session_id), items
+
+
+def resume(
+    connection: Connection, session_id: str, *, no_room: Callable[[], PalimpsestError] | None = None
+) -> tuple[Session, list[StreamItem]]:
+    """Starts a run after one that did not complete, with a control message that says so; raises the error from
+    `no_room`, if any, after all other checks. Raises `ConflictError`."""
+    row = sessions.row(connection, session_id)
+    if row.status != Status.IDLE:
+        raise ConflictError("The session is running.", code="session_running")
+    if row.outcome is None:
+        raise ConflictError("The session has not run yet: post a message.", code="nothing_to_resume")
+    if row.outcome == Outcome.COMPLETED:
+        raise ConflictError("Nothing to resume: the last run completed.", code="nothing_to_resume")
+    _refuse_used_up(connection, row)
+    if no_room is not None:
+        raise no_room()
+    appender = Appender(connection, session_id)
+    seq = appender.take(2)
+    runs.begin(connection, appender, seq, "resume")
+    message = control_message("limit" if row.outcome == Outcome.LIMIT_REACHED else "resume")
+    add_message(connection, appender, message.model_copy(update={"seq": seq + 1}))
+    items = appender.flush()
+    return sessions.snapshot(connection, session_id), items
+
+
+_RAISE_IT = "Raise that limit with PATCH /v1/sessions/{id}, then resume."
+
+
+def _refuse_used_up(connection: Connection, row: Row[Any]) -> None:
+    """Raises `ConflictError` for a session that has reached one of its limits: a run would end at once."""
+    usage = Usage(**row.usage)
+    cost = steps.known_cost_usd(connection, row.id) if usage.cost_usd is None else usage.cost_usd
+    match used_up(Limits(**row.limits), usage.total_tokens, cost):
+        case UsedUp("max_tokens", limit, used):
+            raise ConflictError(
+                f"The session has used {used:,} of {limit:,} tokens (limits.max_tokens). {_RAISE_IT}",
+                code="max_tokens",
+                limit=limit,
+                used=used,
+            )
+        case UsedUp("max_cost_usd", limit, used):
+            raise ConflictError(
+                f"The session has cost {used:,.10g} of {limit:,.10g} US dollars (limits.max_cost_usd). {_RAISE_IT}",
+                code="max_cost_usd",
+                limit=limit,
+                used=round(used, 10),
+            )
+
+
+def store_history(connection: Connection, session_id: str, history: Sequence[Message]) -> list[StreamItem]:
+    """Adds imported messages in order, each with its event; returns the events to publish after the commit."""
+    items: list[StreamItem] = []
+    waiting = iter(history)
+    while chunk := list(islice(waiting, CHUNK)):
+        appender = Appender(connection, session_id)
+        first = appender.take(len(chunk))
+        stored = [
+            message.model_copy(update={"seq": seq, "created_at": appender.at})
+            for seq, message in enumerate(chunk, start=first)
+        ]
+        transfer.add_all(connection, session_id, stored)
+        for message in stored:
+            appender.add(message.seq, MessageCreated(session_id=session_id, at=appender.at, message=message))
+        items += appender.flush()
+    return items
+
+
+def export_page(connection: Connection, session_id: str, format: WireFormat, after: int, limit: int) -> ExportPage:
+    """A page of the history in a wire format, of about `limit` stored messages: fewer if they are large, and a few more
+    to keep a call with its results, and together what the format joins in one message. A running step is left out until
+    it has ended; summaries are always left out, since the messages they replace are included."""
+    last_seq = sessions.row(connection, session_id).last_seq
+    begins = after == 0
+    after = _start(connection, session_id, after)
+    limit = messages.fitting(connection, session_id, after, limit, PAGE_BYTES)
+    for size in (limit + 1, GROWTH * limit + 1, None):
+        rows = messages.history(connection, session_id, after=after, limit=size)
+        ends_here = size is None or len(rows) < size
+        live = [row for row in (settled(rows) if ends_here else rows) if is_told(row)]
+        length = page_length(live, limit, format)
+        if length is not None or ends_here:
+            break
+    page = live if length is None else live[:length]
+    cursor = None if length is None else str(page[-1].seq)
+    wires = to_wire(page, format)
+    if begins:
+        wires = begun_by_user(wires, format)
+    return ExportPage(items=tuple(wires), last_seq=last_seq, next_cursor=cursor)
+
+
+def _start(connection: Connection, session_id: str, after: int) -> int:
+    """Where a page after `after` starts: before the calls, if their results come next."""
+    following = messages.history(connection, session_id, after=after, limit=1)
+    if not following or following[0].role is not Role.TOOL:
+        return after
+    answer = transfer.last_answer(connection, session_id, following[0].seq)
+    return after if answer is None else answer - 1

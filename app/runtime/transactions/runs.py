@@ -1,0 +1,220 @@
+"""The start, the waiting for approvals and the end of a run: the only places that change a session's status."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+from datetime import datetime, timedelta
+from typing import Any, Literal
+
+import orjson
+from sqlalchemy import Connection, Row
+
+from app.agent.changes import CallsHeld, CallsReleased
+from app.agent.limits import SESSION_LIMITS
+from app.agent.loop import RunResult
+from app.db.engine import Database
+from app.db.repositories import events, parts, queue, sessions, steps
+from app.errors import ConflictError, NotFoundError
+from app.eventlog.log import Appender, StreamItem
+from app.events import ApprovalRequested, ApprovalResolved, SessionIdle, SessionRunning, SessionUpdated
+from app.messages import Usage, parse_arguments, rfc3339
+from app.runtime.values.queue import ApprovalAnswer, ApprovalList, PendingApproval
+from app.sessions import ApprovalDecision, ApprovalEnd, Outcome, QueueMode, Status
+
+Trigger = Literal["message", "resume", "recovery"]
+
+
+def events_of_hold(change: CallsHeld) -> int:
+    """The number of events: one per call, and the session's."""
+    return len(change.calls) + 1
+
+
+def hold_calls(connection: Connection, appender: Appender, seq: int, change: CallsHeld) -> None:
+    """Puts calls on hold, in the transaction that would have started them."""
+    session_id, at = appender.session_id, appender.at
+    expires_at = None if change.timeout_s is None else at + timedelta(seconds=change.timeout_s)
+    ids = [call.call_id for call in change.calls]
+    steps.add_approval(connection, session_id, change.message_id, ids, at=at, expires_at=expires_at)
+    parts.hold_calls(connection, session_id, change.message_id)
+    for place, call in enumerate(change.calls):
+        event = ApprovalRequested(
+            session_id=session_id,
+            at=at,
+            call_id=call.call_id,
+            name=call.name,
+            arguments=call.arguments,
+            expires_at=expires_at,
+        )
+        appender.add(seq + place, event)
+    _set_status(connection, appender, seq + len(ids), Status.AWAITING_APPROVAL)
+
+
+def release_calls(connection: Connection, appender: Appender, change: CallsReleased) -> None:
+    """Marks the calls of a message that were not denied as started; they have no event until their results."""
+    parts.start_calls(connection, appender.session_id, change.message_id)
+
+
+def decide_approval(
+    connection: Connection, session_id: str, call_id: str, answer: ApprovalAnswer
+) -> tuple[None, list[StreamItem]]:
+    """Stores a decision. Raises `NotFoundError` for a call that never needed approval, and `ConflictError` for one that
+    is already decided or has expired."""
+    sessions.row(connection, session_id)
+    row = steps.get_approval(connection, session_id, call_id)
+    if row is None:
+        raise NotFoundError(f"No call {call_id} of this session waits for approval.", code="approval_not_found")
+    if row.decision is not None:
+        raise ConflictError(f"The call no longer waits: {_ending(row)}.", code="approval_resolved")
+    appender = Appender(connection, session_id)
+    if has_expired(row, appender.at):
+        raise ConflictError("The approval has expired: the call is denied.", code="approval_resolved")
+    resolve_approvals(connection, appender, [row], answer.decision, "user", answer.reason)
+    return None, appender.flush()
+
+
+def has_expired(row: Row[Any], at: datetime) -> bool:
+    """Whether the approval has expired."""
+    return row.expires_at is not None and row.expires_at <= at
+
+
+def _ending(row: Row[Any]) -> str:
+    """`denied by timeout at 2026-11-22T10:11:12.345Z`."""
+    decided = {"approve": "approved", "deny": "denied"}.get(row.decision, row.decision)
+    return f"{decided} by {row.decided_by} at {rfc3339(row.decided_at)}"
+
+
+def resolve_approvals(
+    connection: Connection,
+    appender: Appender,
+    rows: Sequence[Row[Any]],
+    decision: ApprovalDecision,
+    by: ApprovalEnd,
+    reason: str | None = None,
+) -> None:
+    """Resolves pending approvals. After the last of them the session is running again."""
+    if not rows:
+        return
+    session_id = appender.session_id
+    ids = [row.call_id for row in rows]
+    steps.resolve_approval(connection, session_id, ids, decision, by, appender.at, reason)
+    for call_id in ids:
+        event = ApprovalResolved(session_id=session_id, at=appender.at, call_id=call_id, decision=decision, by=by)
+        appender.add(appender.take(), event)
+    if steps.count_open_approvals(connection, session_id) == 0:
+        _set_status(connection, appender, appender.take(), Status.RUNNING)
+
+
+def withdraw_approvals(connection: Connection, appender: Appender, by: ApprovalEnd) -> None:
+    """Cancels all pending approvals of a session."""
+    resolve_approvals(connection, appender, steps.open_approvals(connection, appender.session_id), "cancelled", by)
+
+
+def _set_status(connection: Connection, appender: Appender, seq: int, status: Status) -> None:
+    """Also notifies readers of all sessions, who get no approval events."""
+    sessions.change(connection, appender.session_id, status=status)
+    session = sessions.snapshot(connection, appender.session_id)
+    appender.add(seq, SessionUpdated(session_id=appender.session_id, at=appender.at, session=session))
+
+
+async def read_pending(database: Database, session_id: str) -> ApprovalList:
+    """The pending approvals of a session, and its last seq, from one transaction."""
+
+    def query(connection: Connection) -> ApprovalList:
+        row = sessions.row(connection, session_id)
+        items = tuple(_view(each) for each in steps.open_approvals(connection, session_id))
+        return ApprovalList(items=items, last_seq=row.last_seq)
+
+    return await database.read(query)
+
+
+def _view(row: Row[Any]) -> PendingApproval:
+    return PendingApproval(
+        call_id=row.call_id,
+        message_id=row.message_id,
+        name=row.body["name"],
+        arguments=parse_arguments(row.body["arguments_text"]),
+        requested_at=row.requested_at,
+        expires_at=row.expires_at,
+    )
+
+
+def begin(connection: Connection, appender: Appender, seq: int, trigger: Trigger) -> None:
+    """Starts a run, in the transaction that accepted its work; the event gets `seq`."""
+    sessions.change(
+        connection,
+        appender.session_id,
+        status=Status.RUNNING,
+        outcome=None,
+        error=None,
+        queue_held=False,
+        run_trigger=trigger,
+        run_started_at=appender.at,
+        run_steps=0,
+        run_usage=Usage().model_dump(),
+        recoveries=0,
+    )
+    appender.add(seq, SessionRunning(session_id=appender.session_id, at=appender.at, trigger=trigger))
+
+
+def finish(connection: Connection, session_id: str, epoch: int, result: RunResult) -> tuple[bool, list[StreamItem]]:
+    """Ends a run. If a deliverable message is pending, the next run starts in the same transaction and True is
+    returned, so that the session is never idle with work to do."""
+    row = sessions.row(connection, session_id)
+    result = _as_recorded(connection, row, result)
+    modes = {QueueMode(waiting.mode) for waiting in queue.pending(connection, session_id)}
+    held = row.queue_held or _holds(result, modes)
+    goes_on = not held and bool(modes)
+    appender = Appender(connection, session_id, epoch=epoch)
+    if row.status == Status.AWAITING_APPROVAL:
+        # A run that crashed: its held calls will not run.
+        withdraw_approvals(connection, appender, "error")
+    seq = appender.take(2 if goes_on else 1)
+    _end(connection, appender, row, seq, result, held=held)
+    if goes_on:
+        begin(connection, appender, seq + 1, "message")
+    return goes_on, appender.flush()
+
+
+def _as_recorded(connection: Connection, row: Row[Any], result: RunResult) -> RunResult:
+    """The result to record for the session. A run that did nothing keeps the outcome of the previous run; one that had
+    its answer when a cancel held the queue counts as cancelled, so that a resume can deliver pending messages."""
+    if result.void:
+        before = events.last_of_type(connection, row.id, "session.idle")
+        if before is None:
+            return result
+        ended = orjson.loads(before.data)
+        return RunResult(Outcome(ended["outcome"]), ended["error"])
+    if row.cancel_requested and result.outcome is Outcome.COMPLETED and queue.count(connection, row.id) > 0:
+        return RunResult(Outcome.CANCELLED)
+    return result
+
+
+def _holds(result: RunResult, modes: Set[QueueMode]) -> bool:
+    """Whether pending messages are held until a resume: a parked run must not start by itself, and a run that can make
+    no step would use them up. Follow-ups are meant for the end of a successful run, so they are held after a failed
+    one; the same failure would likely repeat for each of them."""
+    code = (result.error or {}).get("code")
+    if result.outcome is Outcome.FAILED and modes == {QueueMode.FOLLOW_UP}:
+        return True
+    return result.outcome is Outcome.INTERRUPTED or code in SESSION_LIMITS
+
+
+def _end(connection: Connection, appender: Appender, row: Row[Any], seq: int, result: RunResult, *, held: bool) -> None:
+    sessions.change(
+        connection,
+        appender.session_id,
+        status=Status.IDLE,
+        outcome=result.outcome,
+        error=result.error,
+        cancel_requested=False,
+        queue_held=held,
+    )
+    event = SessionIdle(
+        session_id=appender.session_id,
+        at=appender.at,
+        outcome=result.outcome,
+        error=result.error,
+        usage=Usage(**row.run_usage),
+        steps=row.run_steps,
+    )
+    appender.add(seq, event)

@@ -1,0 +1,204 @@
+"""The transactions of steps: what one sends, how it opens, ends, is tried again, what it has used, and the size of the
+context that the session shows."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any, Literal
+
+from sqlalchemy import Connection, Row
+
+from app.agent.changes import AttemptVoided, GenerationOpened, ResponseClosed, StepClosed, StepOpened
+from app.db.repositories import compactions, messages, parts, sessions, steps
+from app.eventlog.log import Appender
+from app.events import StepFinished, StepRetrying, StepStarted
+from app.messages import FinishReason, Message, Role, Usage
+from app.sessions import ContextState
+
+
+def open_generation(connection: Connection, appender: Appender, change: GenerationOpened) -> None:
+    """Stores a generation of the context, which the next steps send; there is no event."""
+    new = change.generation
+    steps.add_generation(
+        connection,
+        appender.session_id,
+        id=new.id,
+        number=new.number,
+        reason=new.reason,
+        model=new.model,
+        system=new.system,
+        tools=[{"name": t.name, "description": t.description, "parameters": t.parameters} for t in new.tools],
+        first_seq=new.first_seq,
+        rounds=list(new.rounds),
+        pruned=list(change.pruned),
+        restored=list(change.restored),
+        repairs=[asdict(repair) for repair in change.repairs] or None,
+        echo_reasoning=new.echo_reasoning,
+        drop_block=new.drop_block,
+        created_at=appender.at,
+    )
+    sessions.change(connection, appender.session_id, generation=new.number)
+
+
+def open_step(connection: Connection, appender: Appender, seq: int, change: StepOpened) -> None:
+    """Starts an attempt at a step, with the message of its answer."""
+    session_id, at = appender.session_id, appender.at
+    message = Message(id=change.message_id, seq=seq, role=Role.ASSISTANT, parts=(), model=change.model, created_at=at)
+    messages.add(connection, session_id, message)
+    steps.open_step(
+        connection,
+        session_id,
+        step=change.step,
+        attempt=change.attempt,
+        message_id=change.message_id,
+        generation=change.generation,
+        opened_seq=seq,
+        model=change.model,
+        context=change.context,
+        compaction_round=change.compaction_round,
+        at=at,
+    )
+    context = with_reverts(connection, session_id, change.context)
+    sessions.change(connection, session_id, steps=change.step, context=context.model_dump())
+    event = StepStarted(
+        session_id=session_id,
+        at=at,
+        step=change.step,
+        attempt=change.attempt,
+        message_id=change.message_id,
+        context=context,
+    )
+    appender.add(seq, event)
+
+
+def close_response(connection: Connection, appender: Appender, change: ResponseClosed) -> None:
+    """Ends the model's answer, whose calls run from now on; its parts already had events."""
+    session_id = appender.session_id
+    messages.close(
+        connection,
+        session_id,
+        change.message_id,
+        finish_reason=change.finish_reason,
+        tokens=change.tokens,
+        error=change.error,
+    )
+    steps.set_usage(connection, session_id, step=change.step, attempt=change.attempt, usage=change.usage)
+    parts.start_calls(connection, session_id, change.message_id)
+
+
+def void_attempt(connection: Connection, appender: Appender, seq: int, change: AttemptVoided) -> None:
+    """Ends an attempt that will be retried; its message is void."""
+    session_id = appender.session_id
+    messages.void(connection, session_id, change.message_id, appender.at)
+    parts.close_all(connection, session_id, change.message_id)
+    steps.close_step(
+        connection,
+        session_id,
+        step=change.step,
+        attempt=change.attempt,
+        finish_reason=FinishReason.ERROR,
+        context=None,
+        duration_ms=None,
+    )
+    steps.set_usage(connection, session_id, step=change.step, attempt=change.attempt, usage=change.usage)
+    event = StepRetrying(
+        session_id=session_id,
+        at=appender.at,
+        message_id=change.message_id,
+        attempt=change.attempt,
+        delay_ms=change.delay_ms,
+        code=change.code,
+        detail=change.detail,
+    )
+    appender.add(seq, event, voids=change.message_id)
+
+
+def close_step(connection: Connection, appender: Appender, seq: int, change: StepClosed) -> None:
+    """Ends a step and adds it to the totals of its session, its run and its day. The step stores the size of its own
+    request and answer; if a round was reverted meanwhile, the session's size, which is in the event, differs."""
+    session_id = appender.session_id
+    steps.close_step(
+        connection,
+        session_id,
+        step=change.step,
+        attempt=change.attempt,
+        finish_reason=change.finish_reason,
+        context=change.context,
+        duration_ms=change.duration_ms,
+    )
+    row = sessions.row(connection, session_id)
+    context = with_reverts(connection, session_id, change.context)
+    sessions.change(
+        connection,
+        session_id,
+        **_totals(row, change.usage),
+        run_steps=row.run_steps + 1,
+        context=context.model_dump(),
+        recoveries=0,
+    )
+    day = appender.at.date().isoformat()
+    steps.add_usage(connection, day=day, model=change.model, usage=change.usage)
+    event = StepFinished(
+        session_id=session_id,
+        at=appender.at,
+        step=change.step,
+        attempt=change.attempt,
+        message_id=change.message_id,
+        finish_reason=change.finish_reason,
+        usage=change.usage,
+        context=context,
+        input_transformations=change.input_transformations or None,
+    )
+    appender.add(seq, event)
+
+
+def add_to_session(connection: Connection, appender: Appender, model: str, usage: Usage) -> None:
+    """Adds a model call outside a step to the same totals."""
+    row = sessions.row(connection, appender.session_id)
+    sessions.change(connection, appender.session_id, **_totals(row, usage))
+    day = appender.at.date().isoformat()
+    steps.add_usage(connection, day=day, model=model, usage=usage, steps=0)
+
+
+def _totals(row: Row[Any], usage: Usage) -> dict[str, Any]:
+    """The usage of a session and its run, plus this."""
+    return {
+        "usage": (Usage(**row.usage) + usage).model_dump(),
+        "run_usage": (Usage(**row.run_usage) + usage).model_dump(),
+    }
+
+
+def note_size(connection: Connection, session_id: str, tokens: int, *, counted: bool = False) -> None:
+    """Sets the context's size until the next step's report; `counted` if the provider counted it."""
+    state = _sized(connection, session_id, tokens)
+    if counted and state.source == "estimated":
+        state = state.model_copy(update={"source": "reported"})
+    sessions.change(connection, session_id, context=state.model_dump())
+
+
+def note_owners_size(connection: Connection, session_id: str, tokens: int) -> None:
+    """Sets the size reported by the session's owner; see `with_reverts`."""
+    state = with_reverts(connection, session_id, _sized(connection, session_id, tokens))
+    sessions.change(connection, session_id, context=state.model_dump())
+
+
+def with_reverts(connection: Connection, session_id: str, state: ContextState) -> ContextState:
+    """Corrects the owner's report for rounds reverted since its generation started: the owner applies them only before
+    its next step, when the context is as large as without them."""
+    saved = compactions.saved_by_reverted(connection, session_id)
+    if not saved:
+        return state
+    generation = steps.generation(connection, session_id)
+    known = generation.rounds or () if generation is not None else ()
+    back = sum(tokens for round, tokens in saved.items() if round in known)
+    return _estimated(state, state.tokens + back) if back else state
+
+
+def _sized(connection: Connection, session_id: str, tokens: int) -> ContextState:
+    return _estimated(ContextState(**sessions.row(connection, session_id).context), tokens)
+
+
+def _estimated(context: ContextState, tokens: int) -> ContextState:
+    """An estimate of the size; an assumed window stays assumed."""
+    source: Literal["estimated", "assumed"] = "assumed" if context.source == "assumed" else "estimated"
+    return context.model_copy(update={"tokens": max(0, tokens), "source": source})

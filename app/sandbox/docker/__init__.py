@@ -1,0 +1,1 @@
+"""Sandboxes in Docker: one container per session, its workspace in a volume."""

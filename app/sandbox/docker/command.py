@@ -1,0 +1,297 @@
+"""The commands in a container: started through `docker exec`, and ended with all their processes."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import Collection, Sequence, Set
+from contextlib import suppress
+from itertools import chain, repeat
+from typing import Protocol
+
+import aiodocker
+from aiodocker.execs import Exec
+from aiodocker.stream import Stream as ExecStream
+
+from app.errors import SandboxError, SandboxUnavailableError
+from app.sandbox.base import ExecResult, OnOutput, Stream
+from app.sandbox.docker.container import Place
+from app.sandbox.docker.engine import Engine, Process, refused
+from app.sandbox.docker.scripts import COMMAND_SCRIPT, KILL_SCRIPT, Begun, Marks, attached, feeding, run_script
+from app.sandbox.host.process import DRAIN_S, KILLED, until
+from app.sandbox.host.watch import in_thread
+
+_STREAMS: dict[int, Stream] = {1: "stdout", 2: "stderr"}
+
+KILL_TIMEOUT_S = 1.2
+"""How long the kill script may take before the whole container is killed; a cancellation has two seconds."""
+END_S = 3.0
+"""Seconds that a caller waits for a command to end; a responsive Engine takes a tenth of that."""
+PAUSES_S = (0.1, 0.5, 2.0)
+"""Seconds between attempts to kill a container whose Engine does not answer; the last value repeats."""
+ATTEMPTS = 2
+"""Maximum runs of the kill script before the whole container is killed: another script, such as one that writes a
+file, may have started meanwhile."""
+
+
+class ContainerCommand:
+    """One command in a running container. `running` are the container's commands; this one adds itself while it runs,
+    so that ending one spares the others."""
+
+    def __init__(self, engine: Engine, container: str, running: RunningCommands, file_blocks: str) -> None:
+        """`file_blocks` is the size of the largest file it may write, in blocks of 512 bytes."""
+        self._file_blocks = file_blocks
+        self._engine = engine
+        self._container = container
+        self._running = running
+        mark = secrets.token_hex(16)
+        self._mark = mark
+        self.heard = asyncio.Event()
+        """Set when the command has reported its start, or never will."""
+        self._execution: Exec | None = None
+        self._marks = {stream: Marks(mark.encode()) for stream in _STREAMS}
+
+    @property
+    def begun(self) -> Begun | None:
+        return self._marks[1].begun
+
+    @property
+    def _ended(self) -> bool:
+        """Whether the script has reported on both streams that the command has ended."""
+        return all(marks.exit_code is not None for marks in self._marks.values())
+
+    async def root(self) -> int | None:
+        """The number of the script's process on the Engine's host; None before it is started."""
+        if self._execution is None:
+            return None
+        async with self._engine.answering(self._engine.look_s):
+            described = await self._execution.inspect()
+        return int(described["Pid"]) or None
+
+    async def run(
+        self, command: str, *, ending: asyncio.Event, timeout_s: float, on_output: OnOutput, stdin: bytes | None
+    ) -> ExecResult:
+        """Runs it until it ends, times out or `ending` is set. It is dead afterwards; only if it ended by itself do its
+        background processes continue."""
+        started = time.monotonic()
+        size = -1 if stdin is None else len(stdin)
+        arguments = (str(size), command, self._file_blocks)
+        said = f"{self._mark}\n".encode() + (stdin or b"")
+        argv = ["/bin/sh", "-c", COMMAND_SCRIPT, "palimpsest-command", *arguments]
+        self._running.add(self)
+        try:
+            with self._engine.translated():
+                async with self._engine.answering():
+                    self._execution = await self._engine.container(self._container).exec(argv, stdin=True)
+                if ending.is_set():
+                    return ExecResult(KILLED, False, 0)
+                async with attached(self._engine, self._execution) as stream:
+                    timed_out = await self._attend(stream, said, ending, timeout_s, on_output)
+                code = await self._exit_code(self._execution) if not timed_out else None
+        except aiodocker.DockerError as exc:
+            raise await self._refused(exc) from exc
+        except SandboxUnavailableError:
+            if self._execution is not None and not self.heard.is_set():
+                await self._running.end(self)  # it may have been started anyway
+            raise
+        finally:
+            self._running.discard(self)
+        return ExecResult(code, timed_out, round((time.monotonic() - started) * 1000))
+
+    async def _refused(self, exc: aiodocker.DockerError) -> SandboxError:
+        """The error if the Engine did not start the command. A container that is full of processes accepts none until
+        they are ended."""
+        if "OCI runtime" not in exc.message:
+            return refused(exc)
+        await self._engine.kill(self._container)
+        return SandboxError(
+            f"The sandbox could not take in another process ({exc.message.strip()}). All that ran in it was ended;"
+            " the command can be run again."
+        )
+
+    async def _attend(
+        self, stream: ExecStream, said: bytes, ending: asyncio.Event, timeout_s: float, on_output: OnOutput
+    ) -> bool:
+        reading = asyncio.create_task(self._read(stream, on_output))
+        try:
+            async with feeding(stream, said):
+                timed_out = await until(reading, ending, timeout_s)
+        finally:
+            try:
+                if not self._ended:
+                    await self._running.end(self)
+            finally:
+                await asyncio.wait({reading}, timeout=DRAIN_S)
+                reading.cancel()
+                await asyncio.wait({reading})
+        if not reading.cancelled() and (failure := reading.exception()):
+            raise failure
+        return timed_out
+
+    async def _read(self, stream: ExecStream, on_output: OnOutput) -> None:
+        """Passes the output on until the stream ends, or the script has reported the command's end on both."""
+        try:
+            await self._read_messages(stream, on_output)
+        finally:
+            self.heard.set()
+        for number, marks in self._marks.items():
+            if output := marks.close():
+                on_output(_STREAMS[number], output)
+
+    async def _read_messages(self, stream: ExecStream, on_output: OnOutput) -> None:
+        while not self._ended:
+            message = await stream.read_out()
+            if message is None:
+                break
+            output = self._marks[message.stream].feed(message.data)
+            if self.begun is not None:
+                self.heard.set()
+            if output:
+                on_output(_STREAMS[message.stream], output)
+
+    async def _exit_code(self, execution: Exec) -> int:
+        said = self._marks[1].exit_code
+        if said is not None:
+            return said
+        # the script was killed together with the command, or with the whole container
+        with suppress(aiodocker.DockerError):
+            async with self._engine.answering():
+                described = await execution.inspect()
+            if described.get("ExitCode") is not None:
+                return int(described["ExitCode"])
+        shown = await self._engine.find(self._container)
+        if shown is None or not shown["State"]["Running"]:
+            reason = " for lack of memory" if shown and shown["State"].get("OOMKilled") else ""
+            raise SandboxError(f"The sandbox's container ended{reason} while the command ran.")
+        return 137
+
+
+class Command(Protocol):
+    """A command in the container. `heard` is set when it has reported its start, or never will."""
+
+    heard: asyncio.Event
+
+    @property
+    def begun(self) -> Begun | None: ...
+
+    async def root(self) -> int | None:
+        """The number of its first process on the Engine's host; None before it is started."""
+        ...
+
+
+class RunningCommands:
+    """The commands of one container, that are running."""
+
+    def __init__(self, engine: Engine, place: Place) -> None:
+        self._engine = engine
+        self._place = place
+        self._commands: set[Command] = set()
+        self._doomed: set[Command] = set()
+        self._all_doomed = False
+        self._ending: asyncio.Task[None] | None = None
+
+    def add(self, command: Command) -> None:
+        self._commands.add(command)
+
+    def discard(self, command: Command) -> None:
+        self._commands.discard(command)
+
+    async def ended(self) -> None:
+        """Waits until nothing is being ended: a command started meanwhile could be mistaken for part of it."""
+        if self._ending is not None:
+            await asyncio.wait({self._ending})
+
+    async def end(self, command: Command) -> None:
+        """Ends all processes of a command, or of the whole container if they cannot be ended individually. Raises
+        `SandboxAwayError` if the Engine does not answer in time; they are ended as soon as it does."""
+        self._doomed.add(command)
+        # Other callers may wait for the same task.
+        ended, _ = await asyncio.wait({self._begin_to_end()}, timeout=END_S)
+        if not ended:
+            raise self._engine.away("it does not answer, so the command is ended only when it does")
+
+    def end_all(self) -> None:
+        """Ends all that runs in the container; `ended` returns when it is dead."""
+        self._all_doomed = True
+        self._begin_to_end()
+
+    def _begin_to_end(self) -> asyncio.Task[None]:
+        if self._ending is None:
+            self._ending = self._engine.in_background(self._end_doomed())
+        return self._ending
+
+    async def _end_doomed(self) -> None:
+        try:
+            while self._doomed or self._all_doomed:
+                doomed, of_all, self._all_doomed = frozenset(self._doomed), self._all_doomed, False
+                await (self._kill() if of_all else self._end(doomed))
+                self._doomed -= doomed
+        finally:
+            self._ending = None
+
+    async def _end(self, doomed: Set[Command]) -> None:
+        with suppress(SandboxError, SandboxUnavailableError, aiodocker.DockerError, TimeoutError):
+            async with asyncio.timeout(KILL_TIMEOUT_S):
+                if await self._end_processes(doomed):
+                    return
+        await self._kill()
+
+    async def _kill(self) -> None:
+        """Kills the container, through the Engine if it answers."""
+        with suppress(aiodocker.DockerError):
+            for pause in chain(PAUSES_S, repeat(PAUSES_S[-1])):
+                with suppress(SandboxUnavailableError, TimeoutError):
+                    async with asyncio.timeout(KILL_TIMEOUT_S):
+                        return await self._engine.kill(self._place.container)
+                # A process that was stopped while the Engine started it blocks the Engine forever.
+                if here := self._place.here:
+                    await in_thread(here.kill)
+                await asyncio.sleep(pause)
+
+    async def _end_processes(self, doomed: Set[Command]) -> bool:
+        """Whether all processes of the commands are dead now."""
+        for command in doomed:
+            await command.heard.wait()
+        roots = [await command.root() for command in doomed]
+        others = [await command.root() for command in self._commands - doomed]
+        kept = older(await self._engine.processes(self._place.container), roots)
+        if kept is None:
+            return False
+        kept |= {root for root in others if root is not None}
+        for _ in range(ATTEMPTS):
+            await self._kill_processes(doomed)
+            processes = await self._engine.processes(self._place.container)
+            if all(stays(process.pid, kept, processes) for process in processes):
+                return True
+        return False
+
+    async def _kill_processes(self, doomed: Set[Command]) -> None:
+        begun = [command.begun for command in doomed if command.begun is not None]
+        spared = [str(other.begun.pid) for other in self._commands - doomed if other.begun is not None]
+        arguments = [str(min((each.ticks for each in begun), default=0)), *spared]
+        await run_script(self._engine, self._place.container, KILL_SCRIPT, arguments)
+
+
+def older(processes: Sequence[Process], roots: Collection[int | None]) -> set[int] | None:
+    """The processes of a container that are older than all of `roots`; None if one of those is gone, since it is then
+    unknown which are younger.
+
+    `processes` are sorted by age, to a clock tick; within a tick, by number.
+    """
+    pids = [process.pid for process in processes]
+    places = [pids.index(root) for root in roots if root in pids]
+    if not places or len(places) < len(roots):
+        return None
+    return {pid for pid in pids[: min(places)] if pid < pids[min(places)]}
+
+
+def stays(pid: int, kept: Set[int], processes: Sequence[Process]) -> bool:
+    """Whether a process is in `kept` or descends from one that is. Descending from a container's first process means
+    nothing: it adopts orphans."""
+    first, parents = processes[0].pid, {process.pid: process.parent for process in processes}
+    while pid not in kept:
+        pid = parents.get(pid, first)
+        if pid == first:
+            return False
+    return True

@@ -1,0 +1,372 @@
+"""Sandboxes in Docker: one container per session, its workspace in a volume.
+
+The container is found or created by name, so a restarted server finds it again. It runs only a waiting process, as an
+unprivileged user without capabilities; commands enter through `docker exec`. Failures of the Engine, the container or
+the image are handled at the next call, which recreates what is missing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+from typing import Any
+from weakref import WeakValueDictionary
+
+import aiodocker
+
+from app.errors import NotFoundError, SandboxError, SandboxUnavailableError, WorkspaceFullError
+from app.sandbox.base import WORKSPACE, ExecResult, FileInfo, OnOutput, OpenFile, Sandbox, SandboxConfig
+from app.sandbox.docker.command import ContainerCommand, RunningCommands
+from app.sandbox.docker.container import (
+    CONFIG_LABEL,
+    INSTANCE_LABEL,
+    SESSION_LABEL,
+    ContainerEgress,
+    Place,
+    can_be_entered,
+    container_config,
+    container_name,
+    own_directories,
+)
+from app.sandbox.docker.engine import Engine, refused
+from app.sandbox.docker.files import ContainerArchives, ContainerFiles
+from app.sandbox.docker.watch import ContainerDisk, ContainerWatch
+from app.sandbox.egress import Gateway
+from app.sandbox.host import process
+from app.sandbox.host.base import copy_too_large
+from app.sandbox.host.namespace import file_blocks
+from app.sandbox.host.process import Commands, until
+
+CANCEL_S = 2.0
+"""Seconds that a cancellation waits for a command to die; the contract of `cancel` allows that long."""
+SECOND_LOOK_S = 0.3
+"""Seconds within which the Engine notices that a command ended; a few milliseconds were measured."""
+
+
+class _Session:
+    """State shared by the handles of one session."""
+
+    def __init__(self, engine: Engine, container: str, disk_limit: int, gateway: Gateway) -> None:
+        self.egress = ContainerEgress(engine, container, gateway)
+        place = Place(engine, container)
+        self.disk = ContainerDisk(engine, place, disk_limit)
+        self.running = RunningCommands(engine, place)
+        self.watch = ContainerWatch(engine, place, self.disk, self.running)
+        self.lock = asyncio.Lock()
+        """Held while the container is created or removed."""
+        self.deleted = False
+        """Whether container and volume were removed permanently; they are never recreated."""
+        self.commands = Commands()
+
+
+COPIES = 3
+"""Maximum attempts to copy a workspace whose files change meanwhile."""
+BROKEN_OFF = "unexpected EOF"
+"""The Engine's errors for an archive that ends too soon, as its own do if a file shrinks or disappears while being
+read."""
+
+
+class DockerSandbox:
+    """One session's container and volume."""
+
+    kind = "docker"
+
+    def __init__(self, engine: Engine, config: SandboxConfig, instance_id: str, session: _Session) -> None:
+        self.network = config.network
+        self._engine = engine
+        self._config = config
+        self._instance_id = instance_id
+        self._session = session
+        self._name = container_name(config.session_id)
+        self._archives = ContainerArchives(engine, self._name)
+        self._files = ContainerFiles(engine, self._name, self._archives)
+
+    async def start(self) -> None:
+        await self._ensure(running=True)
+
+    async def exec(
+        self, command: str, *, timeout_s: float, on_output: OnOutput, stdin: bytes | None = None
+    ) -> ExecResult:
+        data = process.check_command(command).decode()
+
+        async def run(ending: asyncio.Event) -> ExecResult:
+            await self._ensure(running=True)
+            async with self._session.egress.noting(self._config.allowed_hosts) as refusals:
+                result = await watched(ending)
+            return replace(result, refused_hosts=refusals.described())
+
+        async def watched(ending: asyncio.Event) -> ExecResult:
+            session = self._session
+            await session.watch.recount()
+            blocks = file_blocks(self._config.limits, full=session.disk.use.full)
+            running = ContainerCommand(self._engine, self._name, session.running, blocks)
+            async with session.watch.over(ending) as watch:
+                try:
+                    result = await running.run(
+                        data, ending=ending, timeout_s=timeout_s, on_output=on_output, stdin=stdin
+                    )
+                except SandboxError:
+                    if watch.broken is None:
+                        raise
+                    result = ExecResult(None, False, 0)  # the container had to be ended as a whole
+            if watch.broken is not None:
+                return replace(result, exit_code=None, remark=watch.broken)
+            # A cancellation does not wait for a check.
+            return result if ending.is_set() else replace(result, remark=await session.watch.remark())
+
+        async def work(ending: asyncio.Event) -> ExecResult:
+            running = self._engine.in_background(run(ending))
+            await until(running, ending, None)
+            if not running.done():
+                # An Engine that does not answer must not delay a cancellation: cleanup continues when it does.
+                await asyncio.wait({running}, timeout=CANCEL_S)
+            return running.result() if running.done() else ExecResult(process.KILLED, False, 0)
+
+        return await self._session.commands.run(work)
+
+    async def has_workspace(self) -> bool:
+        return await self._engine.has_volume(self._name)
+
+    async def read(self, path: str, *, max_bytes: int | None = None) -> bytes:
+        await self._ensure(running=False)
+        return await self._files.read(path, max_bytes)
+
+    async def open(self, path: str) -> OpenFile:
+        await self._ensure(running=False)
+        return await self._files.open(path)
+
+    async def write(self, path: str, data: bytes) -> None:
+        await self._ensure(running=True)
+        await self._session.watch.recount()
+        if self._session.disk.use.full:
+            raise WorkspaceFullError(f"Nothing can be written: {self._session.disk.use.describe()}.")
+        await self._files.write(path, data)
+
+    async def list(self, path: str = ".", *, recursive: bool = False, limit: int = 10_000) -> Sequence[FileInfo]:
+        await self._ensure(running=True)
+        return await self._files.list(path, recursive, limit)
+
+    async def archive(self) -> AsyncIterator[bytes]:
+        await self._ensure(running=False)
+        async for piece in self._files.archive():
+            yield piece
+
+    async def copy_from(self, source: Sandbox) -> None:
+        assert isinstance(source, DockerSandbox)
+        if not await source.has_workspace():
+            return
+        await source._ensure(running=False)
+        await self._ensure(running=False)
+        limit = self._config.limits.disk_mb * 2**20
+        for others in reversed(range(COPIES)):
+            # Streamed directly, keeping owners, without commands that an image might lack.
+            pieces = _Bounded(source._archives.fetch(f"{WORKSPACE}/."), limit)
+            try:
+                async with aclosing(aiter(pieces)) as archive:
+                    await self._archives.put(WORKSPACE, archive)
+                return
+            except (aiodocker.DockerError, SandboxUnavailableError) as exc:
+                if pieces.is_over:
+                    raise copy_too_large(limit) from exc
+                if isinstance(exc, SandboxUnavailableError):
+                    raise
+                if not (others and BROKEN_OFF in str(exc.message)):
+                    raise _not_copied(exc) from exc
+
+    async def stop(self) -> None:
+        # Removed, not just stopped: an unused container takes disk space, and the workspace is in its volume.
+        async with self._session.lock:
+            await self._engine.remove(self._name)
+        await self._session.egress.close()
+        await self._session.commands.end_all()
+
+    async def remove(self) -> None:
+        session = self._session
+        try:
+            async with session.lock:
+                await self._engine.remove(self._name)
+                await session.egress.close()
+                await self._engine.remove_volume(self._name)
+                session.deleted = True
+        except aiodocker.DockerError as exc:
+            raise refused(exc) from exc
+        await session.commands.end_all()
+
+    async def _ensure(self, *, running: bool) -> None:
+        """Makes sure that the container exists and, if requested, runs. Raises `NotFoundError` (code
+        `session_not_found`) after `remove`."""
+        if running:
+            await self._session.running.ended()
+        try:
+            await self._pull_and_make(running)
+        except aiodocker.DockerError as exc:
+            raise SandboxUnavailableError(f"The sandbox cannot be started: {exc.message}") from exc
+
+    async def _pull_and_make(self, running: bool) -> None:
+        try:
+            await self._make(running)
+        except _NoImageError:
+            await self._engine.pull(self._config.image)  # without the lock, since it may take minutes
+            await self._make(running)
+
+    async def _make(self, running: bool) -> None:
+        # The Engine may create the container even if the caller was cancelled, so the lock is held until it has
+        # answered: a later removal then finds the container.
+        await asyncio.shield(self._engine.in_background(self._make_locked(running)))
+
+    async def _make_locked(self, running: bool) -> None:
+        async with self._session.lock:
+            if self._session.deleted:
+                raise NotFoundError("The session has been deleted.", code="session_not_found")
+            shown = await self._adopted() or await self._create()
+            if running and not shown["State"]["Running"]:
+                await self._start()
+
+    async def _adopted(self) -> dict[str, Any] | None:
+        """The existing container. One created with other settings is removed; its workspace stays."""
+        shown = await self._engine.find(self._name)
+        if shown is None:
+            return None
+        labels = shown["Config"]["Labels"] or {}
+        if labels.get(INSTANCE_LABEL) != self._instance_id:
+            raise SandboxUnavailableError(f"The container {self._name} belongs to another server; remove it.")
+        if labels.get(CONFIG_LABEL) == self._wanted["Labels"][CONFIG_LABEL]:
+            return shown
+        await self._engine.remove(self._name)
+        return None
+
+    @property
+    def _wanted(self) -> dict[str, Any]:
+        return container_config(self._config, self._instance_id)
+
+    async def _create(self) -> dict[str, Any]:
+        try:
+            container = await self._engine.create(self._wanted, self._name)
+        except aiodocker.DockerError as exc:
+            if exc.status != 404:
+                raise
+            raise _NoImageError(exc.status, exc.message) from exc
+        await self._archives.put("/", own_directories())
+        async with self._engine.answering():
+            return await container.show()
+
+    async def _start(self) -> None:
+        if self._config.network:
+            await self._engine.ensure_network()
+        await self._engine.start(self._name)
+
+
+class _NoImageError(aiodocker.DockerError):
+    """The Engine does not have the image."""
+
+
+class _Bounded:
+    """The pieces of an archive, up to `limit` bytes. An archive fills the holes of files, so it may be far larger than
+    its workspace."""
+
+    def __init__(self, pieces: AsyncGenerator[bytes, None], limit: int) -> None:
+        self._pieces = pieces
+        self._left = limit
+        self.is_over = False
+
+    async def __aiter__(self) -> AsyncGenerator[bytes, None]:
+        # If the source were left open halfway, it could not be used again.
+        async with aclosing(self._pieces) as pieces:
+            async for piece in pieces:
+                self._left -= len(piece)
+                if self._left < 0:
+                    self.is_over = True
+                    raise OSError(errno.EFBIG, "the archive is too large")
+                yield piece
+
+
+def _not_copied(exc: aiodocker.DockerError) -> SandboxError:
+    # The Engine has no error code for this.
+    if "no space left" in str(exc.message).lower() or "quota" in str(exc.message).lower():
+        return WorkspaceFullError("The workspace cannot be copied: the disk of the Docker Engine is full.")
+    return refused(exc)
+
+
+class DockerFactory:
+    """Sandboxes on the Engine at `docker_host`, by default DOCKER_HOST or the local socket."""
+
+    kind = "docker"
+    network_default = True
+
+    def __init__(self, instance_id: str, docker_host: str | None = None, image: str | None = None) -> None:
+        """`image` is the one that `check` looks for."""
+        self._instance_id = instance_id
+        self._image = image
+        self._engine = Engine(docker_host)
+        self._gateway = Gateway()
+        self._sessions: WeakValueDictionary[str, _Session] = WeakValueDictionary()
+        self._version: str | None = None
+
+    @property
+    def network_can_be_limited(self) -> bool:
+        return can_be_entered(self._engine.host)
+
+    @property
+    def refused_connections(self) -> int:
+        return self._gateway.refused
+
+    def describe(self) -> str:
+        version = f" {self._version}" if self._version else ""
+        return f"Docker Engine{version} at {self._engine.host}"
+
+    async def check(self) -> None:
+        """Checks that the Engine answers, and has the image or can pull it."""
+        self._version = await self._engine.version()
+        if self._image is not None and not await self._engine.has_image(self._image):
+            await self._engine.find_remote(self._image)
+
+    def open(self, config: SandboxConfig) -> DockerSandbox:
+        session = self._sessions.get(config.session_id)
+        if session is None or session.deleted:  # the id of a deleted session may be used for a new one
+            name = container_name(config.session_id)
+            session = _Session(self._engine, name, config.limits.disk_mb * 2**20, self._gateway)
+            self._sessions[config.session_id] = session
+        return DockerSandbox(self._engine, config, self._instance_id, session)
+
+    async def remove_orphans(self, live_sessions: set[str]) -> list[str]:
+        try:
+            containers, volumes = await self._engine.labelled(f"{INSTANCE_LABEL}={self._instance_id}")
+            removed = []
+            for container in containers:
+                name = container["Names"][0].strip("/")
+                if container["Labels"].get(SESSION_LABEL) not in live_sessions:
+                    await self._engine.remove(name)
+                    removed.append(f"container {name}")
+                elif container["State"] == "running" and await self._left_executing(name):
+                    await self._engine.kill(name)
+                    removed.append(f"commands in {name}")
+            for volume in volumes:
+                if volume["Labels"].get(SESSION_LABEL) not in live_sessions:
+                    await self._engine.remove_volume(volume["Name"])
+                    removed.append(f"volume {volume['Name']}")
+        except aiodocker.DockerError as exc:
+            raise refused(exc) from exc
+        return removed
+
+    async def running(self) -> set[str]:
+        try:
+            containers, _ = await self._engine.labelled(f"{INSTANCE_LABEL}={self._instance_id}")
+        except aiodocker.DockerError as exc:
+            raise refused(exc) from exc
+        return {c["Labels"].get(SESSION_LABEL, "") for c in containers if c["State"] == "running"}
+
+    async def _left_executing(self, name: str) -> bool:
+        """Whether a command is left in a container; checked twice, as the Engine may notice its end late."""
+        if not await self._engine.executing(name):
+            return False
+        await asyncio.sleep(SECOND_LOOK_S)
+        return await self._engine.executing(name)
+
+    async def aclose(self) -> None:
+        for session in list(self._sessions.values()):
+            await session.egress.close()
+        self._gateway.close()
+        await self._engine.aclose()

@@ -1,0 +1,1 @@
+"""Sandboxes on this host: bubblewrap, or no isolation where the operator says so explicitly."""

