@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from enum import Enum
 from functools import partial
 from typing import Any
 
@@ -44,36 +46,93 @@ class RunBounds:
     waiting: int = 1000
 
 
+class State(Enum):
+    """What a session does here."""
+
+    IDLE = "idle"
+    WAITING = "waiting"
+    """In line for a slot."""
+    RUNNING = "running"
+    RESTING = "resting"
+    """Its run waits for an approval and takes no slot."""
+    RETRYING = "retrying"
+    """Its last owner failed; the timer starts the next one."""
+
+
+@dataclass(slots=True, eq=False)
+class Entry:
+    """What is remembered of one session. While it is `barred`, no owner is created; `again` is set if it was woken
+    while it had one. `retry` may still be pending after the session was woken for something else."""
+
+    session_id: str
+    state: State = State.IDLE
+    owner: SessionOwner | None = None
+    task: asyncio.Task[None] | None = None
+    retry: asyncio.TimerHandle | None = None
+    again: bool = False
+    barred: bool = False
+    crashes: int = 0
+    """Consecutive ones."""
+    unstored_at: float | None = None
+    """When a write last failed, by the monotonic clock; None after an owner without failures."""
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether there is anything to remember."""
+        return self.state is not State.IDLE or self.barred or self.crashes > 0 or self.unstored_at is not None
+
+
 class Registry:
     """Starts, notifies and stops the owners of sessions."""
 
     def __init__(self, setup: RuntimeSetup, bounds: RunBounds | None = None) -> None:
         self._setup = setup
         self._bounds = bounds or RunBounds()
-        self._line: dict[str, None] = {}
-        self._resting: set[str] = set()
+        self._entries: dict[str, Entry] = {}
+        self._line: dict[str, Entry] = {}
+        """The waiting entries, in order."""
+        self._count: Counter[State] = Counter()
+        """Entries by state, except idle ones."""
         self._admitting = 0
         self.refused = 0
-        self._owners: dict[str, SessionOwner] = {}
-        self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._again: set[str] = set()
-        self._retries: dict[str, asyncio.TimerHandle] = {}
-        self._barred: set[str] = set()
-        self._crashes: dict[str, int] = {}
-        self._unstored: dict[str, float] = {}
         self._closing = False
 
     def __len__(self) -> int:
-        return len(self._tasks)
+        return self._busy + self._count[State.RESTING]
 
     @property
     def _busy(self) -> int:
-        return len(self._tasks) - len(self._resting)
+        return self._count[State.RUNNING]
 
     @property
     def waiting(self) -> int:
         """Number of sessions that wait for their turn. Thread-safe."""
         return len(self._line)
+
+    def _entry(self, session_id: str) -> Entry:
+        entry = self._entries.get(session_id)
+        if entry is None:
+            entry = self._entries[session_id] = Entry(session_id)
+        return entry
+
+    def _owner(self, session_id: str) -> SessionOwner | None:
+        entry = self._entries.get(session_id)
+        return None if entry is None else entry.owner
+
+    def _move(self, entry: Entry, state: State) -> None:
+        """The only place that changes a state, since the line and the counts follow from it."""
+        if entry.state is State.WAITING:
+            del self._line[entry.session_id]
+        if state is State.WAITING:
+            self._line[entry.session_id] = entry
+        self._count[entry.state] -= 1
+        self._count[state] += 1
+        entry.state = state
+        self._forget_unneeded(entry)
+
+    def _forget_unneeded(self, entry: Entry) -> None:
+        if not entry.is_needed:
+            self._entries.pop(entry.session_id, None)
 
     @contextmanager
     def admitting(self) -> Iterator[bool]:
@@ -89,7 +148,8 @@ class Registry:
 
     def works_on(self, session_id: str) -> bool:
         """Whether a session is running or waiting for its turn, so that more work for it takes no additional slot."""
-        return any(session_id in those for those in (self._owners, self._line, self._retries))
+        entry = self._entries.get(session_id)
+        return entry is not None and entry.state is not State.IDLE
 
     def no_room(self) -> ServerBusyError:
         """The error for a request that would start a run while too many are waiting."""
@@ -101,118 +161,116 @@ class Registry:
 
     def wake(self, session_id: str) -> None:
         """There is work for a session: notifies its owner, or creates one. Never waits."""
-        if self._closing or session_id in self._barred:
+        if self._closing:
             return
-        owner = self._owners.get(session_id)
-        if owner is not None:
+        entry = self._entry(session_id)
+        if entry.barred or entry.state is State.WAITING:
+            return
+        if entry.owner is not None:
             # It may be past its last check of the queue; then another owner follows.
-            owner.ring()
-            self._again.add(session_id)
+            entry.owner.ring()
+            entry.again = True
         elif self._line or self._busy >= self._bounds.most:
-            self._line.setdefault(session_id)
+            self._move(entry, State.WAITING)
         else:
-            self._begin(session_id)
+            self._begin(entry)
 
-    def _begin(self, session_id: str) -> None:
-        owner = SessionOwner(self._setup, session_id, partial(self._set_resting, session_id))
-        self._owners[session_id] = owner
-        task = self._tasks[session_id] = asyncio.create_task(self._run(session_id, owner), name=f"session-{session_id}")
-        task.add_done_callback(lambda _: self._after(session_id))
+    def _begin(self, entry: Entry) -> None:
+        self._move(entry, State.RUNNING)
+        entry.owner = SessionOwner(self._setup, entry.session_id, partial(self._set_resting, entry))
+        entry.task = asyncio.create_task(self._run(entry, entry.owner), name=f"session-{entry.session_id}")
+        entry.task.add_done_callback(lambda _: self._after(entry))
 
     def model_of(self, session_id: str) -> str | None:
         """The model of a session that runs here, None if unknown."""
-        owner = self._owners.get(session_id)
+        owner = self._owner(session_id)
         return owner.model if owner is not None else None
 
-    async def _run(self, session_id: str, owner: SessionOwner) -> None:
+    async def _run(self, entry: Entry, owner: SessionOwner) -> None:
         # For everything logged from here on, including by the owner's own tasks.
-        bind_contextvars(session_id=session_id)
+        bind_contextvars(session_id=entry.session_id)
         try:
             await owner.run()
         except StorageError as error:
-            self._log_unstored(session_id, error)
-            self._retry_later(session_id)
+            self._log_unstored(entry, error)
+            self._retry_later(entry)
         except Exception:
-            log.exception("session_owner_crashed", session_id=session_id)
-            await self._after_crash(session_id)
+            log.exception("session_owner_crashed", session_id=entry.session_id)
+            await self._after_crash(entry)
         else:
-            self._crashes.pop(session_id, None)
-            self._unstored.pop(session_id, None)
+            entry.crashes, entry.unstored_at = 0, None
 
-    def _log_unstored(self, session_id: str, error: StorageError) -> None:
+    def _log_unstored(self, entry: Entry, error: StorageError) -> None:
         now = time.monotonic()
-        last = self._unstored.get(session_id)
-        self._unstored[session_id] = now
+        last, entry.unstored_at = entry.unstored_at, now
         if last is None or now - last > UNSTORED_QUIET_S:
-            log.error("session_write_failed", session_id=session_id, error=error.detail)
+            log.error("session_write_failed", session_id=entry.session_id, error=error.detail)
 
-    async def _after_crash(self, session_id: str) -> None:
+    async def _after_crash(self, entry: Entry) -> None:
         """Retries a limited number of times: a session that always crashes its owner would otherwise loop forever."""
-        self._crashes[session_id] = self._crashes.get(session_id, 0) + 1
-        if self._crashes[session_id] < MAX_CRASHES:
-            self._retry_later(session_id)
+        entry.crashes += 1
+        if entry.crashes < MAX_CRASHES:
+            self._retry_later(entry)
             return
         try:
-            await SessionOwner(self._setup, session_id).give_up()
+            await SessionOwner(self._setup, entry.session_id).give_up()
         except PalimpsestError as error:
-            log.error("session_park_failed", session_id=session_id, error=error.detail)
-            self._retry_later(session_id)
+            log.error("session_park_failed", session_id=entry.session_id, error=error.detail)
+            self._retry_later(entry)
         else:
-            del self._crashes[session_id]
+            entry.crashes = 0
 
-    def _retry_later(self, session_id: str) -> None:
+    def _retry_later(self, entry: Entry) -> None:
         """The next owner recovers what this one could not write, as after a crash."""
-        if not self._closing and session_id not in self._retries:
-            self._retries[session_id] = asyncio.get_running_loop().call_later(RETRY_S, self._retry, session_id)
+        if not self._closing and entry.retry is None:
+            entry.retry = asyncio.get_running_loop().call_later(RETRY_S, self._retry, entry)
 
-    def _retry(self, session_id: str) -> None:
-        self._retries.pop(session_id, None)
-        self.wake(session_id)
+    def _retry(self, entry: Entry) -> None:
+        entry.retry = None
+        if entry.state is State.RETRYING:
+            self._move(entry, State.IDLE)
+        self.wake(entry.session_id)
 
-    def _after(self, session_id: str) -> None:
-        del self._owners[session_id], self._tasks[session_id]
-        self._resting.discard(session_id)
-        if session_id in self._again:
-            self._again.discard(session_id)
-            self.wake(session_id)
+    def _after(self, entry: Entry) -> None:
+        # Breaks a reference cycle too, through the owner's callback.
+        entry.owner = entry.task = None
+        again, entry.again = entry.again, False
+        self._move(entry, State.IDLE if entry.retry is None else State.RETRYING)
+        if again:
+            self.wake(entry.session_id)
         self._advance()
 
-    def _set_resting(self, session_id: str, rests: bool) -> None:
+    def _set_resting(self, entry: Entry, rests: bool) -> None:
         """A run that waits for an approval frees its slot; it continues at once after the decision."""
-        if rests:
-            self._resting.add(session_id)
-            self._advance()
-        else:
-            self._resting.discard(session_id)
+        self._move(entry, State.RESTING if rests else State.RUNNING)
+        self._advance()
 
     def _advance(self) -> None:
         while self._line and self._busy < self._bounds.most and not self._closing:
-            first = next(iter(self._line))
-            del self._line[first]
-            self._begin(first)
+            self._begin(next(iter(self._line.values())))
 
     def ring(self, session_id: str) -> None:
         """A pending message was changed; a current run checks the queue again."""
-        owner = self._owners.get(session_id)
+        owner = self._owner(session_id)
         if owner is not None:
             owner.ring()
 
     def ask_round(self, session_id: str) -> None:
         """A compaction was requested: the owner makes it between steps; an owner is created if there is none."""
-        owner = self._owners.get(session_id)
+        owner = self._owner(session_id)
         if owner is not None:
             owner.ask_round()
         self.wake(session_id)
 
     def take_revert(self, session_id: str) -> None:
         """A compaction was reverted; a current run continues without it."""
-        owner = self._owners.get(session_id)
+        owner = self._owner(session_id)
         if owner is not None:
             owner.take_revert()
 
     def take_decision(self, session_id: str) -> None:
         """A call was approved or denied: notifies the run that waits for it."""
-        owner = self._owners.get(session_id)
+        owner = self._owner(session_id)
         if owner is not None:
             owner.take_decision()
         else:
@@ -222,16 +280,15 @@ class Registry:
         """Ends the session's current step; a session that should run but has no owner gets one for that. A cancel does
         not wait in line, since it only takes milliseconds to store."""
         if reason == "cancel" and session_id in self._line and not self._closing:
-            del self._line[session_id]
-            self._begin(session_id)
-        owner = self._owners.get(session_id)
+            self._begin(self._line[session_id])
+        owner = self._owner(session_id)
         if owner is not None:
             owner.interrupt(reason, message_id)
         else:
             self.wake(session_id)
 
     def reconfigure(self, session_id: str, row: Row[Any]) -> None:
-        owner = self._owners.get(session_id)
+        owner = self._owner(session_id)
         if owner is not None:
             owner.reconfigure(row)
 
@@ -239,38 +296,40 @@ class Registry:
     async def without_owner(self, session_id: str) -> AsyncIterator[None]:
         """Ends a session's owner and prevents another one while the context lasts. If the session still exists
         afterward, it continues."""
-        self._barred.add(session_id)
+        entry = self._entry(session_id)
+        entry.barred = True
         try:
-            await self._stop(session_id)
+            await self._stop(entry)
             yield
         finally:
-            self._barred.discard(session_id)
+            entry.barred = False
+            self._forget_unneeded(entry)
             self.wake(session_id)
 
-    async def _stop(self, session_id: str) -> None:
-        self._again.discard(session_id)
-        self._line.pop(session_id, None)
-        if (timer := self._retries.pop(session_id, None)) is not None:
-            timer.cancel()
-        task = self._tasks.get(session_id)
-        if task is not None:
-            self.interrupt(session_id, "shutdown")
-            await asyncio.wait({task})
+    async def _stop(self, entry: Entry) -> None:
+        entry.again = False
+        if entry.retry is not None:
+            entry.retry.cancel()
+            entry.retry = None
+        if entry.task is None:
+            self._move(entry, State.IDLE)
+        else:
+            self.interrupt(entry.session_id, "shutdown")
+            await asyncio.wait({entry.task})
 
     async def supersede(self) -> None:
         """Stops all runs at once, since another server has taken over, and starts no more."""
-        self._line.clear()
         if tasks := self._shut_down():
             await asyncio.wait(tasks)
 
     async def aclose(self, grace_s: float) -> None:
         """Parks all runs: steps end as interrupted, and the next start continues them. Runs that do not end within the
         grace period are cut off, as in a crash."""
+        waiting = self.waiting
         tasks = self._shut_down()
         if not tasks:
             return
-        log.info("runs_parking", count=len(tasks), waiting=len(self._line), grace_s=grace_s)
-        self._line.clear()
+        log.info("runs_parking", count=len(tasks), waiting=waiting, grace_s=grace_s)
         parked, late = await asyncio.wait(tasks, timeout=grace_s)
         for task in late:
             task.cancel()
@@ -282,8 +341,11 @@ class Registry:
     def _shut_down(self) -> set[asyncio.Task[None]]:
         """Starts nothing more and stops every run; returns the tasks to wait for."""
         self._closing = True
-        for timer in self._retries.values():
-            timer.cancel()
-        for owner in self._owners.values():
-            owner.interrupt("shutdown")
-        return set(self._tasks.values())
+        for entry in list(self._line.values()):
+            self._move(entry, State.IDLE)
+        for entry in self._entries.values():
+            if entry.retry is not None:
+                entry.retry.cancel()
+            if entry.owner is not None:
+                entry.owner.interrupt("shutdown")
+        return {entry.task for entry in self._entries.values() if entry.task is not None}

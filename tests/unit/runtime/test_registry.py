@@ -166,6 +166,7 @@ async def test_an_owner_does_its_work_and_ends(server: Server) -> None:
     await server.gone()
     assert server.model.asked == [["hello"]]
     assert len(server.stage.bus) == 0, "nobody follows it"
+    assert server.registry._entries == {}, "nothing is left to remember"
 
 
 async def test_an_owner_is_freed_without_garbage_collection(server: Server) -> None:
@@ -174,7 +175,7 @@ async def test_an_owner_is_freed_without_garbage_collection(server: Server) -> N
     gc.disable()
     try:
         await server.post("hello")
-        owner = weakref.ref(server.registry._owners[server.id])
+        owner = weakref.ref(server.registry._owner(server.id))
         await server.idle()
         await server.gone()
         for _ in range(100):
