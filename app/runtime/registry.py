@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
 from typing import Any
@@ -22,7 +22,7 @@ from structlog.contextvars import bind_contextvars
 
 from app.agent.interrupt import StopReason
 from app.errors import PalimpsestError, ServerBusyError, StorageError
-from app.runtime.owner.session import SessionOwner
+from app.runtime.owner.session import SessionOwner, give_up, own
 from app.runtime.setup import RuntimeSetup
 
 log = structlog.get_logger(__name__)
@@ -61,13 +61,15 @@ class State(Enum):
 
 @dataclass(slots=True, eq=False)
 class Entry:
-    """What is remembered of one session. While it is `barred`, no owner is created; `again` is set if it was woken
-    while it had one. `retry` may still be pending after the session was woken for something else."""
+    """What is remembered of one session. Its `task` claims it and then runs its `owner`; `early` are the calls for the
+    owner before that. While it is `barred`, no task is created; `again` is set if it was woken while it had one.
+    `retry` may still be pending after the session was woken for something else."""
 
     session_id: str
     state: State = State.IDLE
-    owner: SessionOwner | None = None
     task: asyncio.Task[None] | None = None
+    owner: SessionOwner | None = None
+    early: list[Callable[[SessionOwner], None]] = field(default_factory=list)
     retry: asyncio.TimerHandle | None = None
     again: bool = False
     barred: bool = False
@@ -80,6 +82,20 @@ class Entry:
     def is_needed(self) -> bool:
         """Whether there is anything to remember."""
         return self.state is not State.IDLE or self.barred or self.crashes > 0 or self.unstored_at is not None
+
+    def call(self, method: Callable[[SessionOwner], None]) -> None:
+        """Calls the owner, as soon as there is one."""
+        if self.owner is None:
+            self.early.append(method)
+        else:
+            method(self.owner)
+
+    def take_owner(self, owner: SessionOwner) -> None:
+        """The session is claimed."""
+        self.owner = owner
+        for method in self.early:
+            method(owner)
+        self.early.clear()
 
 
 class Registry:
@@ -115,9 +131,13 @@ class Registry:
             entry = self._entries[session_id] = Entry(session_id)
         return entry
 
-    def _owner(self, session_id: str) -> SessionOwner | None:
+    def _call(self, session_id: str, method: Callable[[SessionOwner], None]) -> bool:
+        """Calls a session's owner; returns whether it has one, or soon will."""
         entry = self._entries.get(session_id)
-        return None if entry is None else entry.owner
+        if entry is None or entry.task is None:
+            return False
+        entry.call(method)
+        return True
 
     def _move(self, entry: Entry, state: State) -> None:
         """The only place that changes a state, since the line and the counts follow from it."""
@@ -166,9 +186,9 @@ class Registry:
         entry = self._entry(session_id)
         if entry.barred or entry.state is State.WAITING:
             return
-        if entry.owner is not None:
-            # It may be past its last check of the queue; then another owner follows.
-            entry.owner.ring()
+        if entry.task is not None:
+            # Its owner may be past its last check of the queue; then another one follows.
+            entry.call(SessionOwner.ring)
             entry.again = True
         elif self._line or self._busy >= self._bounds.most:
             self._move(entry, State.WAITING)
@@ -177,20 +197,19 @@ class Registry:
 
     def _begin(self, entry: Entry) -> None:
         self._move(entry, State.RUNNING)
-        entry.owner = SessionOwner(self._setup, entry.session_id, partial(self._set_resting, entry))
-        entry.task = asyncio.create_task(self._run(entry, entry.owner), name=f"session-{entry.session_id}")
+        entry.task = asyncio.create_task(self._run(entry), name=f"session-{entry.session_id}")
         entry.task.add_done_callback(lambda _: self._after(entry))
 
     def model_of(self, session_id: str) -> str | None:
         """The model of a session that runs here, None if unknown."""
-        owner = self._owner(session_id)
-        return owner.model if owner is not None else None
+        entry = self._entries.get(session_id)
+        return entry.owner.model if entry is not None and entry.owner is not None else None
 
-    async def _run(self, entry: Entry, owner: SessionOwner) -> None:
+    async def _run(self, entry: Entry) -> None:
         # For everything logged from here on, including by the owner's own tasks.
         bind_contextvars(session_id=entry.session_id)
         try:
-            await owner.run()
+            await own(self._setup, entry.session_id, partial(self._set_resting, entry), entry.take_owner)
         except StorageError as error:
             self._log_unstored(entry, error)
             self._retry_later(entry)
@@ -213,7 +232,7 @@ class Registry:
             self._retry_later(entry)
             return
         try:
-            await SessionOwner(self._setup, entry.session_id).give_up()
+            await give_up(self._setup, entry.session_id)
         except PalimpsestError as error:
             log.error("session_park_failed", session_id=entry.session_id, error=error.detail)
             self._retry_later(entry)
@@ -233,7 +252,8 @@ class Registry:
 
     def _after(self, entry: Entry) -> None:
         # Breaks a reference cycle too, through the owner's callback.
-        entry.owner = entry.task = None
+        entry.task = entry.owner = None
+        entry.early.clear()
         again, entry.again = entry.again, False
         self._move(entry, State.IDLE if entry.retry is None else State.RETRYING)
         if again:
@@ -251,29 +271,20 @@ class Registry:
 
     def ring(self, session_id: str) -> None:
         """A pending message was changed; a current run checks the queue again."""
-        owner = self._owner(session_id)
-        if owner is not None:
-            owner.ring()
+        self._call(session_id, SessionOwner.ring)
 
     def ask_round(self, session_id: str) -> None:
         """A compaction was requested: the owner makes it between steps; an owner is created if there is none."""
-        owner = self._owner(session_id)
-        if owner is not None:
-            owner.ask_round()
+        self._call(session_id, SessionOwner.ask_round)
         self.wake(session_id)
 
     def take_revert(self, session_id: str) -> None:
         """A compaction was reverted; a current run continues without it."""
-        owner = self._owner(session_id)
-        if owner is not None:
-            owner.take_revert()
+        self._call(session_id, SessionOwner.take_revert)
 
     def take_decision(self, session_id: str) -> None:
         """A call was approved or denied: notifies the run that waits for it."""
-        owner = self._owner(session_id)
-        if owner is not None:
-            owner.take_decision()
-        else:
+        if not self._call(session_id, SessionOwner.take_decision):
             self.wake(session_id)
 
     def interrupt(self, session_id: str, reason: StopReason, message_id: str | None = None) -> None:
@@ -281,16 +292,11 @@ class Registry:
         not wait in line, since it only takes milliseconds to store."""
         if reason == "cancel" and session_id in self._line and not self._closing:
             self._begin(self._line[session_id])
-        owner = self._owner(session_id)
-        if owner is not None:
-            owner.interrupt(reason, message_id)
-        else:
+        if not self._call(session_id, lambda owner: owner.interrupt(reason, message_id)):
             self.wake(session_id)
 
     def reconfigure(self, session_id: str, row: Row[Any]) -> None:
-        owner = self._owner(session_id)
-        if owner is not None:
-            owner.reconfigure(row)
+        self._call(session_id, lambda owner: owner.reconfigure(row))
 
     @asynccontextmanager
     async def without_owner(self, session_id: str) -> AsyncIterator[None]:
@@ -346,6 +352,6 @@ class Registry:
         for entry in self._entries.values():
             if entry.retry is not None:
                 entry.retry.cancel()
-            if entry.owner is not None:
-                entry.owner.interrupt("shutdown")
+            if entry.task is not None:
+                entry.call(lambda owner: owner.interrupt("shutdown"))
         return {entry.task for entry in self._entries.values() if entry.task is not None}

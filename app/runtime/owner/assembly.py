@@ -104,18 +104,13 @@ class ManualRounds:
     """Remembers that a round was requested until it is made or given up. All methods except `next` and `close` may be
     called at any time."""
 
-    def __init__(self, database: Database, session_id: str) -> None:
+    def __init__(self, database: Database, session_id: str, *, requested: bool) -> None:
+        """`requested` is the state in the session's row."""
         self._database = database
         self._session_id = session_id
-        self._requested = False
+        self._requested = requested
         self._abandoned = False
-        self._cancelled = False
         self._reverted = False
-
-    def begin(self, *, asked: bool) -> None:
-        """Starts with the state in the session's row: whether a round is requested. A cancel may have come before."""
-        self._requested = asked
-        self._abandoned = asked and self._cancelled
 
     def ask(self) -> None:
         """A round was requested, to be made before the next step. No other is open at that time, so earlier cancels and
@@ -128,7 +123,6 @@ class ManualRounds:
 
     def cancel(self) -> None:
         """A cancel also cancels a requested round that has not started."""
-        self._cancelled = True
         self._abandoned = self._abandoned or self._requested
 
     def fail(self) -> None:

@@ -43,10 +43,10 @@ log = structlog.get_logger(__name__)
 class SessionState:
     """An owned session; `release` releases its sandbox."""
 
-    def __init__(self, setup: RuntimeSetup, session_id: str) -> None:
-        self.id = session_id
+    def __init__(self, setup: RuntimeSetup, row: Row[Any]) -> None:
+        self.id: str = row.id
+        self.row = row
         self._setup = setup
-        self._row: Row[Any] | None = None
         self._config: AgentConfig | None = None
         self._window: tuple[int, BelievedSource] | None = None
         self._lease: Lease | None = None
@@ -54,20 +54,10 @@ class SessionState:
         self._spilled: set[str] = set()
         self._spill_failures = 0
 
-    @property
-    def row(self) -> Row[Any]:
-        assert self._row is not None
-        return self._row
-
-    @property
-    def model(self) -> str | None:
-        """The session's model, None before its row is read."""
-        return None if self._row is None else self._row.model
-
     def adopt(self, row: Row[Any]) -> None:
         """Uses a row unless a newer one is known: a read may finish after a later change was reported."""
-        if self._row is None or row.last_seq >= self._row.last_seq:
-            self._row = row
+        if row.last_seq >= self.row.last_seq:
+            self.row = row
             self._config = None
 
     async def read(self) -> Row[Any]:

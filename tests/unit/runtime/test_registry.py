@@ -174,8 +174,11 @@ async def test_an_owner_is_freed_without_garbage_collection(server: Server) -> N
     gc.collect()
     gc.disable()
     try:
+        server.model.hold()
         await server.post("hello")
-        owner = weakref.ref(server.registry._owner(server.id))
+        await server.model.reached()
+        owner = weakref.ref(server.registry._entries[server.id].owner)
+        server.model.go()
         await server.idle()
         await server.gone()
         for _ in range(100):
@@ -287,6 +290,15 @@ async def test_an_interrupt_ends_the_current_step(server: Server) -> None:
     events = await server.idle()
     assert [data["finish_reason"] for data in of_type(events, "step.finished")] == ["cancelled"]
     assert [data["outcome"] for data in of_type(events, "session.idle")] == ["cancelled"]
+
+
+async def test_an_interrupt_during_the_claim_reaches_the_owner(server: Server) -> None:
+    await server.post("hello")
+    server.registry.interrupt(server.id, "cancel")
+    assert server.registry.model_of(server.id) is None, "no owner is made yet"
+    events = await server.idle()
+    assert [data["outcome"] for data in of_type(events, "session.idle")] == ["cancelled", "completed"]
+    assert server.model.asked == [["hello"]]
 
 
 async def test_an_interrupting_message_that_was_delivered_has_no_effect(server: Server) -> None:
