@@ -229,6 +229,6 @@ async def reshape(conversation: Conversation, config: AgentConfig, wanted: Resha
 async def adopt(
     conversation: Conversation, opened: GenerationOpened, in_force: InForce, summary: Message | None = None
 ) -> None:
-    """Like `Conversation.adopt`."""
+    """Begins a drafted generation; see `Conversation.adopt`."""
     shown = await run_off_loop(conversation.history, conversation.shown_by, opened.generation, in_force, summary)
-    conversation.adopt(opened, in_force, summary, shown=shown)
+    conversation.adopt(opened, shown, in_force, summary)

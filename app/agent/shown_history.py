@@ -37,7 +37,7 @@ class ShownHistory:
     """Grows with the history without reading it again.
 
     The methods that do read all of it (`shown_by`, `repaired`) change nothing visible, so they may run in a thread
-    while the owner waits (see `updates`); their results are then taken over."""
+    while the owner waits (see `run_off_loop`); their results are then taken over."""
 
     def __init__(
         self,
@@ -205,17 +205,9 @@ class ShownHistory:
     ) -> GenerationOpened:
         return self._generations.draft(reason, model, tools, system, in_force, self._record.next_seq, **reasoning)
 
-    def adopt(
-        self,
-        opened: GenerationOpened,
-        in_force: InForce,
-        summary: Message | None = None,
-        *,
-        shown: Shown | None = None,
-    ) -> None:
-        """Begins a drafted generation, once it is stored; `summary` is the message of a new checkpoint, as in the
-        history, and `shown` the result of `shown_by`, if that was called before."""
-        shown = shown or self.shown_by(opened.generation, in_force, summary)
+    def adopt(self, opened: GenerationOpened, shown: Shown, in_force: InForce, summary: Message | None = None) -> None:
+        """Begins a drafted generation, once it is stored; `shown` is the result of `shown_by` for it, and `summary` the
+        message of a new checkpoint, as in the history."""
         if summary is not None:
             self._record.append(summary)
         self._in_force = in_force

@@ -161,7 +161,7 @@ class Ladder:
         opened = self._conversation.draft(config, "prune", in_force)
         shown = await run_off_loop(self._conversation.rows, self._conversation.shown_by, opened.generation, in_force)
         await self._sink.record(_marks(reason, batch, before, after), opened)
-        self._conversation.adopt(opened, in_force, shown=shown)
+        self._conversation.adopt(opened, shown, in_force)
 
     async def _failed(
         self, round: Round, rung: Rung, code: RungCode, detail: str, usage: Usage, following: Rung | None

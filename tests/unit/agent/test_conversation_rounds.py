@@ -37,7 +37,7 @@ def compacted() -> Conversation:
 def adopt(conversation: Conversation, in_force: InForce, summary: Message | None = None) -> GenerationOpened:
     """Drafts a generation and begins it."""
     opened = conversation.draft(config(), "checkpoint" if summary is not None else "prune", in_force)
-    conversation.adopt(opened, in_force, summary)
+    conversation.adopt(opened, conversation.shown_by(opened.generation, in_force, summary), in_force, summary)
     return opened
 
 

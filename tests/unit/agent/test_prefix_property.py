@@ -234,7 +234,7 @@ class World:
         made = in_force.covering(checkpoint)
         expected = conversation.measure(made, summary)
         opened = conversation.draft(self.config, "checkpoint", made)
-        conversation.adopt(opened, made, summary)
+        conversation.adopt(opened, conversation.shown_by(opened.generation, made, summary), made, summary)
         assert conversation.size <= expected
         self.stack.append(in_force)
 
@@ -243,7 +243,8 @@ class World:
         if conversation.has_generation:
             calls = [part.call_id for message in conversation.rows for part in message.tool_results]
             made = conversation.in_force.clearing(tuple(calls[:-1]))
-            conversation.adopt(conversation.draft(self.config, "prune", made), made)
+            opened = conversation.draft(self.config, "prune", made)
+            conversation.adopt(opened, conversation.shown_by(opened.generation, made), made)
 
     def reload(self) -> None:
         """Rebuilds the generation from what is stored, as after a restart."""

@@ -64,7 +64,8 @@ def started(history: Sequence[Message] = HISTORY) -> Conversation:
 
 def compacted() -> Conversation:
     conversation = started()
-    conversation.adopt(conversation.draft(config(), "checkpoint", COMPACTED), COMPACTED, SUMMARY)
+    opened = conversation.draft(config(), "checkpoint", COMPACTED)
+    conversation.adopt(opened, conversation.shown_by(opened.generation, COMPACTED, SUMMARY), COMPACTED, SUMMARY)
     return conversation
 
 
