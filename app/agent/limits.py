@@ -148,6 +148,15 @@ class GuardRules:
 NO_GUARD = GuardRules(tell_after=0)
 
 
+@dataclass(frozen=True, slots=True)
+class RunRules:
+    """The server's rules for the end of runs. `last_step_s` is how many seconds the model gets to sum up before a limit
+    ends the run; 0 is none."""
+
+    last_step_s: float = 0.0
+    guard: GuardRules = NO_GUARD
+
+
 class Verdict(Enum):
     FINE = "fine"
     TELL = "tell"

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, Protocol
 
 from app.agent.approvals import WaitingStep
 from app.agent.changes import Change, ControlAdded, GenerationOpened
@@ -15,13 +14,12 @@ from app.agent.compaction.triggers import ManualRound
 from app.agent.conversation import Conversation, control_message, had_last_word, refresh, settle
 from app.agent.interrupt import Interrupt
 from app.agent.limits import (
-    NO_GUARD,
     SESSION_LIMITS,
-    GuardRules,
     LimitReached,
     LoopGuard,
     Progress,
     RunLimits,
+    RunRules,
     Verdict,
     in_circles,
 )
@@ -49,51 +47,64 @@ class RunResult:
     void: bool = False
 
 
+class RunningSession(Protocol):
+    """The session as its run sees it. It may change while it runs, so each step asks again."""
+
+    async def prepare(self, conversation: Conversation) -> None:
+        """Awaited before each step; the interrupt ends it."""
+        ...
+
+    async def manual_round(self, conversation: Conversation) -> ManualRound | None:
+        """The requested round of compaction, once."""
+        ...
+
+    def config(self) -> AgentConfig: ...
+
+    def limits(self) -> Limits: ...
+
+
+@dataclass(frozen=True, slots=True)
+class RunStart:
+    """Where a run begins. `goes_on` is a run with work left from an earlier one; any other needs a message to begin
+    with. `elapsed_s` is how many seconds ago the run began, before a restart of the server, and `waiting` the step that
+    waited for approvals then."""
+
+    progress: Progress
+    goes_on: bool
+    elapsed_s: float = 0.0
+    waiting: WaitingStep | None = None
+
+
 class AgentLoop:
     """One run of a session."""
 
     def __init__(
         self,
         sink: Sink,
+        session: RunningSession,
         message_source: MessageSource,
         conversation: Conversation,
         step: Step,
         interrupt: Interrupt,
         compactor: Compactor,
-        *,
-        prepare: Callable[[], Awaitable[None]],
-        manual_round: Callable[[], Awaitable[ManualRound | None]],
-        config: Callable[[], AgentConfig],
-        limits: Callable[[], Limits],
-        progress: Progress,
-        goes_on: bool,
-        elapsed_s: float = 0.0,
-        waiting: WaitingStep | None = None,
-        last_step_s: float = 0.0,
-        guard: GuardRules = NO_GUARD,
+        start: RunStart,
+        rules: RunRules,
     ) -> None:
-        """`prepare` is awaited before each step; the interrupt ends it. `config` and `limits` are called after it,
-        since a session may change while it runs. `goes_on` is a run with work left from an earlier one; any other needs
-        a message to begin with. `elapsed_s` is how many seconds ago the run began, before a restart of the server, and
-        `waiting` the step that waited for approvals then. `last_step_s` is how many seconds the model gets to sum up
-        before a limit ends the run; 0 is none."""
         self._sink = sink
+        self._session = session
         self._message_source = message_source
         self._conversation = conversation
         self._step = step
         self._interrupt = interrupt
         self._compactor = compactor
-        self._prepare = prepare
-        self._manual_round = manual_round
-        self._config = config
-        self._limits = RunLimits(limits, progress, interrupt, elapsed_s=elapsed_s)
-        self._progress = progress
-        self._goes_on = goes_on
-        self._waiting = waiting
-        self._last_step_s = last_step_s
-        self._guard = LoopGuard(guard)
-        began = now() - timedelta(seconds=elapsed_s)
-        self._is_over = elapsed_s > 0 and had_last_word(conversation.history, began)
+        self._progress = start.progress
+        self._goes_on = start.goes_on
+        self._waiting = start.waiting
+        self._last_step_s = rules.last_step_s
+        self._limits = RunLimits(session.limits, start.progress, interrupt, elapsed_s=start.elapsed_s)
+        self._guard = LoopGuard(rules.guard)
+        began = now() - timedelta(seconds=start.elapsed_s)
+        self._is_over = start.elapsed_s > 0 and had_last_word(conversation.history, began)
         self._cut_off = False
         self._answer_room = AnswerRoom()
 
@@ -104,12 +115,12 @@ class AgentLoop:
         if not await self._deliver() and not self._goes_on:
             return self._stopped() or RunResult(RunOutcome.COMPLETED, void=True)
         while True:
-            await self._prepare()
+            await self._session.prepare(self._conversation)
             await self._deliver()
             if (result := self._stopped() or self._limited() or await self._guarded()) is not None:
                 return await self._ended(result)
-            manual = await self._manual_round()
-            config = self._config()
+            manual = await self._session.manual_round(self._conversation)
+            config = self._session.config()
             before = await self._refreshed(config)
             room = await self._make_room(config, before, manual)
             if room is RoomResult.NONE:
@@ -126,7 +137,7 @@ class AgentLoop:
         """Finishes the step that was left waiting, before anything else happens."""
         self._waiting = None
         with self._limits.deadline():
-            result = await self._step.go_on(waiting, self._config())
+            result = await self._step.go_on(waiting, self._session.config())
         self._progress.run_steps += 1
         self._progress.add(result.usage, result.known_cost_usd)
         return result
@@ -213,7 +224,7 @@ class AgentLoop:
     async def _after_overflow(self, error: ContextOverflowError | None) -> RunResult | None:
         """Makes the next step fit after the provider refused one: with a smaller output reserve, else with a smaller
         context."""
-        config = self._config()
+        config = self._session.config()
         if self._answer_room.helps(error, config, self._conversation) or await self._refits(config):
             return None
         with self._limits.deadline():
@@ -232,7 +243,7 @@ class AgentLoop:
 
     async def close(self) -> None:
         """Cleans up the context after the run, even if it failed."""
-        await self._compactor.end_of_run(self._config())
+        await self._compactor.end_of_run(self._session.config())
 
     async def _say(self, kind: ControlKind) -> None:
         """Adds a control message to the history and the conversation."""
@@ -289,7 +300,7 @@ class AgentLoop:
         says whether the limit is the session's rather than the run's."""
         room = RoomResult.MADE
         while self._interrupt.reason is None and room is not RoomResult.NONE:
-            config = self._config()
+            config = self._session.config()
             before = await self._refreshed(config)
             room = await self._fit(config, before)
             if room is RoomResult.ENOUGH:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from app.agent.compaction.rounds import BackgroundSlots
-from app.agent.limits import GuardRules
+from app.agent.limits import GuardRules, RunRules
 from app.agent.model_calls import ModelCalls
 from app.agent.tool_executor import Collector
 from app.bootstrap.providers import default_model
@@ -53,8 +53,7 @@ async def build_agents(settings: Settings, prompts: Prompts, database: Database,
         max_command_timeout_s=settings.command_timeout_max_s,
         output_chars=settings.tool_output_chars,
         background_slots=BackgroundSlots(settings.max_background_summaries),
-        last_step_s=settings.last_step_s,
-        guard=GuardRules(settings.loop_guard_tell, settings.loop_guard_end),
+        run_rules=RunRules(settings.last_step_s, GuardRules(settings.loop_guard_tell, settings.loop_guard_end)),
     )
 
 

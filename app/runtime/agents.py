@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Row
 
 from app.agent.compaction.rounds import BackgroundSlots
 from app.agent.conversation import Conversation
-from app.agent.limits import NO_GUARD, GuardRules
+from app.agent.limits import RunRules
 from app.agent.model_calls import ModelCalls
 from app.agent.ports import AgentConfig
 from app.agent.record import Outline, Past
@@ -60,8 +60,7 @@ class AgentSetup:
     summary_template: str | None = None
     background_slots: BackgroundSlots = field(default_factory=BackgroundSlots)
     """Slots for summaries that are prepared in the background."""
-    last_step_s: float = 0.0
-    guard: GuardRules = NO_GUARD
+    run_rules: RunRules = field(default_factory=RunRules)
 
     async def ask_windows(self, *models: str | None) -> None:
         """Asks the servers of a session's models for their windows, if they are not known otherwise."""

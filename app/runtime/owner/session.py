@@ -12,10 +12,12 @@ from structlog.contextvars import unbind_contextvars
 
 from app.agent.approvals import WaitingStep
 from app.agent.compaction.compactor import Compactor
+from app.agent.compaction.triggers import ManualRound
 from app.agent.conversation import Conversation, refresh
 from app.agent.interrupt import Interrupt, Stopped, StopReason
 from app.agent.limits import Progress
-from app.agent.loop import AgentLoop, RunResult
+from app.agent.loop import AgentLoop, RunResult, RunStart
+from app.agent.ports import AgentConfig
 from app.agent.step import LOGGED
 from app.db.repositories import steps
 from app.errors import PalimpsestError, StaleOwnerError, StorageError, SupersededError
@@ -30,7 +32,7 @@ from app.runtime.owner.state import SessionState
 from app.runtime.setup import RuntimeSetup
 from app.runtime.transactions import runs
 from app.runtime.transactions.queue import StoredMessages
-from app.sessions import Outcome, Status
+from app.sessions import Limits, Outcome, Status
 
 log = structlog.get_logger(__name__)
 
@@ -200,12 +202,24 @@ class SessionOwner:
         with suppress(Stopped):
             await self._interrupt.guard(self._session.ask_windows(), insist=True)
 
-    async def _prepare(self, conversation: Conversation) -> None:
-        """Prepares a step before it starts."""
+    async def prepare(self, conversation: Conversation) -> None:
+        """See `RunningSession.prepare`."""
         await self._ask_windows()
         if spilled := conversation.spilled():
             with suppress(Stopped):
                 await self._interrupt.guard(self._session.write_spilled(spilled), patient=True)
+
+    async def manual_round(self, conversation: Conversation) -> ManualRound | None:
+        """See `RunningSession.manual_round`."""
+        return await self._rounds.next(conversation)
+
+    def config(self) -> AgentConfig:
+        """See `RunningSession.config`."""
+        return self._session.config()
+
+    def limits(self) -> Limits:
+        """See `RunningSession.limits`."""
+        return self._session.limits()
 
     async def _runs(self, stored: StoredConversation | None) -> None:
         """Makes run after run until the session is idle or parked. `stored` is the conversation, None if it must be
@@ -245,24 +259,17 @@ class SessionOwner:
         cost = usage.cost_usd
         if cost is None:
             cost = await self._setup.database.read(lambda c: steps.known_cost_usd(c, row.id))
-        progress = Progress(row.run_steps, row.steps, usage, cost)
+        elapsed_s = max(0.0, (now() - row.run_started_at).total_seconds()) if row.run_started_at else 0.0
         loop = AgentLoop(
             self._recorder,
+            self,
             self._message_source,
             conversation,
             make_step(self._setup, self._session, self._recorder, conversation, self._interrupt, self._approval_gate),
             self._interrupt,
             compactor,
-            prepare=lambda: self._prepare(conversation),
-            manual_round=lambda: self._rounds.next(conversation),
-            config=self._session.config,
-            limits=self._session.limits,
-            progress=progress,
-            goes_on=goes_on,
-            elapsed_s=max(0.0, (now() - row.run_started_at).total_seconds()) if row.run_started_at else 0.0,
-            waiting=waiting,
-            last_step_s=self._setup.agents.last_step_s,
-            guard=self._setup.agents.guard,
+            RunStart(Progress(row.run_steps, row.steps, usage, cost), goes_on, elapsed_s, waiting),
+            self._setup.agents.run_rules,
         )
         self._broke_off = True
         log.info("run_started", session_id=row.id, model=row.model, steps=row.steps, continues=goes_on)

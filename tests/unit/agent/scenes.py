@@ -16,8 +16,8 @@ from app.agent.compaction.ladder import Ladder, RoundSetup
 from app.agent.compaction.triggers import ManualRound
 from app.agent.conversation import Conversation
 from app.agent.interrupt import Interrupt
-from app.agent.limits import Progress
-from app.agent.loop import AgentLoop
+from app.agent.limits import Progress, RunRules
+from app.agent.loop import AgentLoop, RunStart
 from app.agent.model_calls import ModelCalls
 from app.agent.ports import AgentConfig
 from app.agent.step import Step, StepResult
@@ -337,12 +337,19 @@ async def unchanged(settings: AgentConfig) -> AgentConfig:
     return settings
 
 
-async def nothing_to_prepare() -> None:
-    """Everything is known."""
+@dataclass
+class SteadySession:
+    """A session with nothing to prepare. By default, no manual round was requested."""
 
+    config: Callable[[], AgentConfig]
+    limits: Callable[[], Limits]
+    requested: Callable[[], Awaitable[ManualRound | None]] | None
 
-async def nobody_asked() -> None:
-    """No manual round was requested."""
+    async def prepare(self, conversation: Conversation) -> None:
+        """Everything is known."""
+
+    async def manual_round(self, conversation: Conversation) -> ManualRound | None:
+        return None if self.requested is None else await self.requested()
 
 
 def loop_of(
@@ -359,17 +366,12 @@ def loop_of(
 ) -> AgentLoop:
     return AgentLoop(
         scene.sink,
+        SteadySession(settings, limits, manual_round),
         post,
         scene.conversation,
         scene.step(),
         scene.interrupt,
         scene.compactor(),
-        prepare=nothing_to_prepare,
-        manual_round=manual_round or nobody_asked,
-        config=settings,
-        limits=limits,
-        progress=progress or Progress(0, 0, Usage(), 0.0),
-        goes_on=goes_on,
-        elapsed_s=elapsed_s,
-        last_step_s=last_step_s,
+        RunStart(progress or Progress(0, 0, Usage(), 0.0), goes_on, elapsed_s),
+        RunRules(last_step_s),
     )
