@@ -1,4 +1,4 @@
-"""An application around an in-memory service, and a client of it that needs no socket."""
+"""An application around an in-memory service, and a client for it that needs no socket."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def app(service: InMemoryService) -> FastAPI:
 
 @pytest.fixture
 def keyed_app(service: InMemoryService) -> FastAPI:
-    """The same behind two keys, and reachable as `agents.example` too."""
+    """The same with two keys, and also reachable as `agents.example`."""
     return create_app(
         ApiConfig(api_keys=(KEY, "key-two"), allowed_hosts=("agents.example", "Other.example:8443")),
         services=service.services,
@@ -39,7 +39,7 @@ def keyed_app(service: InMemoryService) -> FastAPI:
 
 @pytest.fixture
 async def client_for() -> AsyncIterator[ClientFor]:
-    """Makes clients and closes them; an unexpected error comes back as a 500, as from a server."""
+    """Creates clients and closes them; an unexpected error becomes a 500, as from a server."""
     clients: list[httpx.AsyncClient] = []
 
     def make(app: FastAPI) -> httpx.AsyncClient:
@@ -59,6 +59,6 @@ def client(app: FastAPI, client_for: ClientFor) -> httpx.AsyncClient:
 
 @pytest.fixture
 async def session(service: InMemoryService) -> Session:
-    """A session with a run going on."""
+    """A session with an active run."""
     session, _ = await service.services.sessions.create(SessionCreate(task="Say hello."))
     return session

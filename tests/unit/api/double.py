@@ -1,4 +1,4 @@
-"""Services in memory, behind the same interfaces as the real ones."""
+"""In-memory services with the same interfaces as the real ones."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ class InMemoryQueue(QueueService):
 
 
 class InMemoryApprovals(ApprovalService):
-    """One call waits in each session until it is decided."""
+    """Each session has one waiting call until it is decided."""
 
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
@@ -263,7 +263,7 @@ class InMemoryCompactions(CompactionService):
 
 
 class InMemoryLogins(LoginService):
-    """One key opens a login, which is always the same."""
+    """Accepts one key, and always returns the same login."""
 
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
@@ -311,7 +311,7 @@ class InMemoryServer(ServerService):
 
 
 class InMemoryService(Memory):
-    """A whole server's services over one memory."""
+    """All services of a server over one memory."""
 
     def __init__(self) -> None:
         super().__init__()

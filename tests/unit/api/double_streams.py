@@ -1,4 +1,4 @@
-"""Services in memory whose answers are held open: files with their archive, and events."""
+"""In-memory services with responses that stay open: files with their archive, and events."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class InMemoryFiles(FileService):
         return self._archive()
 
     async def _archive(self) -> AsyncIterator[bytes]:
-        """Every file's bytes; the file `endless` never ends."""
+        """The bytes of all files; the file `endless` never ends."""
         async with self._memory.reading():
             for name, data in self._memory.workspace.items():
                 yield data
@@ -64,7 +64,7 @@ class InMemoryEvents(EventService):
         self._memory = memory
 
     def check_room(self) -> None:
-        """There is always room."""
+        """Never refuses."""
 
     async def follow(
         self, session_id: str, *, after: int, until_idle: bool, promised: bool = False

@@ -1,4 +1,4 @@
-"""What the services in memory share: sessions, queues, event logs, and who reads them."""
+"""The state shared by the in-memory services: sessions, queues, event logs, and their readers."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Memory:
             await self.changed.wait_for(lambda: self.readers == count)
 
     async def wait_for_sent(self, session_id: str) -> None:
-        """Waits until some reader has asked for more than the log has."""
+        """Waits until a reader has reached the end of the log."""
         async with self.changed:
             await self.changed.wait_for(lambda: self.sent.get(session_id) == len(self.logs[session_id]))
 

@@ -27,8 +27,8 @@ class Server(uvicorn.Server):
 
 @asynccontextmanager
 async def serving(app: FastAPI, http: type[BoundedProtocol] | None = None) -> AsyncIterator[Server]:
-    """Serves `app` on a free loopback port and stops within a few seconds at the end; `http` is the product's own
-    protocol, where its bounds matter."""
+    """Serves `app` on a free loopback port and stops within a few seconds at the end; pass the product's own protocol
+    as `http` if its limits matter."""
     ready = asyncio.Event()
 
     class Announcing(Server):

@@ -53,7 +53,7 @@ CONTENT = bytes(range(100))
         ("bytes=" + "9" * 30 + "-", None),
     ],
 )
-def test_which_bytes_a_range_asks_for(header: str | None, part: range | None) -> None:
+def test_which_bytes_a_range_requests(header: str | None, part: range | None) -> None:
     found = parse_range(header, 100)
     assert found == part
     assert (found is None) == (part is None)
@@ -103,7 +103,7 @@ async def test_a_raw_output_is_sent_whole_or_in_part(
         assert answer.headers["content-disposition"] == f'attachment; filename="{CALL_ID}.txt"'
 
 
-async def test_a_range_that_depends_on_a_version_is_ignored(
+async def test_a_range_with_if_range_is_ignored(
     client: httpx.AsyncClient, session: Session, service: InMemoryService
 ) -> None:
     service.workspace["a"] = CONTENT
@@ -112,7 +112,7 @@ async def test_a_range_that_depends_on_a_version_is_ignored(
     assert (answer.status_code, answer.content) == (200, CONTENT)
 
 
-async def test_head_sends_the_head_alone(
+async def test_head_sends_only_the_headers(
     client: httpx.AsyncClient, session: Session, service: InMemoryService, tmp_path: Path
 ) -> None:
     service.workspace["a"] = CONTENT
@@ -122,7 +122,7 @@ async def test_head_sends_the_head_alone(
         assert (answer.status_code, answer.content, answer.headers["content-length"]) == (200, b"", "100")
 
 
-async def test_an_output_that_is_gone_is_not_found(
+async def test_a_removed_output_is_not_found(
     client: httpx.AsyncClient, session: Session, service: InMemoryService, tmp_path: Path
 ) -> None:
     service.outputs[CALL_ID] = RawOutput(size=100, path=tmp_path / "absent")
@@ -148,7 +148,7 @@ async def test_an_output_shorter_than_promised_is_cut_off(
     assert [entry["event"] for entry in logs] == ["request_failed", "request"]
 
 
-async def test_a_large_file_comes_in_chunks(
+async def test_a_large_file_is_sent_in_chunks(
     server: Server, session: Session, service: InMemoryService, tmp_path: Path
 ) -> None:
     content = b"0123456789" * (CHUNK_BYTES // 4)
@@ -191,9 +191,7 @@ async def test_a_file_is_uploaded_listed_and_downloaded(
         ("files/a%00b", 404, "file_not_found"),
     ],
 )
-async def test_paths_that_lead_nowhere(
-    client: httpx.AsyncClient, session: Session, path: str, status: int, code: str
-) -> None:
+async def test_invalid_paths(client: httpx.AsyncClient, session: Session, path: str, status: int, code: str) -> None:
     answer = await client.get(f"/v1/sessions/{session.id}/{path}")
     assert (answer.status_code, answer.json()["code"]) == (status, code)
 
@@ -211,7 +209,9 @@ async def test_an_archive_is_a_tar(client: httpx.AsyncClient, session: Session, 
     assert (await client.get(f"/v1/sessions/{new_id()}/archive")).json()["code"] == "session_not_found"
 
 
-async def test_an_archive_ends_with_its_reader(server: Server, session: Session, service: InMemoryService) -> None:
+async def test_an_archive_stops_when_its_reader_leaves(
+    server: Server, session: Session, service: InMemoryService
+) -> None:
     service.workspace["endless"] = b"x" * 65_536
     async with httpx.AsyncClient(base_url=server.url) as client:
         async with client.stream("GET", f"/v1/sessions/{session.id}/archive") as answer:
@@ -235,12 +235,12 @@ async def test_an_archive_ends_with_its_reader(server: Server, session: Session,
         ("50%41", "attachment; filename=\"50_41\"; filename*=UTF-8''50%2541"),
     ],
 )
-def test_odd_names_stay_names(name: str, header: str) -> None:
+def test_odd_names_are_encoded_safely(name: str, header: str) -> None:
     assert content_disposition(name) == header
 
 
 @given(st.text(min_size=1))
-def test_a_reader_gets_the_name_back_and_nothing_else(name: str) -> None:
+def test_a_reader_decodes_exactly_the_name(name: str) -> None:
     header = content_disposition(name)
     assert re.fullmatch(r"[\x20-\x7e]+", header)
     plain = re.fullmatch(r"attachment; filename=\"([^\"\\\\]*)\"(?:; filename\*=UTF-8''([\w.%~-]+))?", header)
@@ -248,7 +248,7 @@ def test_a_reader_gets_the_name_back_and_nothing_else(name: str) -> None:
     assert (unquote(plain[2]) if plain[2] else plain[1]) == name
 
 
-async def test_a_name_from_the_url_is_the_downloads_name(
+async def test_a_download_is_named_after_the_last_part_of_the_url(
     app: FastAPI, client: httpx.AsyncClient, session: Session, service: InMemoryService
 ) -> None:
     service.workspace['dir/a";\rX-Evil: 1'] = b"x"

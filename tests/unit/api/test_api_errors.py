@@ -1,4 +1,4 @@
-"""Problem documents, and the reading of JSON bodies."""
+"""Problem documents, and the parsing of JSON bodies."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ JSON = {"Content-Type": "application/json"}
 
 
 def assert_problem(answer: httpx.Response, status: int, code: str) -> dict[str, Any]:
-    """The answer is a whole problem document with this status and code; returns it."""
+    """Checks that the response is a complete problem document with this status and code; returns it."""
     problem: dict[str, Any] = answer.json()
     assert (answer.status_code, problem["status"], problem["code"]) == (status, status, code)
     assert answer.headers["content-type"] == "application/problem+json"
@@ -65,21 +65,21 @@ async def test_a_refused_method_names_all_that_are_allowed(client: httpx.AsyncCl
 @pytest.mark.parametrize(
     "body", [b"{", b'{"task": "x"', b"[1,]", b"nope", b"{'a': 1}", b"\xff\xfe", b'{"metadata": {"a": NaN}}', b"1e999"]
 )
-async def test_what_is_not_json_is_malformed(client: httpx.AsyncClient, body: bytes) -> None:
+async def test_invalid_json_is_malformed(client: httpx.AsyncClient, body: bytes) -> None:
     assert_problem(await client.post("/v1/sessions", content=body, headers=JSON), 400, "invalid_json")
 
 
 @pytest.mark.parametrize(
     "content_type", [None, "", "text/plain", "application/xml", "application/problem+json", "text/json", "json"]
 )
-async def test_a_body_needs_its_content_type(client: httpx.AsyncClient, content_type: str | None) -> None:
+async def test_a_body_requires_its_content_type(client: httpx.AsyncClient, content_type: str | None) -> None:
     headers = {} if content_type is None else {"Content-Type": content_type}
     answer = await client.post("/v1/sessions", content=b"{}", headers=headers)
     assert_problem(answer, 415, "unsupported_media_type")
 
 
 @pytest.mark.parametrize("content_type", ["application/json", "Application/JSON; charset=utf-8"])
-async def test_json_has_parameters_and_any_case(client: httpx.AsyncClient, content_type: str) -> None:
+async def test_the_content_type_may_have_parameters_and_any_case(client: httpx.AsyncClient, content_type: str) -> None:
     answer = await client.post("/v1/sessions", content=b"{}", headers={"Content-Type": content_type})
     assert answer.status_code == 201
 
@@ -95,13 +95,15 @@ async def test_json_has_parameters_and_any_case(client: httpx.AsyncClient, conte
         (b'{"metadata": {"%b": 1, "%b": 2}}' % (b"x" * 5_000, b"x" * 5_000), "x" * 100),
     ],
 )
-async def test_a_name_is_given_once(client: httpx.AsyncClient, body: bytes, name: str | None) -> None:
+async def test_a_repeated_name_in_an_object_is_refused(
+    client: httpx.AsyncClient, body: bytes, name: str | None
+) -> None:
     problem = assert_problem(await client.post("/v1/sessions", content=body, headers=JSON), 400, "invalid_json")
     if name is not None:
         assert problem["detail"] == f'The body repeats the name "{name}" in one object.'
 
 
-async def test_a_name_may_come_again_in_another_object(client: httpx.AsyncClient) -> None:
+async def test_a_name_may_occur_again_in_another_object(client: httpx.AsyncClient) -> None:
     metadata = {"a": {"a": {"a": "a"}}, "b": [{"a": 1}, {"a": 10**15}, '"a":1,"a":2'], "c": 0.5}
     answer = await client.post("/v1/sessions", json={"metadata": metadata})
     assert (answer.status_code, answer.json()["metadata"]) == (201, metadata)
@@ -152,7 +154,7 @@ async def test_queries_are_checked(client: httpx.AsyncClient, query: str) -> Non
         b'{"\\udfff": ' + b"9" * 5_000 + b"}",
     ],
 )
-async def test_odd_json_never_makes_the_server_fail(client: httpx.AsyncClient, metadata: bytes) -> None:
+async def test_odd_json_never_causes_a_server_error(client: httpx.AsyncClient, metadata: bytes) -> None:
     answer = await client.post("/v1/sessions", content=b'{"metadata": %b}' % metadata, headers=JSON)
     assert answer.status_code in (201, 400, 422)
     if answer.status_code == 201:
@@ -171,14 +173,14 @@ async def test_odd_json_never_makes_the_server_fail(client: httpx.AsyncClient, m
         (b'{"\\udfff": {"\\u0000": null}}', {"\ufffd": {"\ufffd": None}}),
     ],
 )
-def test_surrogates_do_not_change_how_the_rest_is_read(text: bytes, value: object) -> None:
+def test_surrogates_do_not_change_how_the_rest_is_parsed(text: bytes, value: object) -> None:
     assert parse_json(bytearray(text)) == value
 
 
 @pytest.mark.parametrize(
     "body", [b"1e999", b"-1e999", b"NaN", b"Infinity", b"9" * 5_000, b"[" * 100_000 + b"]" * 100_000, b"\xff", b"nope"]
 )
-def test_surrogates_let_nothing_else_in(body: bytes) -> None:
+def test_surrogates_do_not_allow_other_invalid_json(body: bytes) -> None:
     with pytest.raises(MalformedJsonError):
         parse_json(bytearray(b'["\\udfff", %b]' % body))
 
@@ -190,7 +192,9 @@ async def test_nul_and_lone_surrogates_are_replaced(client: httpx.AsyncClient, s
     assert (await client.get(path)).json()["items"][0]["content"] == "a\ufffdb\ufffdc\U0001f600"
 
 
-async def test_an_unexpected_error_is_logged_and_not_told(client: httpx.AsyncClient, service: InMemoryService) -> None:
+async def test_an_unexpected_error_is_logged_and_not_revealed(
+    client: httpx.AsyncClient, service: InMemoryService
+) -> None:
     service.fault = RuntimeError("the password is hunter2")
     with structlog.testing.capture_logs() as logs:
         answer = await client.get("/v1/sessions/01936f5e-8d2a-7c3b-9f1e-2a4b6c8d0e1f/messages?after=secret")
@@ -231,7 +235,7 @@ async def test_without_a_service_the_server_is_not_ready(client_for: ClientFor) 
     assert (metrics.text, metrics.headers["content-type"]) == ("up 1\n", "text/plain; version=0.0.4; charset=utf-8")
 
 
-async def test_one_line_is_logged_for_a_request(app: FastAPI, client_for: ClientFor) -> None:
+async def test_one_line_is_logged_per_request(app: FastAPI, client_for: ClientFor) -> None:
     client = client_for(app)
     with structlog.testing.capture_logs() as logs:
         await client.get("/v1/sessions?q=secret", headers={"Authorization": "Bearer secret"})
@@ -243,7 +247,7 @@ async def test_one_line_is_logged_for_a_request(app: FastAPI, client_for: Client
     assert "secret" not in str(logs)
 
 
-def test_what_the_framework_refuses_otherwise_is_malformed() -> None:
+def test_other_errors_of_the_framework_are_malformed_requests() -> None:
     assert from_http_exception(HTTPException(400)).code == "malformed_request"
 
 
@@ -259,21 +263,21 @@ values = st.recursive(
 
 
 @given(values, st.sampled_from([0, AT_ONCE_BYTES]))
-def test_json_without_nul_is_read_as_it_stands(value: Any, blanks: int) -> None:
+def test_json_without_nul_is_parsed_unchanged(value: Any, blanks: int) -> None:
     text = orjson.dumps(value)
     read = parse_json(bytearray(text + b" " * blanks))
     assert orjson.dumps(read) == orjson.dumps(orjson.loads(text.replace(b"\\u0000", "\ufffd".encode())))
 
 
 @given(st.text(st.characters(exclude_categories=()), max_size=30))
-def test_any_text_comes_out_storable(text: str) -> None:
+def test_any_parsed_text_can_be_stored(text: str) -> None:
     read = parse_json(bytearray(json.dumps({text: [text]}).encode()))
     assert "\x00" not in json.dumps(read)
     orjson.dumps(read)
 
 
 @given(st.binary(max_size=60))
-def test_no_bytes_make_the_reader_fail_otherwise(body: bytes) -> None:
+def test_no_bytes_cause_another_error(body: bytes) -> None:
     try:
         orjson.dumps(parse_json(bytearray(body)))
     except MalformedJsonError:

@@ -1,4 +1,4 @@
-"""The examples of the OpenAPI document: everything has one, and each is what it is an example of."""
+"""The examples of the OpenAPI document: everything has one, and each is valid."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ OPERATIONS = [
 JSON = "application/json"
 PROBLEM = "application/problem+json"
 NO_TEXT = {"application/x-tar"}
-"""Of these bytes no example can be shown."""
+"""Bytes that cannot be shown as an example."""
 
 
 def assert_valid(value: Any, schema: dict[str, Any]) -> None:
-    """The value is as the schema says, with the document's components in reach."""
+    """Validates the value by the schema, with the document's components."""
     validator = jsonschema.Draft202012Validator({**schema, "components": DOCUMENT["components"]})
     validator.validate(value)
 
@@ -49,7 +49,7 @@ def examples_of(media: dict[str, Any]) -> list[Any]:
 
 
 def nested_schemas(node: Any) -> Iterator[dict[str, Any]]:
-    """Every schema of the components with examples of its own, properties and their options included."""
+    """Every component schema with its own examples, including properties and their options."""
     if isinstance(node, dict):
         if isinstance(node.get("examples"), list):
             yield node
@@ -96,7 +96,7 @@ def test_every_parameter_with_an_example_has_a_valid_one() -> None:
             assert_valid(example, {key: value for key, value in schema.items() if key != "in"})
 
 
-def test_requests_and_answers_have_an_example_at_their_schema() -> None:
+def test_schemas_of_requests_and_responses_have_examples() -> None:
     schemas = DOCUMENT["components"]["schemas"]
     for value in (*REQUESTS, *ANSWERS):
         assert schemas[type(value).__name__]["examples"]
@@ -104,12 +104,12 @@ def test_requests_and_answers_have_an_example_at_their_schema() -> None:
     assert schemas["Problem"]["examples"]
 
 
-def test_a_request_is_what_its_type_reads_back() -> None:
+def test_request_examples_parse_back_to_the_same_value() -> None:
     for request in REQUESTS:
         assert type(request).model_validate(request.model_dump(mode="json", exclude_unset=True)) == request
 
 
-def test_an_answer_shows_what_its_request_asked_for() -> None:
+def test_an_example_response_matches_its_example_request() -> None:
     assert {(label, status) for label, status, type_, _ in media_types() if type_ == JSON} >= ANSWERS_OF.keys()
     changes = {"patch /v1/sessions/{session_id}", "patch /v1/sessions/{session_id}/queue/{message_id}"}
     for label in changes:
@@ -120,7 +120,7 @@ def test_an_answer_shows_what_its_request_asked_for() -> None:
             assert shown[name] == (shown[name] | value if isinstance(value, dict) else value)
 
 
-def test_the_document_is_the_same_each_time_it_is_made() -> None:
+def test_the_document_is_deterministic() -> None:
     assert create_app(ApiConfig()).openapi() == DOCUMENT
 
 
@@ -128,7 +128,7 @@ WITH_BODY = [label for label, status, type_, _ in media_types() if (status, type
 
 
 @pytest.mark.parametrize("label", WITH_BODY)
-async def test_the_example_of_a_request_is_taken_and_answered_as_shown(client: httpx.AsyncClient, label: str) -> None:
+async def test_the_example_request_is_accepted_and_answered_as_shown(client: httpx.AsyncClient, label: str) -> None:
     operation = dict(OPERATIONS)[label]
     method, path = label.split()
     if path != "/v1/sessions":

@@ -1,4 +1,4 @@
-"""What a client is told of a field at fault, and query parameters that a route does not have."""
+"""Messages for invalid fields, and unknown query parameters."""
 
 from __future__ import annotations
 
@@ -49,13 +49,11 @@ async def refused(client: httpx.AsyncClient, body: Any) -> list[tuple[str, str]]
         ([], "body", "Input should be an object"),
     ],
 )
-async def test_a_field_at_fault_has_one_sentence(
-    client: httpx.AsyncClient, body: Any, field: str, message: str
-) -> None:
+async def test_an_invalid_field_has_one_message(client: httpx.AsyncClient, body: Any, field: str, message: str) -> None:
     assert await refused(client, body) == [(field, message)]
 
 
-async def test_an_objects_faults_are_told_without_those_of_the_alternative(client: httpx.AsyncClient) -> None:
+async def test_errors_of_an_object_are_reported_without_those_of_the_alternative(client: httpx.AsyncClient) -> None:
     found = await refused(client, {"sandbox": {"kind": "docker", "memory_mb": 1, "pids": 1, "cpus": 0}})
     assert sorted(field for field, _ in found) == ["sandbox.cpus", "sandbox.memory_mb", "sandbox.pids"]
     for cpus in (1e-10, 0.001, 0.09):
@@ -73,7 +71,7 @@ ODD: tuple[Any, ...] = ("", "odd", 0, 1.5, True, [], [1], [[]], {}, {"odd": 1}, 
 
 
 @pytest.mark.parametrize("model", [SessionCreate, SessionPatch, QueueAdd, QueueEdit])
-def test_no_field_tells_of_the_validators_insides(model: type[Value]) -> None:
+def test_no_message_mentions_internals_of_the_validator(model: type[Value]) -> None:
     checked = 0
     for name in model.model_fields:
         for odd in ODD:
@@ -91,13 +89,13 @@ def test_no_field_tells_of_the_validators_insides(model: type[Value]) -> None:
 
 
 @pytest.mark.parametrize("asked", ["local-unsafe", {"kind": "local-unsafe"}])
-def test_local_unsafe_is_understood_so_that_it_can_be_forbidden(asked: Any) -> None:
+def test_local_unsafe_is_parsed_so_that_it_can_be_forbidden(asked: Any) -> None:
     body = SessionCreate(sandbox=asked)
     assert body.sandbox is not None
     assert "local-unsafe" in (body.sandbox, getattr(body.sandbox, "kind", None))
 
 
-def test_a_kind_and_an_object_are_kept_as_they_were_asked_for() -> None:
+def test_a_kind_and_an_object_are_kept_as_requested() -> None:
     for asked in ("docker", {"kind": "docker"}, {"kind": "bubblewrap", "pids": 20}):
         assert SessionCreate.model_validate({"sandbox": asked}).model_dump(exclude_unset=True) == {"sandbox": asked}
     again = SessionCreate.model_validate({"sandbox": {"kind": "docker"}}).sandbox

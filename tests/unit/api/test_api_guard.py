@@ -1,4 +1,4 @@
-"""Hosts, origins, keys and sizes: what passes the guard, and what it answers to the rest."""
+"""Hosts, origins, keys and sizes: what passes the guard, and the responses to the rest."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ AUTHORIZED = {"Authorization": f"Bearer {KEY}"}
         "[fd00:0::1]:8000",
     ],
 )
-def test_hosts_that_are_ours(host: str) -> None:
+def test_accepted_hosts(host: str) -> None:
     assert host_is_ours(parse_host(host), ALLOWED)
 
 
@@ -86,7 +86,7 @@ def test_hosts_that_are_ours(host: str) -> None:
         "*",
     ],
 )
-def test_hosts_that_are_not_ours(host: str) -> None:
+def test_refused_hosts(host: str) -> None:
     assert not host_is_ours(parse_host(host), ALLOWED)
 
 
@@ -97,7 +97,7 @@ def test_no_text_makes_the_host_parser_fail(text: str) -> None:
 
 
 @pytest.mark.parametrize("entry", ["", "http://agents.example", "a b", "agents.example/", "*", "[fd00::1"])
-def test_an_allowed_host_that_is_no_host_is_refused_at_the_start(entry: str) -> None:
+def test_an_invalid_allowed_host_is_refused_at_startup(entry: str) -> None:
     with pytest.raises(ValueError, match="not a host name"):
         ApiConfig(allowed_hosts=(entry,))
 
@@ -134,7 +134,7 @@ def test_origins(origin: str, host: str, ours: bool) -> None:
     assert origin_is_ours(origin, "http", parsed, ALLOWED) is ours
 
 
-def test_an_allowed_default_port_is_the_origin_without_one() -> None:
+def test_an_allowed_default_port_matches_an_origin_without_a_port() -> None:
     allowed = parse_allowed(("agents.example:443",))
     assert origin_is_ours("https://agents.example", "http", HostPort("localhost", 8000), allowed)
     assert not origin_is_ours("http://agents.example", "http", HostPort("localhost", 8000), allowed)
@@ -175,14 +175,14 @@ async def test_the_servers_own_page_may_call(client: httpx.AsyncClient, headers:
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/readyz"])
-async def test_probes_answer_anybody(keyed_app: FastAPI, client_for: ClientFor, path: str) -> None:
+async def test_probes_need_no_key_and_no_known_host(keyed_app: FastAPI, client_for: ClientFor, path: str) -> None:
     headers = {"Host": "10.0.0.7:8000", "Origin": "null", "Sec-Fetch-Site": "cross-site"}
     assert (await client_for(keyed_app).get(path, headers=headers)).status_code == 200
 
 
 @pytest.mark.parametrize("key", [KEY, "key-two"])
 @pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER"])
-async def test_any_of_the_keys_opens(keyed_app: FastAPI, client_for: ClientFor, scheme: str, key: str) -> None:
+async def test_each_of_the_keys_is_accepted(keyed_app: FastAPI, client_for: ClientFor, scheme: str, key: str) -> None:
     answer = await client_for(keyed_app).get("/v1/models", headers={"Authorization": f"{scheme} {key}"})
     assert answer.status_code == 200
 
@@ -191,7 +191,9 @@ async def test_any_of_the_keys_opens(keyed_app: FastAPI, client_for: ClientFor, 
     "value",
     [None, "", "Bearer", "Bearer ", "Bearer key", f"Bearer {KEY}x", f"Basic {KEY}", KEY, f"Bearer{KEY}", "Bearer é"],
 )
-async def test_without_a_key_nothing_opens(keyed_app: FastAPI, client_for: ClientFor, value: str | None) -> None:
+async def test_requests_without_a_valid_key_are_refused(
+    keyed_app: FastAPI, client_for: ClientFor, value: str | None
+) -> None:
     headers = {} if value is None else {"Authorization": value.encode("utf-8")}
     for path in ("/v1/models", "/metrics", "/openapi.json", "/v1/nothing", "/staticx", "/healthz/"):
         answer = await client_for(keyed_app).get(path, headers=headers)  # type: ignore[arg-type]
@@ -199,20 +201,20 @@ async def test_without_a_key_nothing_opens(keyed_app: FastAPI, client_for: Clien
         assert answer.headers["www-authenticate"] == "Bearer"
 
 
-async def test_two_authorization_headers_are_none(keyed_app: FastAPI) -> None:
+async def test_two_authorization_headers_are_refused(keyed_app: FastAPI) -> None:
     key = (b"authorization", b"Bearer " + KEY.encode())
     assert (await raw_get(keyed_app, "/v1/models", [(b"host", b"localhost"), key]))[0]["status"] == 200
     assert (await raw_get(keyed_app, "/v1/models", [(b"host", b"localhost"), key, key]))[0]["status"] == 401
 
 
-async def test_the_page_and_its_files_open_without_a_key(keyed_app: FastAPI, client_for: ClientFor) -> None:
+async def test_the_page_and_its_files_need_no_key(keyed_app: FastAPI, client_for: ClientFor) -> None:
     client = client_for(keyed_app)
     assert (await client.get("/")).status_code == 200
     assert (await client.get("/static/index.html")).status_code == 200
     assert (await client.get("/static/absent.js")).json()["code"] == "not_found"
 
 
-async def test_the_host_is_looked_at_before_the_key(keyed_app: FastAPI, client_for: ClientFor) -> None:
+async def test_the_host_is_checked_before_the_key(keyed_app: FastAPI, client_for: ClientFor) -> None:
     client = client_for(keyed_app)
     assert (await client.get("/v1/models", headers={"Host": "evil.example"})).status_code == 421
     assert (await client.get("/v1/models", headers={"Origin": "null"})).status_code == 403
@@ -232,7 +234,7 @@ def test_loopback_may_be_bound_without_a_key(bind_host: str) -> None:
     assert ApiConfig(bind_host=bind_host).bind_host == bind_host
 
 
-def test_keys_are_not_in_the_configs_text() -> None:
+def test_the_repr_of_the_config_has_no_keys() -> None:
     assert KEY not in repr(ApiConfig(api_keys=(KEY,)))
 
 
@@ -265,13 +267,15 @@ async def test_bodies_over_their_limit_are_too_large(
             assert answer.json()["limit_bytes"] == limit
 
 
-async def test_an_upload_of_just_the_limit_passes(small_app: FastAPI, client_for: ClientFor, session: Session) -> None:
+async def test_an_upload_of_exactly_the_limit_is_accepted(
+    small_app: FastAPI, client_for: ClientFor, session: Session
+) -> None:
     for content in (b" " * 200, streamed(200)):
         path = f"/v1/sessions/{session.id}/files/a"
         assert (await client_for(small_app).put(path, content=content)).status_code in (201, 204)
 
 
-async def test_only_history_makes_a_create_larger(small_app: FastAPI, client_for: ClientFor) -> None:
+async def test_only_a_history_may_exceed_the_json_limit(small_app: FastAPI, client_for: ClientFor) -> None:
     client = client_for(small_app)
     large = await client.post("/v1/sessions", json={"title": "x" * 150})
     assert (large.status_code, large.json()["limit_bytes"]) == (413, 100)
@@ -280,7 +284,7 @@ async def test_only_history_makes_a_create_larger(small_app: FastAPI, client_for
 
 
 @pytest.mark.parametrize("length", [b"-1", b"1e3", b"9" * 30, b"", "٣".encode()])
-async def test_a_length_that_cannot_be_read_is_malformed(app: FastAPI, length: bytes) -> None:
+async def test_an_invalid_length_is_malformed(app: FastAPI, length: bytes) -> None:
     sent = await raw_get(app, "/v1/models", [(b"host", b"localhost"), (b"content-length", length)])
     assert sent[0]["status"] == 400
 
@@ -299,7 +303,7 @@ async def test_websockets_are_closed(app: FastAPI) -> None:
 
 
 async def raw_get(app: FastAPI, path: str, headers: list[tuple[bytes, bytes]]) -> list[dict[str, object]]:
-    """What the application sends for a GET with exactly these headers, which a client would not let through."""
+    """What the application sends for a GET with exactly these headers, which an HTTP client would refuse to send."""
     sent: list[dict[str, object]] = []
     scope = {
         "type": "http",

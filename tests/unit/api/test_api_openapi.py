@@ -1,4 +1,4 @@
-"""The OpenAPI document, and whether the routes keep to it."""
+"""The OpenAPI document, and whether the routes follow it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ OPERATIONS = [
 
 
 def resolved(name: str) -> dict[str, Any]:
-    """The component's schema with all components beside it, as a validator of JSON Schema needs it."""
+    """The component's schema together with all components, as a JSON Schema validator needs it."""
     return {"$ref": f"#/components/schemas/{name}", "components": DOCUMENT["components"]}
 
 
@@ -39,7 +39,7 @@ async def test_the_document_is_served(client: httpx.AsyncClient) -> None:
     assert answer.json() == json.loads(json.dumps(DOCUMENT))
 
 
-def test_every_reference_leads_somewhere() -> None:
+def test_every_reference_resolves() -> None:
     names = set(re.findall(r'"#/components/schemas/([^"]+)"', json.dumps(DOCUMENT)))
     assert names <= set(SCHEMAS)
     assert not {"HTTPValidationError", "ValidationError"} & set(SCHEMAS)
@@ -77,7 +77,7 @@ def test_every_error_is_a_problem_with_an_example() -> None:
                 assert (str(example["value"]["status"]), example["value"]["code"]) == (status, code)
 
 
-def test_every_code_of_the_catalogue_is_documented_somewhere() -> None:
+def test_every_code_of_the_catalog_is_documented() -> None:
     documented = set(re.findall(r'"code": "([a-z_]+)"', json.dumps(DOCUMENT)))
     assert set(CATALOGUE) - documented == {"method_not_allowed", "not_found"}
 
@@ -89,7 +89,7 @@ def test_every_operation_says_what_it_does() -> None:
 
 
 def security(document: dict[str, Any]) -> dict[tuple[str, str], Any]:
-    """What each operation asks for; takes it out of the document."""
+    """The security requirements of each operation; removes them from the document."""
     return {
         (method, path): operation.pop("security", None)
         for path, methods in document["paths"].items()
@@ -97,13 +97,13 @@ def security(document: dict[str, Any]) -> dict[tuple[str, str], Any]:
     }
 
 
-def test_keys_are_described_whether_or_not_there_are_any(keyed_app: FastAPI) -> None:
+def test_keys_are_described_with_and_without_configured_keys(keyed_app: FastAPI) -> None:
     keyed, keyless = copy.deepcopy(keyed_app.openapi()), copy.deepcopy(DOCUMENT)
     schemes = keyless["components"]["securitySchemes"]
     assert (schemes["key"]["type"], schemes["key"]["scheme"]) == ("http", "bearer")
     assert (schemes["login"]["type"], schemes["login"]["in"]) == ("apiKey", "cookie")
     needed, optional = security(keyed), security(keyless)
-    assert keyed == keyless, "the documents differ in more than whether a key is optional"
+    assert keyed == keyless, "the documents must differ only in whether a key is optional"
     for (method, path), asked in needed.items():
         is_open = path in ("/healthz", "/readyz", "/v1/login")
         either: list[dict[str, Any]] = [{"key": []}, {"login": []}]
@@ -117,7 +117,7 @@ def test_the_bounds_of_numbers_and_texts_are_in_the_schemas() -> None:
     assert not {"ge", "gt", "le", "lt"} & names
 
 
-def test_a_request_is_never_offered_local_unsafe() -> None:
+def test_local_unsafe_is_not_in_the_request_schemas() -> None:
     offered = json.dumps([SCHEMAS["SessionCreate"], SCHEMAS["SandboxRequest"]])
     assert "bubblewrap" in offered
     assert "local-unsafe" not in offered
@@ -143,7 +143,7 @@ BAD_REQUESTS: tuple[dict[str, Any], ...] = (
 
 @pytest.mark.parametrize(("method", "path"), [(method, path) for method, path, _ in OPERATIONS])
 @pytest.mark.parametrize("known", [True, False])
-async def test_routes_answer_documented_statuses_only(
+async def test_routes_return_only_documented_statuses(
     client: httpx.AsyncClient, session: Session, service: InMemoryService, method: str, path: str, known: bool
 ) -> None:
     if path.endswith("/events"):
@@ -164,12 +164,12 @@ async def test_routes_answer_documented_statuses_only(
 
 
 def is_refused(request: dict[str, Any]) -> bool:
-    """Whether any route refuses the request; another one opens the stream of all sessions, which has no end."""
+    """Whether any route refuses the request; otherwise it opens the endless stream of all sessions."""
     return bool({"Host", "Origin", "Content-Length"} & set(request.get("headers", ())))
 
 
 def until_idle(path: str, request: dict[str, Any]) -> dict[str, Any]:
-    """The request; of a session's events, one that ends."""
+    """The request; for a session's events, one whose stream ends."""
     if not path.endswith("/events"):
         return request
     return {**request, "params": {"until": "idle", **request.get("params", {})}}

@@ -1,4 +1,4 @@
-"""Sessions, queue, history, models and health: status codes, headers, and what reaches the service."""
+"""Sessions, queue, history, models and health: status codes, headers, and the calls of the services."""
 
 from __future__ import annotations
 
@@ -46,9 +46,7 @@ async def test_a_call_that_waits_is_decided_once(client: httpx.AsyncClient, sess
     assert (await client.get(path)).json()["items"] == []
 
 
-async def test_a_history_reaches_the_service_as_it_was_sent(
-    client: httpx.AsyncClient, service: InMemoryService
-) -> None:
+async def test_a_history_reaches_the_service_unchanged(client: httpx.AsyncClient, service: InMemoryService) -> None:
     history = {"format": "anthropic", "messages": [{"role": "user", "content": [{"type": "text", "text": "Hi"}]}, 5]}
     answer = await client.post("/v1/sessions", json={"history": history})
     body = service.bodies[answer.json()["id"]]
@@ -59,13 +57,13 @@ async def test_a_history_reaches_the_service_as_it_was_sent(
     "history",
     [{"format": "xml", "messages": []}, {"messages": []}, {"format": "openai"}, {"format": "openai", "messages": {}}],
 )
-async def test_a_history_names_its_format_and_has_a_list(client: httpx.AsyncClient, history: object) -> None:
+async def test_a_history_requires_a_format_and_a_list(client: httpx.AsyncClient, history: object) -> None:
     answer = await client.post("/v1/sessions", json={"history": history})
     assert (answer.status_code, answer.json()["code"]) == (422, "validation_error")
     assert answer.json()["errors"][0]["field"].startswith("history.")
 
 
-async def test_the_list_hands_its_filters_on(client: httpx.AsyncClient, service: InMemoryService) -> None:
+async def test_the_list_passes_its_filters_on(client: httpx.AsyncClient, service: InMemoryService) -> None:
     answer = await client.get("/v1/sessions", params={"status": "idle", "limit": 2, "cursor": "abc", "q": "a\x00b"})
     assert answer.json() == {"items": [], "next_cursor": None}
     assert service.listed == {"status": Status.IDLE, "limit": 2, "cursor": "abc", "q": "a\ufffdb"}
@@ -81,13 +79,13 @@ async def test_a_session_is_read_changed_and_deleted(client: httpx.AsyncClient, 
 
 
 @pytest.mark.parametrize("session_id", ["x", "0", "..", "01A2012A-2A91-702A-96C5-66DF61609358", "%00", "é", "{}"])
-async def test_an_id_that_is_no_uuid_is_simply_not_found(client: httpx.AsyncClient, session_id: str) -> None:
+async def test_an_id_that_is_not_a_uuid_is_not_found(client: httpx.AsyncClient, session_id: str) -> None:
     answer = await client.get(f"/v1/sessions/{session_id}/steps")
     assert answer.status_code == 404
     assert answer.json()["status"] == 404
 
 
-async def test_cancel_takes_no_body_or_one(
+async def test_cancel_works_with_and_without_a_body(
     client: httpx.AsyncClient, session: Session, service: InMemoryService
 ) -> None:
     path = f"/v1/sessions/{session.id}"
@@ -136,7 +134,7 @@ async def test_a_message_is_queued_edited_and_withdrawn(client: httpx.AsyncClien
     assert (malformed.status_code, malformed.json()["code"]) == (404, "message_not_found")
 
 
-async def test_a_full_queue_says_when_to_come_back(client: httpx.AsyncClient, session: Session) -> None:
+async def test_a_full_queue_says_when_to_retry(client: httpx.AsyncClient, session: Session) -> None:
     path = f"/v1/sessions/{session.id}/queue"
     answers = [await client.post(path, json={"content": "More."}) for _ in range(4)]
     assert [answer.status_code for answer in answers] == [202, 202, 202, 429]
@@ -175,7 +173,9 @@ async def test_models_and_usage(client: httpx.AsyncClient) -> None:
     assert (await client.get("/v1/usage")).json()["items"] == []
 
 
-async def test_readiness_names_the_parts_either_way(client: httpx.AsyncClient, service: InMemoryService) -> None:
+async def test_readiness_names_the_components_whether_ready_or_not(
+    client: httpx.AsyncClient, service: InMemoryService
+) -> None:
     ready = await client.get("/readyz")
     assert (ready.status_code, ready.json()["components"]["database"]["ok"]) == (200, True)
     service.ready = False
@@ -186,7 +186,7 @@ async def test_readiness_names_the_parts_either_way(client: httpx.AsyncClient, s
     assert waiting.json()["components"] == {"database": {"ok": False, "status": "unavailable", "detail": "memory"}}
 
 
-async def test_health_takes_head_too(client: httpx.AsyncClient) -> None:
+async def test_health_supports_head(client: httpx.AsyncClient) -> None:
     assert (await client.get("/healthz")).json()["status"] == "ok"
     assert (await client.head("/healthz")).status_code == 200
 
@@ -208,5 +208,5 @@ async def test_health_takes_head_too(client: httpx.AsyncClient) -> None:
         ("text/event-stream;q=0.5, */*", True),
     ],
 )
-def test_which_accept_headers_ask_for_a_stream(accept: str, stream: bool) -> None:
+def test_which_accept_headers_request_a_stream(accept: str, stream: bool) -> None:
     assert wants_stream(accept) is stream

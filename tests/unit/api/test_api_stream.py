@@ -1,4 +1,4 @@
-"""Event streams: their encoding, and their life on a real server and a real socket."""
+"""Event streams: their encoding, and their behavior on a real server and a real socket."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Event = tuple[str | None, str, bytes]
 
 
 def parse(stream: bytes) -> list[Event]:
-    """A plain reader of the format: `(id, event, data)` of each block; comments and `retry` are left out."""
+    """A simple reader of the format: `(id, event, data)` of each block, without comments and `retry`."""
     events = []
     for block in stream.decode().split("\n\n")[:-1]:
         fields = dict(line.split(": ", 1) for line in block.split("\n") if not line.startswith((":", "retry:")))
@@ -69,14 +69,14 @@ def test_a_reader_gets_back_what_was_encoded(batch: list[StreamItem]) -> None:
         (str(MAX_SEQ), None, MAX_SEQ),
     ],
 )
-def test_where_a_stream_starts(after: str | None, last_event_id: str | None, start: int) -> None:
+def test_start_of_a_stream(after: str | None, last_event_id: str | None, start: int) -> None:
     assert start_after(after, last_event_id) == start
 
 
 @pytest.mark.parametrize(
     "given_id", ["", " ", "-1", "+1", "1.0", "1e3", "0x1", "1_000", "٣", "abc", "1 ", str(MAX_SEQ + 1), "9" * 40]
 )
-def test_ids_that_cannot_be_read(given_id: str) -> None:
+def test_invalid_event_ids(given_id: str) -> None:
     with pytest.raises(MalformedEventIdError):
         start_after(given_id, None)
     with pytest.raises(MalformedEventIdError):
@@ -98,7 +98,7 @@ async def test_errors_come_before_the_stream(client: httpx.AsyncClient, session:
         assert (answer.status_code, answer.json()["code"]) == (status, code)
 
 
-async def test_until_idle_ends_at_once_where_nothing_runs(
+async def test_until_idle_ends_at_once_if_no_run_is_active(
     client: httpx.AsyncClient, session: Session, service: InMemoryService
 ) -> None:
     await service.finish(session.id)
@@ -120,7 +120,7 @@ async def test_last_event_id_wins_over_after(
     assert parse(answer.content) == [("3", "session.idle", b"{}")]
 
 
-async def test_a_stream_of_a_new_session_needs_a_task(client: httpx.AsyncClient, service: InMemoryService) -> None:
+async def test_streaming_a_new_session_requires_a_task(client: httpx.AsyncClient, service: InMemoryService) -> None:
     answer = await client.post("/v1/sessions", json={}, headers={"Accept": "text/event-stream"})
     assert (answer.status_code, answer.json()["code"]) == (422, "task_required")
     assert service.sessions == {}
@@ -132,7 +132,7 @@ async def server(app: FastAPI) -> AsyncIterator[Server]:
         yield server
 
 
-async def test_a_new_session_is_followed_to_its_idle(server: Server, service: InMemoryService) -> None:
+async def test_a_new_session_is_followed_until_idle(server: Server, service: InMemoryService) -> None:
     async with (
         httpx.AsyncClient(base_url=server.url) as client,
         client.stream(
@@ -202,7 +202,7 @@ async def test_a_quiet_stream_gets_a_comment_every_five_seconds(service: InMemor
 
 
 @pytest.mark.parametrize("next_send", ["event", "comment"])
-async def test_a_reader_that_takes_nothing_is_dropped(
+async def test_a_stalled_reader_is_disconnected(
     next_send: str, service: InMemoryService, session: Session, caplog: pytest.LogCaptureFixture
 ) -> None:
     app = create_app(ApiConfig(ping_s=0.3 if next_send == "comment" else 15), services=service.services)
@@ -222,7 +222,7 @@ async def test_a_reader_that_takes_nothing_is_dropped(
     assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
 
 
-async def test_a_server_that_stops_ends_its_streams_as_it_should(
+async def test_a_server_that_stops_ends_its_streams_properly(
     app: FastAPI, service: InMemoryService, session: Session, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with (
@@ -267,7 +267,7 @@ async def test_a_stream_that_fails_is_cut_off_and_logged(
         assert (await client.get("/healthz")).status_code == 200
 
 
-async def test_a_client_that_leaves_in_its_own_request_is_no_error(
+async def test_a_disconnect_during_the_request_is_not_an_error(
     server: Server, service: InMemoryService, session: Session, caplog: pytest.LogCaptureFixture
 ) -> None:
     with structlog.testing.capture_logs() as logs:

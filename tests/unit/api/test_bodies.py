@@ -1,4 +1,4 @@
-"""Bodies have a size, a pace, and a bound for all of them together."""
+"""Limits of request bodies: size, minimum speed, and a total for all."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from app.errors import MalformedRequestError, ServerBusyError, TooLargeError
 
 
 def sends(*pieces: bytes, ends: bool = True) -> Receive:
-    """A client that sends these pieces; one that does not end is silent then."""
+    """A client that sends these chunks; without an end it is silent afterwards."""
     left: Iterable[Any] = iter(enumerate(pieces, 1))
 
     async def receive() -> Message:
@@ -34,7 +34,7 @@ async def read(body: Body) -> int:
             return size
 
 
-async def test_what_is_held_is_let_go() -> None:
+async def test_memory_is_released_after_the_request() -> None:
     bodies = Bodies()
     body = Body(bodies, sends(b"12", b"345"), 5)
     assert await read(body) == 5
@@ -44,13 +44,13 @@ async def test_what_is_held_is_let_go() -> None:
     assert bodies.held == 0
 
 
-async def test_one_that_is_too_large() -> None:
+async def test_a_body_that_is_too_large_is_refused() -> None:
     body = Body(Bodies(), sends(b"12", b"345"), 4)
     with pytest.raises(TooLargeError):
         await read(body)
 
 
-async def test_one_that_does_not_fit_beside_the_others() -> None:
+async def test_a_body_that_does_not_fit_next_to_the_others_is_refused() -> None:
     bodies = Bodies(most=10)
     await read(Body(bodies, sends(b"x" * 8), 100))
     second = Body(bodies, sends(b"xx", b"x"), 100)
@@ -61,14 +61,14 @@ async def test_one_that_does_not_fit_beside_the_others() -> None:
     assert bodies.held == 8
 
 
-async def test_one_that_does_not_arrive() -> None:
+async def test_a_body_that_does_not_arrive_is_refused() -> None:
     body = Body(Bodies(grace_s=0.01), sends(b"x", ends=False), 100)
     with pytest.raises(MalformedRequestError, match="did not arrive in time"):
         await read(body)
 
 
-async def test_what_arrives_buys_time() -> None:
-    """A silence that would be too long alone comes after as much as takes a minute at the least pace."""
+async def test_received_bytes_extend_the_deadline() -> None:
+    """A pause that would be too long by itself is fine after bytes that take a minute at the minimum speed."""
     ready, sent = asyncio.Event(), sends(b"x" * 60 * PACE, ends=False)
 
     async def receive() -> Message:
@@ -84,7 +84,7 @@ async def test_what_arrives_buys_time() -> None:
     assert await read(body) == 0
 
 
-async def test_after_the_body_the_end_of_the_connection_is_waited_for() -> None:
+async def test_after_the_body_it_waits_for_the_end_of_the_connection() -> None:
     ended: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
     messages = iter([{"type": "http.request", "body": b"", "more_body": False}])
 

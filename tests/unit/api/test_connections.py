@@ -1,4 +1,4 @@
-"""What one connection holds of an answer that its reader does not take."""
+"""How much of a response a connection holds for a stalled reader."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tests.unit.api.serving import serving
 CHUNK = b"x" * 1_000
 
 
-async def test_an_answer_waits_for_what_the_kernel_does_not_take() -> None:
-    """No second chunk waits in the server behind the first that the kernel refuses, so a stalled reader is noticed
+async def test_a_response_waits_until_the_kernel_accepts_more() -> None:
+    """After the first chunk that the kernel refuses, the server holds no second one, so a stalled reader is noticed
     however little is left for it."""
     is_over = False
 
@@ -40,8 +40,8 @@ async def test_an_answer_waits_for_what_the_kernel_does_not_take() -> None:
             assert 0 < most <= 2 * len(CHUNK)
 
 
-async def test_answers_that_nobody_takes_have_a_bound_together() -> None:
-    """Answers that are written at once wait in memory as a whole. Some of their connections are closed for others."""
+async def test_unread_responses_are_bounded_in_total() -> None:
+    """Responses written at once wait in memory in full. Some of their connections are closed for others."""
     size, readers = 8 * 2**20, 32
 
     async def large(scope: Scope, receive: Receive, send: Send) -> None:

@@ -1,4 +1,4 @@
-"""The memory of downloads is given out within a bound, and no session gets all of it."""
+"""The memory budget of downloads: a total limit, and no session gets all of it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LONG_S, AT_ONCE_S = 20.0, 0.0
 
 
 async def held(budget: DownloadBudget, stack: AsyncExitStack, session_id: str, size: int) -> int:
-    """Takes shares of `size` until there is no room; how many there were."""
+    """Takes shares of `size` until none is free; returns their number."""
     count = 0
     with suppress(ServerBusyError):
         while count < 1_000:
@@ -33,7 +33,7 @@ async def test_each_session_gets_half_of_what_the_others_leave() -> None:
         assert await held(budget, stack, "a", 1) == 32
 
 
-async def test_a_share_that_gets_smaller_makes_room() -> None:
+async def test_a_shrunk_share_frees_memory() -> None:
     budget = DownloadBudget(most=20, wait_s=LONG_S)
     async with budget.share("a", 10) as first:
         second = asyncio.create_task(held_for_a_moment(budget, "a", 4))
@@ -52,7 +52,7 @@ async def held_for_a_moment(budget: DownloadBudget, session_id: str, size: int) 
         pass
 
 
-async def test_who_waits_is_served_in_order_and_the_session_that_holds_least_is_first() -> None:
+async def test_waiters_are_served_in_order_and_the_session_that_holds_least_first() -> None:
     budget = DownloadBudget(most=16, wait_s=LONG_S)
     served: list[str] = []
 
@@ -72,8 +72,8 @@ async def test_who_waits_is_served_in_order_and_the_session_that_holds_least_is_
     assert budget.held == 0
 
 
-async def test_who_leaves_holds_nobody_up() -> None:
-    """In whatever moment: while it waits, or just when its share is granted."""
+async def test_a_client_that_leaves_blocks_nobody() -> None:
+    """At any moment: while it waits, or just when its share is granted."""
     budget = DownloadBudget(most=8, wait_s=LONG_S)
     for turns in range(3):
         async with AsyncExitStack() as stack:
@@ -92,8 +92,8 @@ async def test_who_leaves_holds_nobody_up() -> None:
         assert budget.held == 0
 
 
-async def test_those_who_wait_too_long_leave_no_trace() -> None:
-    """Their time is over in the same moment in which something is given back."""
+async def test_timed_out_waiters_leave_no_trace() -> None:
+    """They time out in the same moment in which memory is freed."""
     budget = DownloadBudget(most=8, wait_s=AT_ONCE_S)
     for _ in range(20):
         async with AsyncExitStack() as stack:
@@ -106,7 +106,7 @@ async def test_those_who_wait_too_long_leave_no_trace() -> None:
     await held_for_a_moment(budget, "a", 4)
 
 
-async def test_what_would_never_fit_is_refused() -> None:
+async def test_a_share_that_can_never_fit_is_refused() -> None:
     budget = DownloadBudget(most=8, wait_s=AT_ONCE_S)
     with pytest.raises(ServerBusyError) as refused:
         await held_for_a_moment(budget, "a", 5)
@@ -114,7 +114,7 @@ async def test_what_would_never_fit_is_refused() -> None:
     assert budget.held == 0
 
 
-async def test_those_beyond_the_line_are_refused_at_once() -> None:
+async def test_requests_beyond_the_waiting_limit_are_refused_at_once() -> None:
     budget = DownloadBudget(most=8, wait_s=LONG_S)
     async with asyncio.TaskGroup() as tasks, budget.share("a", 4):
         for _ in range(MOST_WAITING):

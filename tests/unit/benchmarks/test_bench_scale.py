@@ -1,4 +1,4 @@
-"""What the measurement of many sessions reads, counts and shows."""
+"""The measurement of many sessions: reading, counting and reporting."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def delta(*stamps: str) -> bytes:
 
 
 def closed(*stamps: str) -> bytes:
-    """The durable event that has the whole text again."""
+    """The durable event with the whole text."""
     return b'id: 7\nevent: part.closed\ndata: {"text": "%b"}\n\n' % "".join(stamps).encode()
 
 
@@ -55,16 +55,16 @@ def test_a_metric_is_summed_over_its_labels() -> None:
     assert total(METRICS, "palimpsest_steps") == 0
 
 
-def test_a_histogram_is_read_by_its_edges() -> None:
+def test_a_histogram_is_read_by_its_bucket_boundaries() -> None:
     assert histogram(METRICS, "lag") == {0.001: 6, 0.005: 9, math.inf: 10}
 
 
-def test_a_percentile_of_a_histogram_is_the_edge_above_it() -> None:
+def test_a_percentile_of_a_histogram_is_the_next_bucket_boundary() -> None:
     lag = histogram(METRICS, "lag")
     assert [at_most(lag, share) for share in (0, 0.6, 0.61, 0.9, 0.99)] == [0.001, 0.001, 0.005, 0.005, math.inf]
 
 
-def test_only_what_came_between_two_scrapes_counts() -> None:
+def test_only_the_difference_of_two_scrapes_counts() -> None:
     before, after = {0.001: 6.0, 0.005: 9.0, math.inf: 10.0}, {0.001: 6.0, 0.005: 109.0, math.inf: 110.0}
     assert between(before, after) == {0.001: 0, 0.005: 100, math.inf: 100}
     assert at_most(between(before, after), 0.01) == 0.005
@@ -87,14 +87,14 @@ def test_it_does_not_matter_where_the_stream_is_cut() -> None:
     assert (len(reader.ages_ms), reader.deltas) == (3, 2)
 
 
-def test_what_came_before_the_measurement_is_forgotten() -> None:
+def test_tokens_before_the_measurement_are_ignored() -> None:
     reader = reader_with(delta(stamp(), stamp()))
     reader.begin()
     reader.data_received(delta(stamp()))
     assert (len(reader.ages_ms), reader.deltas, reader.largest) == (1, 1, 1)
 
 
-def test_the_figures_of_an_observation() -> None:
+def test_the_figures_of_a_measurement() -> None:
     keeps_up, falls_behind = reader_with(delta(stamp()), delta(stamp())), reader_with(delta(stamp(), stamp()))
     keeps_up.ages_ms, falls_behind.ages_ms = [1.0, 2.0], [3.0, 40.0]
     mib = 1024 * 1024
@@ -125,7 +125,7 @@ def test_a_crowd_names_its_model_and_knows_its_step() -> None:
     assert (crowd.model, crowd.step_s) == ("work-20-200", 10)
 
 
-def test_bounds_are_raised_only_where_more_is_asked_for() -> None:
+def test_limits_are_raised_only_if_necessary() -> None:
     assert bounds(Crowd(1000, 100, 1000, 20, 200)) == {}
     assert bounds(Crowd(0, 101, 1001, 20, 200)) == {
         "PALIMPSEST_MAX_RUNS": "101",
@@ -148,7 +148,7 @@ def test_options_of_the_crowd() -> None:
 
 
 @pytest.mark.parametrize("arguments", ["--readers 10", "--running 0", "--rate 0", "--idle -1", "--seconds 0"])
-def test_a_load_that_makes_no_sense_is_refused(arguments: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_invalid_load_is_refused(arguments: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         parse(arguments.split())
     assert re.search(r"--\w+ must be", capsys.readouterr().err)

@@ -29,8 +29,8 @@ def test_a_percentile_is_a_value_that_the_share_does_not_exceed(values: list[flo
 
 
 @given(st.lists(st.integers(0, 1_000), min_size=1, max_size=50), st.randoms(use_true_random=False))
-def test_noise_that_spares_each_step_once_does_not_show(steps: list[int], rng: random.Random) -> None:
-    """Also where some steps take much longer than others by themselves."""
+def test_noise_that_spares_each_step_once_is_filtered_out(steps: list[int], rng: random.Random) -> None:
+    """Even if some steps take much longer than others."""
     spared = [rng.randrange(5) for _ in steps]
     rounds = [
         [step + (0 if quiet == number else rng.randint(0, 10_000)) for step, quiet in zip(steps, spared, strict=True)]
@@ -40,7 +40,7 @@ def test_noise_that_spares_each_step_once_does_not_show(steps: list[int], rng: r
 
 
 @pytest.mark.parametrize("rounds", [[], [[]], [[1.0], [1.0, 2.0]]])
-def test_a_mean_of_nothing_or_of_different_steps_is_refused(rounds: list[list[float]]) -> None:
+def test_a_mean_of_no_rounds_or_different_steps_is_refused(rounds: list[list[float]]) -> None:
     with pytest.raises(ValueError, match=r"mean of|shorter|longer"):
         quiet_mean(rounds)
 
@@ -60,7 +60,7 @@ def test_the_spread_is_a_share_of_the_median() -> None:
     assert spread([0.0]) == 0.0
 
 
-def test_gaps_lie_between_the_end_of_a_call_and_the_begin_of_the_next() -> None:
+def test_gaps_are_between_the_end_of_a_call_and_the_start_of_the_next() -> None:
     assert gaps([(0, 1), (3, 4), (9, 10)]) == [2, 5]
     assert gaps([(0, 1)]) == []
 
@@ -79,7 +79,7 @@ def test_a_ratio_of_rounds_wins_over_the_ratio_of_medians() -> None:
     assert result.met
 
 
-def test_the_table_lines_up_and_says_what_is_missed() -> None:
+def test_the_table_is_aligned_and_shows_missed_goals() -> None:
     results = [
         Result("short", 0.123456, "ms", 2, spread=0.25),
         Result("a longer name", 245.6, "µs", 1, against=100, against_what="floor", goal_is_ratio=True, note="why"),
@@ -109,7 +109,7 @@ def test_resident_memory_is_read_in_bytes() -> None:
     assert resident("Name:\tx\nVmHWM:\t  99 kB\nVmRSS:\t  64 kB\n") == 65536
 
 
-def test_a_stamp_tells_its_age() -> None:
+def test_a_stamp_has_an_age() -> None:
     before = time.monotonic()
     (digits,) = STAMP.findall(f"some {stamp()} text".encode())
     age = age_ms(digits, time.monotonic())
@@ -117,12 +117,12 @@ def test_a_stamp_tells_its_age() -> None:
 
 
 @given(st.integers(0, STAMP_RANGE - 1), st.floats(0, 1e6))
-def test_an_age_is_right_where_the_stamps_come_round(sent: int, waited_ms: float) -> None:
+def test_an_age_is_right_when_stamps_wrap_around(sent: int, waited_ms: float) -> None:
     now = (sent + 3 * STAMP_RANGE) / 1e6 + waited_ms / 1000
     assert age_ms(f"{sent:08x}".encode(), now) == pytest.approx(waited_ms, abs=0.01)
 
 
-def test_the_source_speaks_chat_completions() -> None:
+def test_the_source_sends_chat_completions() -> None:
     data = chunk({"content": "~0123abcd"}, "stop")
     assert data.startswith(b"data: ")
     assert data.endswith(b"\n\n")

@@ -11,7 +11,7 @@ import structlog
 
 @pytest.fixture(autouse=True)
 def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """An empty working directory without settings, but for a data directory of the test's own."""
+    """An empty working directory without settings, except the test's own data directory."""
     for name in [*os.environ]:
         if name.startswith(("PALIMPSEST_", "OPENAI_", "ANTHROPIC_", "DOCKER_")) and "_TEST_" not in name:
             monkeypatch.delenv(name)
@@ -23,7 +23,7 @@ def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def logs_as_they_were() -> Iterator[None]:
-    """Commands set up the logs of their process, on a standard error that a test has closed when the next one logs."""
+    """Commands configure logging on a standard error that is closed when the next test logs."""
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
     yield

@@ -51,7 +51,7 @@ def idle(outcome: str = "completed", **more: Any) -> ServerEvent:
 
 
 def shown(*events: ServerEvent, own_task: bool = False) -> str:
-    """What stands on the screen, without colours, after these events."""
+    """The text on the screen, without colors, after these events."""
     out = io.StringIO()
     view = View(Screen(out, colour=False), own_task=own_task)
     for item in events:

@@ -1,4 +1,4 @@
-"""Figures as a person reads them."""
+"""Human-readable figures."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_tokens_without_cached_ones() -> None:
     assert screen.tokens(usage) == "15 in · 1 out"
 
 
-def test_what_is_not_known_is_left_out() -> None:
+def test_unknown_figures_are_left_out() -> None:
     assert screen.share({"tokens": 5, "usable": 0}) == ""
     assert screen.share({"tokens": 113, "usable": 100}) == "context 100%"
     assert screen.between(None, "2026-11-22T10:00:00.000Z") == ""

@@ -1,4 +1,4 @@
-"""Deciding on calls against a server that gives chosen answers."""
+"""Deciding on calls against a server with scripted responses."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def page(*call_ids: str, cursor: str | None = None) -> bytes:
     return as_json({"items": [{"parts": parts}], "next_cursor": cursor})
 
 
-async def test_a_call_that_waits_no_more_is_looked_for_in_all_of_the_history() -> None:
+async def test_a_decided_call_is_searched_in_the_whole_history() -> None:
     pages = (page("01a20436-1", cursor="c1"), page(CALL, "01a20436-2"))
     async with client_of(NONE_WAITS, *pages, RESOLVED) as (client, heads, _):
         with pytest.raises(ServerRefusedError) as caught:
@@ -34,32 +34,32 @@ async def test_a_call_that_waits_no_more_is_looked_for_in_all_of_the_history() -
 
 
 @pytest.mark.parametrize("found", [(), ("01a20436-1", "01a20436-2")], ids=["none", "several"])
-async def test_what_names_no_call_or_several_old_ones_decides_on_none(found: tuple[str, ...]) -> None:
+async def test_an_id_that_matches_no_waiting_call_decides_nothing(found: tuple[str, ...]) -> None:
     async with client_of(NONE_WAITS, page(*found)) as (client, heads, _):
         with pytest.raises(CliError, match=f"No waiting call of {SESSION} starts or ends with 01a20436; ") as caught:
             await answer(client, SESSION, "01a20436", "deny", None)
     assert (caught.value.code, len(heads)) == ("approval_not_found", 2)
 
 
-async def test_too_little_of_an_id_decides_on_nothing() -> None:
+async def test_a_too_short_id_decides_nothing() -> None:
     async with client_of() as (client, heads, _):
         with pytest.raises(CliError, match="Give at least 4 characters of the call's id") as caught:
             await answer(client, SESSION, "", "approve", None)
     assert (caught.value.code, heads) == ("short_id", [])
 
 
-def test_the_time_that_is_left_is_told_in_seconds_and_never_less_than_none() -> None:
+def test_the_time_left_is_never_negative() -> None:
     assert time_left({"expires_at": rfc3339(now() + timedelta(seconds=45.9))}) == "45 s left"
     assert time_left({"expires_at": rfc3339(now() - timedelta(seconds=3))}) == "expired"
 
 
-async def test_a_server_that_others_do_not_find_is_named_to_them() -> None:
+async def test_the_command_names_a_server_that_others_do_not_find() -> None:
     async with Client(Target("http://127.0.0.1:1/a b", has_to_be_named=True)) as client:
         rest = f"{SESSION} e66251d8 --server 'http://127.0.0.1:1/a b'"
         told = how_to_decide(client, SESSION, "e66251d8")
     assert told == f"`palimpsest approve {rest}` (or `deny`)"
 
 
-async def test_a_session_whose_calls_were_decided_meanwhile_has_none_to_show() -> None:
+async def test_a_session_without_waiting_calls_shows_none() -> None:
     async with client_of(NONE_WAITS) as (client, _, _):
         assert await waiting_lines(client, SESSION) == []

@@ -1,4 +1,4 @@
-"""A workspace's tar is unpacked into its folder and nowhere else."""
+"""A workspace's tar is unpacked only into its folder."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _tree(folder: Path) -> set[str]:
     return {str(path.relative_to(folder)) for path in folder.rglob("*")}
 
 
-def test_files_come_out_byte_for_byte(tmp_path: Path) -> None:
+def test_files_are_unpacked_byte_for_byte(tmp_path: Path) -> None:
     content = bytes(range(256)) * 5
     folder = tmp_path / "new" / "out"
     tar = _tar((_entry("./", kind=tarfile.DIRTYPE, mode=0o755), b""), _file("a/ä b.bin", content), _file("empty", b""))
@@ -51,7 +51,7 @@ def test_files_come_out_byte_for_byte(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["../evil", "a/../../evil", "a/../b", "/../evil"])
-def test_a_name_that_leads_out_is_left_out(tmp_path: Path, name: str) -> None:
+def test_a_name_that_leads_outside_is_skipped(tmp_path: Path, name: str) -> None:
     folder = tmp_path / "out"
     refused = unpack(_tar(_file(name), _file("good")), folder)
     assert refused == [name]
@@ -64,7 +64,7 @@ def test_an_absolute_name_stays_inside(tmp_path: Path) -> None:
     assert (folder / "etc" / "passwd").read_bytes() == b"mine"
 
 
-def test_links_inside_are_kept_and_those_out_are_left_out(tmp_path: Path) -> None:
+def test_links_inside_are_kept_and_others_skipped(tmp_path: Path) -> None:
     folder = tmp_path / "out"
     (tmp_path / "secret").write_text("secret")
     refused = unpack(
@@ -83,7 +83,7 @@ def test_nothing_is_written_through_a_link_of_the_archive(tmp_path: Path) -> Non
     assert (folder / "d" / "evil").read_bytes() == b"x"
 
 
-def test_nothing_is_written_through_a_link_that_was_there(tmp_path: Path) -> None:
+def test_nothing_is_written_through_an_existing_link(tmp_path: Path) -> None:
     folder, outside = tmp_path / "out", tmp_path / "outside"
     folder.mkdir()
     outside.mkdir()
@@ -104,14 +104,14 @@ def test_a_link_replaces_a_file_only_inside_the_folder(tmp_path: Path) -> None:
     assert (tmp_path / "victim").read_text() == "keep me"
 
 
-def test_hard_links_are_files_of_the_archive(tmp_path: Path) -> None:
+def test_hard_links_within_the_archive_are_unpacked(tmp_path: Path) -> None:
     folder = tmp_path / "out"
     tar = _tar(_link("second", "first", tarfile.LNKTYPE), _file("first", b"same"))
     assert unpack(tar, folder) == []
     assert (folder / "second").read_bytes() == b"same"
 
 
-def test_devices_are_left_out_and_set_uid_is_dropped(tmp_path: Path) -> None:
+def test_devices_are_skipped_and_set_uid_is_dropped(tmp_path: Path) -> None:
     folder = tmp_path / "out"
     pipe = (_entry("pipe", kind=tarfile.FIFOTYPE), b"")
     assert unpack(_tar(pipe, _file("root", mode=0o6755)), folder) == ["pipe"]

@@ -1,4 +1,4 @@
-"""The client against answers that no good server gives, and against none."""
+"""The client against invalid responses, and without a server."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def stream(*events: tuple[int, str, dict[str, Any]]) -> bytes:
 
 @asynccontextmanager
 async def client_of(*answers: bytes) -> AsyncIterator[tuple[Client, list[str], list[str]]]:
-    """A client of a server that gives these answers in order; with the requests' heads and the client's notices."""
+    """A client of a server that sends these responses in order, with the requests' heads and the client's notices."""
     waiting = list(answers)
     heads: list[str] = []
     notices: list[str] = []
@@ -61,28 +61,28 @@ async def test_a_problem_keeps_its_code_and_sentence() -> None:
     assert "authorization: bearer the-key\r\n" in heads[0].lower()
 
 
-async def test_a_key_may_have_any_letters() -> None:
+async def test_a_key_may_have_any_characters() -> None:
     async with client_of(as_json({})) as (client, heads, _), Client(Target(client.url, "schlüssel")) as other:
         await other.session("x")
     assert "bearer schlüssel\r\n" in heads[0].lower()
 
 
 @pytest.mark.parametrize("body", [b"<html>", b"[]", b""])
-async def test_an_error_that_is_no_problem_document_names_its_status(body: bytes) -> None:
+async def test_an_error_without_a_problem_document_names_its_status(body: bytes) -> None:
     async with client_of(answer("502 Bad Gateway", body, "text/html")) as (client, _, _):
         with pytest.raises(ServerRefusedError, match=r"The server responded with status 502\.") as caught:
             await client.session("x")
     assert caught.value.code == "http_502"
 
 
-async def test_another_program_is_told_from_a_server() -> None:
+async def test_another_program_is_recognized() -> None:
     async with client_of(answer("200 OK", b"<html>hello", "text/html")) as (client, _, _):
         with pytest.raises(CliError) as caught:
             await client.session("x")
     assert caught.value.code == "not_palimpsest"
 
 
-async def test_nobody_there_is_said_with_the_address() -> None:
+async def test_an_absent_server_is_reported_with_its_address() -> None:
     async with Client(Target("http://127.0.0.1:1")) as client:
         with pytest.raises(NoServerError, match=r"No server answers at http://127\.0\.0\.1:1 "):
             await client.session("x")
@@ -95,7 +95,7 @@ class _Nowhere:
         raise AssertionError("nothing was to be written")
 
 
-async def test_a_transfer_that_breaks_off_is_not_taken_for_an_absent_server() -> None:
+async def test_a_lost_connection_is_not_reported_as_an_absent_server() -> None:
     cut_off = answer("200 OK", b"x" * 99, "application/x-tar").replace(b"Content-Length: 99", b"Content-Length: 100")
     async with client_of(cut_off, cut_off) as (client, _, _):
         with pytest.raises(ConnectionLostError, match=r"was lost before all files arrived: .*99 bytes") as caught:
@@ -116,7 +116,7 @@ async def test_pages_are_read_until_there_are_enough() -> None:
     assert heads[1].startswith("GET /v1/sessions?q=x+y&cursor=c1&limit=1 HTTP")
 
 
-async def test_a_stream_that_the_server_ended_too_early_is_taken_up_after_its_last_event() -> None:
+async def test_a_stream_that_ends_early_is_resumed_after_its_last_event() -> None:
     starting = {"code": "unavailable", "detail": "The server is starting or stopping."}
     async with client_of(
         stream((1, "a", {}), (2, "b", {})),
@@ -154,7 +154,7 @@ async def test_a_session_that_is_deleted_while_it_is_followed(answers: tuple[byt
     assert (len(shown), len(heads)) == (events, len(answers))
 
 
-async def test_a_session_that_is_not_there_is_not_tried_again() -> None:
+async def test_an_unknown_session_is_not_retried() -> None:
     async with client_of(GONE) as (client, heads, notices):
         with pytest.raises(ServerRefusedError):
             _ = [event async for event in client.follow("x")]

@@ -37,7 +37,7 @@ def test_every_command_explains_itself(command: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize("command", [(), ("sessions",), ("db",)])
-def test_nothing_said_is_a_call_for_help(command: tuple[str, ...]) -> None:
+def test_no_arguments_show_the_help(command: tuple[str, ...]) -> None:
     result = CliRunner().invoke(app, command)
     assert result.exit_code == 2
     assert "Usage: " in result.output
@@ -60,7 +60,7 @@ def test_help_does_not_wait_for_a_servers_imports() -> None:
     assert "Usage: palimpsest" in done.stdout
 
 
-def test_the_database_is_brought_to_the_newest_schema_once(home: Path) -> None:
+def test_the_database_is_upgraded_once(home: Path) -> None:
     first = CliRunner().invoke(app, ["db", "upgrade"])
     assert first.exit_code == 0
     assert first.stdout.startswith("Upgraded the database from empty to schema 0")
@@ -81,7 +81,7 @@ def test_the_database_is_brought_to_the_newest_schema_once(home: Path) -> None:
         ("PALIMPSEST_PROVIDERS", "{secret", "PALIMPSEST_PROVIDERS is not valid JSON."),
     ],
 )
-def test_a_bad_setting_is_named_without_its_value(
+def test_an_invalid_setting_is_named_without_its_value(
     monkeypatch: pytest.MonkeyPatch, variable: str, value: str, named: str
 ) -> None:
     monkeypatch.setenv(variable, value)
@@ -92,9 +92,7 @@ def test_a_bad_setting_is_named_without_its_value(
     assert CliRunner().invoke(app, ["sessions", "ls"]).exit_code == 2
 
 
-def test_a_server_is_named_by_option_by_variable_or_in_the_env_file(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_is_set_by_option_variable_or_env_file(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert given(None, None) is None
     (home / ".env").write_text("PALIMPSEST_URL=http://file:1\nPALIMPSEST_API_KEYS= k1 ,k2\n")
     target = given(None, None)
@@ -110,7 +108,7 @@ def test_a_server_is_named_by_option_by_variable_or_in_the_env_file(
     assert (target.url, target.key) == ("http://option:1", "given")
 
 
-def test_no_key_is_none() -> None:
+def test_without_a_key_the_key_is_none() -> None:
     assert first_key({"PALIMPSEST_API_KEYS": ""}) is None
 
 
@@ -123,17 +121,17 @@ def test_no_key_is_none() -> None:
         ("127.0.0.1", 0, None),
     ],
 )
-def test_where_a_server_is_reached_from_its_own_machine(host: str, port: int, url: str | None) -> None:
+def test_the_local_url_of_a_server(host: str, port: int, url: str | None) -> None:
     assert own_url(load_settings(host=host, port=port)) == url
 
 
-async def test_what_is_no_url_answers_nothing() -> None:
+async def test_an_invalid_url_does_not_answer() -> None:
     assert not await answers("http://127.0.0.1:1")
     assert not await answers("http://[")
 
 
 @pytest.mark.parametrize("url", ["localhost:8000", "ftp://x", "http://", "http://x:port", ""])
-def test_what_is_no_url_of_a_server_is_refused(url: str) -> None:
+def test_an_invalid_server_url_is_refused(url: str) -> None:
     result = CliRunner().invoke(app, ["sessions", "ls", "--server", url or " "])
     assert result.exit_code == 2
     assert result.stderr.endswith("(bad_url)\n")
@@ -145,7 +143,7 @@ def test_a_task_without_text_is_refused() -> None:
     assert result.stderr.endswith("(no_text)\n")
 
 
-def test_only_what_was_given_goes_into_the_request() -> None:
+def test_the_request_has_only_the_given_options() -> None:
     body = TaskOptions(model="a/b", max_steps=3).body("do it")
     assert len(body.pop("id")) == 36
     assert body == {"task": "do it", "model": "a/b", "limits": {"max_steps": 3}}
@@ -160,7 +158,7 @@ def test_compaction_is_a_name_or_json(given: str, sent: object) -> None:
     assert (body["reasoning_effort"], body["compaction"]) == ("low", sent)
 
 
-def test_broken_json_of_compaction_is_refused() -> None:
+def test_invalid_json_for_compaction_is_refused() -> None:
     with pytest.raises(UsageError, match="--compaction is not valid JSON"):
         TaskOptions(compaction="{").body("do it")
 
@@ -173,7 +171,7 @@ def test_exit_statuses(outcome: str | None, status: int) -> None:
     assert exit_status(outcome) == status
 
 
-def test_one_process_claims_a_data_directory_and_says_where_it_answers(home: Path) -> None:
+def test_one_process_claims_a_data_directory_and_announces_its_url(home: Path) -> None:
     assert announced_url(home) is None
     with claimed(home) as file:
         with pytest.raises(CliError, match="start `palimpsest serve`"), claimed(home):
@@ -188,7 +186,7 @@ def test_one_process_claims_a_data_directory_and_says_where_it_answers(home: Pat
         pass
 
 
-def test_a_data_directory_that_cannot_be_written_is_an_error_of_storage(home: Path) -> None:
+def test_an_unwritable_data_directory_is_a_storage_error(home: Path) -> None:
     (home / "server.url").mkdir()
     with pytest.raises(StorageError, match="cannot be written: Is a directory"), claimed(home):
         pass
@@ -209,7 +207,7 @@ def test_the_greeting_says_what_is_missing() -> None:
     assert "k-one" not in text
 
 
-def test_the_greeting_names_the_command_as_a_shell_finds_it(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_greeting_shows_the_command_that_a_shell_finds(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     programs = home / ".venv" / "bin"
     programs.mkdir(parents=True)
     monkeypatch.setattr("sys.executable", str(programs / "python"))
@@ -227,7 +225,7 @@ def test_the_greeting_names_the_command_as_a_shell_finds_it(home: Path, monkeypa
     assert 'or `palimpsest run "…"`' in greeting(load_settings(), "scripted/demo", "found", "u")
 
 
-def test_an_address_for_all_is_shown_as_this_machines() -> None:
+def test_a_wildcard_address_is_shown_as_loopback() -> None:
     assert reachable("http://0.0.0.0:8000") == "http://127.0.0.1:8000"
     assert reachable("http://[::]:8000") == "http://[::1]:8000"
     assert reachable("http://192.0.2.1:8000") == "http://192.0.2.1:8000"

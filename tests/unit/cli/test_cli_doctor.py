@@ -1,4 +1,4 @@
-"""The doctor's findings, each with its cause really there."""
+"""The doctor's findings, each with a real cause."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NO_DOCKER = "tcp://127.0.0.1:1"
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only one kind of sandbox is tried unless a test says otherwise."""
+    """Only one kind of sandbox is checked unless a test says otherwise."""
     monkeypatch.setenv("PALIMPSEST_SANDBOX", "bubblewrap")
 
 
@@ -43,7 +43,7 @@ def _missing() -> list[str]:
     return [name for name, check in _checks().items() if check["status"] == "missing"]
 
 
-def test_a_machine_that_has_all_that_is_needed(home: Path) -> None:
+def test_a_machine_that_is_ready(home: Path) -> None:
     need("bubblewrap")
     checks = _checks()
     assert _missing() == []
@@ -55,7 +55,7 @@ def test_a_machine_that_has_all_that_is_needed(home: Path) -> None:
     assert not (home / "data").exists()
 
 
-def test_the_report_for_a_person_says_how_to_mend() -> None:
+def test_the_readable_report_suggests_fixes() -> None:
     need("bubblewrap")
     result = CliRunner().invoke(app, ["doctor"])
     assert result.exit_code == 0
@@ -65,7 +65,7 @@ def test_the_report_for_a_person_says_how_to_mend() -> None:
     assert result.stdout.endswith("Ready to go.\n")
 
 
-def test_a_setting_that_cannot_be_read_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreadable_setting_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PALIMPSEST_MAX_STEPS", "many")
     checks = _checks()
     assert list(checks) == ["python", "settings"]
@@ -73,7 +73,7 @@ def test_a_setting_that_cannot_be_read_is_named(monkeypatch: pytest.MonkeyPatch)
     assert CliRunner().invoke(app, ["doctor"]).stdout.endswith("Something required is missing.\n")
 
 
-def test_what_looks_like_a_setting_and_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_variable_that_looks_like_a_setting(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "settings" not in _checks()
     monkeypatch.setenv("PALIMPSEST_MAXSTEPS", "secret-7")
     check = _checks()["settings"]
@@ -82,7 +82,7 @@ def test_what_looks_like_a_setting_and_is_none(monkeypatch: pytest.MonkeyPatch) 
     assert "secret-7" not in _run().output
 
 
-def test_keys_are_seen_and_never_printed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_are_detected_and_never_printed(monkeypatch: pytest.MonkeyPatch) -> None:
     secret = "sk-very-secret-1234"
     monkeypatch.setenv("OPENAI_API_KEY", secret)
     monkeypatch.setenv("PALIMPSEST_API_KEYS", f"{secret},b")
@@ -99,7 +99,7 @@ def test_keys_are_seen_and_never_printed(monkeypatch: pytest.MonkeyPatch) -> Non
     assert checks["access"]["detail"] == "2 API keys are set"
 
 
-def test_a_summary_model_that_nobody_can_have(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_summary_model(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PALIMPSEST_COMPACTION", '{"policy": "reactive", "model": "nobody/x"}')
     monkeypatch.setenv("PALIMPSEST_MODEL", "openai/gpt-5")
     check = _checks()["model"]
@@ -146,7 +146,7 @@ def test_the_hosts_network_without_a_key(monkeypatch: pytest.MonkeyPatch) -> Non
     assert _missing() == []
 
 
-def test_a_port_that_another_program_has(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_port_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         monkeypatch.setenv("PALIMPSEST_PORT", str(other.getsockname()[1]))
         check = _checks()["address"]
@@ -171,14 +171,14 @@ def test_one_sandbox_of_two_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.docker
-def test_whether_the_image_is_here(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_whether_the_image_is_present(monkeypatch: pytest.MonkeyPatch) -> None:
     need("docker")
     image = os.environ.get("PALIMPSEST_TEST_IMAGE", "palimpsest/test-busybox:latest")
     monkeypatch.setenv("PALIMPSEST_SANDBOX", "docker")
     monkeypatch.setenv("PALIMPSEST_SANDBOX_IMAGE", image)
     check = _checks()["docker"]
     assert check["status"] == "ok"
-    assert check["detail"].endswith(f"image {image} is here")
+    assert check["detail"].endswith(f"image {image} is present")
 
 
 NEVER_MADE = "registry.invalid/never-made:0"
@@ -186,7 +186,7 @@ NEVER_MADE = "registry.invalid/never-made:0"
 
 @pytest.mark.docker
 @pytest.mark.parametrize("image", [NEVER_MADE, "no name of an image"])
-def test_an_image_that_cannot_be_had(monkeypatch: pytest.MonkeyPatch, image: str) -> None:
+def test_an_image_that_cannot_be_pulled(monkeypatch: pytest.MonkeyPatch, image: str) -> None:
     need("docker")
     monkeypatch.setenv("PALIMPSEST_SANDBOX", "docker")
     monkeypatch.setenv("PALIMPSEST_SANDBOX_IMAGE", image)
@@ -202,7 +202,7 @@ def test_an_image_that_cannot_be_had(monkeypatch: pytest.MonkeyPatch, image: str
 
 
 class Engine(BaseHTTPRequestHandler):
-    """An Engine that holds no image and whose registry offers any."""
+    """An Engine without images whose registry has any image."""
 
     def do_GET(self) -> None:
         known = {"version": {"Version": "20.10", "ApiVersion": "1.41"}, "distribution": {"Descriptor": {}}}
@@ -215,7 +215,7 @@ class Engine(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Nothing is said."""
+        """Logs nothing."""
 
 
 def test_an_image_that_can_be_pulled(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -231,16 +231,16 @@ def test_an_image_that_can_be_pulled(monkeypatch: pytest.MonkeyPatch) -> None:
             engine.shutdown()
             thread.join()
     assert check["status"] == "warning"
-    assert check["detail"].endswith(f"image {NEVER_MADE} is not here yet")
-    assert check["fix"] == f"The first session that needs it pulls it; `docker pull {NEVER_MADE}` does so now."
+    assert check["detail"].endswith(f"image {NEVER_MADE} is not present yet")
+    assert check["fix"] == f"The first session pulls it; `docker pull {NEVER_MADE}` pulls it now."
 
 
-def test_commands_without_isolation_are_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_without_isolation_cause_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PALIMPSEST_SANDBOX", "local-unsafe")
     assert _checks()["sandbox"]["status"] == "warning"
 
 
-def test_a_data_directory_that_others_may_read(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_data_directory_that_others_can_read(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = home / "my data"
     monkeypatch.setenv("PALIMPSEST_DATA_DIR", str(data))
     data.mkdir(mode=0o700)
@@ -264,20 +264,18 @@ def test_a_data_directory_that_is_a_file(home: Path) -> None:
         ("PALIMPSEST_DATABASE_URL", "sqlite:////nowhere/at/all/x.db", "database"),
     ],
 )
-def test_a_place_where_nothing_can_be_made(
-    monkeypatch: pytest.MonkeyPatch, variable: str, value: str, check: str
-) -> None:
+def test_an_unwritable_place(monkeypatch: pytest.MonkeyPatch, variable: str, value: str, check: str) -> None:
     monkeypatch.setenv(variable, value)
     assert check in _missing()
     assert value.removeprefix("sqlite:///") in _checks()[check]["detail"]
 
 
-def test_a_link_that_leads_nowhere_is_no_place_for_data(home: Path) -> None:
+def test_a_dangling_link_cannot_hold_data(home: Path) -> None:
     (home / "data").symlink_to(home / "absent")
     assert "data" in _missing()
 
 
-def test_trying_leaves_nothing_behind(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_checks_leave_nothing_behind(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PALIMPSEST_DATA_DIR", str(home / "a" / "b"))
     _checks()
     assert list(home.iterdir()) == []

@@ -1,4 +1,4 @@
-"""`palimpsest eval` without a process of its own: what it takes, what it writes, how it refuses."""
+"""`palimpsest eval` without its own process: its options, its output, its errors."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def run(*args: str) -> Result:
         (" handoff , reactive,handoff,", ["handoff", "reactive"]),
     ],
 )
-def test_policies_are_named_in_the_order_of_the_rows(text: str, names: list[str]) -> None:
+def test_policies_keep_their_order(text: str, names: list[str]) -> None:
     assert policies_of(text) == names
 
 
 @pytest.mark.parametrize("text", ["", ",", "reactive,lazy", "Reactive"])
-def test_other_names_are_refused_with_those_there_are(text: str) -> None:
+def test_unknown_policies_are_refused_with_the_known_ones(text: str) -> None:
     with pytest.raises(UsageError, match="choose from reactive, threshold, handoff"):
         policies_of(text)
 
@@ -43,7 +43,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_on_a_terminal_one_line_changes_and_is_gone_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_a_terminal_progress_is_one_line_that_is_cleared(monkeypatch: pytest.MonkeyPatch) -> None:
     out = Terminal()
     monkeypatch.setattr(sys, "stderr", out)
     monkeypatch.setenv("TERM", "xterm")
@@ -72,7 +72,7 @@ def test_one_history_under_one_policy_needs_no_key_and_no_server() -> None:
     assert done.stderr.splitlines()[-1].startswith("[2/2] other_scripts, threshold: ")
 
 
-def test_json_has_every_answer_and_goes_into_a_file_as_well(home: Path) -> None:
+def test_json_has_every_answer_and_is_also_written_to_a_file(home: Path) -> None:
     done = run("--history", "other_scripts", "--policies", "handoff", "--json", "--out", "found.json")
     assert done.exit_code == 0, done.output
     found: dict[str, Any] = json.loads(done.stdout)
@@ -101,7 +101,7 @@ def test_json_has_every_answer_and_goes_into_a_file_as_well(home: Path) -> None:
         (("--window", "100"), 2, "--window"),
     ],
 )
-def test_what_cannot_be_done_is_said_in_a_sentence(args: tuple[str, ...], status: int, says: str) -> None:
+def test_errors_are_one_sentence(args: tuple[str, ...], status: int, says: str) -> None:
     done = run(*args)
     assert done.exit_code == status
     assert says in done.stderr
@@ -109,14 +109,14 @@ def test_what_cannot_be_done_is_said_in_a_sentence(args: tuple[str, ...], status
     assert not done.stdout
 
 
-def test_a_file_that_is_no_history_is_named(home: Path) -> None:
+def test_a_file_that_is_not_a_history_is_named(home: Path) -> None:
     (home / "mine.json").write_text('{"name": "mine"}')
     done = run("--history", "mine.json")
     assert done.exit_code == 1
     assert "mine.json: messages: Field required. (invalid_history)" in done.stderr
 
 
-def test_the_packaged_names_are_told_where_one_is_wrong() -> None:
+def test_a_wrong_name_lists_the_packaged_ones() -> None:
     done = run("--history", "nowhere")
     assert all(name in done.stderr for name in packaged_names())
 

@@ -41,13 +41,13 @@ def test_rows_have_recall_tokens_costs_and_cache() -> None:
     assert handoff == ["handoff 0% – – 0% 100% 33% summary 9,000 → 3,000 1,000 in · 50 out · $0.0123 80%"] * 2
 
 
-def test_columns_stand_below_each_other() -> None:
+def test_columns_are_aligned() -> None:
     lines = render(report("m/x", None, ROWS, scripted=False)).splitlines()
     block = lines[lines.index("long_log") + 1 :]
     assert len({len(line) for line in block}) == 1
 
 
-def test_what_a_scripted_model_shows_is_said() -> None:
+def test_a_scripted_model_is_pointed_out() -> None:
     assert NO_MODEL in render(report("scripted/demo", None, ROWS, scripted=True))
     assert NO_MODEL not in render(report("m/x", None, ROWS, scripted=False))
 
@@ -58,7 +58,7 @@ def test_a_judge_has_a_column() -> None:
     assert "67%   100%" in text
 
 
-def test_failures_are_rows_with_their_reasons_below() -> None:
+def test_failures_are_rows_with_their_reasons_listed_below() -> None:
     rows = [*ROWS, row("reactive", answers=(), error="The key was refused. (provider_auth)", notes=("summary: x (y)",))]
     text = render(report("m/x", None, rows, scripted=False))
     assert "  reactive      failed, see below" in text
@@ -77,7 +77,7 @@ def test_a_round_without_a_model_call_costs_none() -> None:
     assert last.endswith("9,000 → 10 no model call –")
 
 
-def test_the_rungs_of_a_policy_are_counted_where_histories_differ() -> None:
+def test_the_rungs_of_a_policy_are_counted_if_histories_differ() -> None:
     rows = [
         row("reactive", "one", rung="summary", compaction=COST),
         row("reactive", "two", rung="prune", tokens_after=6_000),
@@ -96,7 +96,7 @@ def test_the_rungs_of_a_policy_are_counted_where_histories_differ() -> None:
     assert next(line for line in lines if line.startswith("handoff")).split()[7] == "shrink"
 
 
-def test_a_price_that_nobody_knows_is_said_to_be_unknown() -> None:
+def test_an_unknown_price_is_shown_as_unknown() -> None:
     cost = COST.model_copy(update={"cost_usd": None})
     assert "cost unknown" in render(report("m/x", None, [row("reactive", compaction=cost)], scripted=False))
 

@@ -1,4 +1,4 @@
-"""How a run is followed, and what Ctrl-C does when the server does not answer."""
+"""Following a run, and Ctrl-C when the server does not answer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ async def _stream(*events: ServerEvent) -> AsyncGenerator[ServerEvent, None]:
         yield event
 
 
-async def test_the_last_run_is_what_counts() -> None:
+async def test_the_last_runs_outcome_counts() -> None:
     shown: list[ServerEvent] = []
     events = [idle("cancelled"), delta("x", 0), idle("completed"), completed("x")]
     assert await show_all(_stream(*events), shown.append) == "completed"
@@ -28,7 +28,7 @@ async def test_the_last_run_is_what_counts() -> None:
     assert await show_all(_stream(), shown.append) is None
 
 
-async def test_what_cannot_be_shown_closes_the_stream() -> None:
+async def test_an_error_while_showing_closes_the_stream() -> None:
     closed = False
 
     async def stream() -> AsyncGenerator[ServerEvent, None]:
@@ -55,7 +55,7 @@ def test_events_are_written_for_scripts_or_for_people(capsys: pytest.CaptureFixt
     assert capsys.readouterr().out == r"a\x1b"
 
 
-async def test_a_cancel_that_does_not_arrive_is_said() -> None:
+async def test_a_cancel_that_does_not_arrive_is_reported() -> None:
     said: list[str] = []
     failed = asyncio.Event()
 

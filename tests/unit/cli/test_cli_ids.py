@@ -1,4 +1,4 @@
-"""Ids typed in part, and shown so that they can be."""
+"""Abbreviated ids, as typed and as shown."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ TWO = "01a20436-270d-740d-8574-6f294e0dd993"
         ("270d", []),
     ],
 )
-def test_an_id_is_known_by_its_beginning_and_by_its_end(piece: str, found: list[str]) -> None:
+def test_an_id_matches_by_its_start_and_by_its_end(piece: str, found: list[str]) -> None:
     assert matching(piece, [ONE, TWO]) == found
 
 
-def test_what_is_typed_may_have_capitals_and_spaces_and_is_no_less_than_four_characters() -> None:
+def test_typed_ids_may_have_capitals_and_spaces_and_need_four_characters() -> None:
     assert typed(" E66251D8\n", "call") == "e66251d8"
     with pytest.raises(CliError, match=r"Give at least 4 characters of the call's id\.") as caught:
         typed(" 1d8 ", "call")
     assert caught.value.code == "short_id"
 
 
-def test_ids_of_one_moment_are_shown_by_their_ends() -> None:
+def test_ids_of_the_same_time_are_shown_by_their_ends() -> None:
     ids = [new_id() for _ in range(200)]
     shown = [short(each, ids) for each in ids]
     assert [matching(each, ids) for each in shown] == [[each] for each in ids]
@@ -49,11 +49,11 @@ def test_ids_of_one_moment_are_shown_by_their_ends() -> None:
     ],
     ids=["ends so too", "begins so", "differs at its beginning alone"],
 )
-def test_an_end_that_means_another_id_too_is_shown_longer(other: str, shown: str) -> None:
+def test_an_ambiguous_end_is_shown_longer(other: str, shown: str) -> None:
     assert short(ONE, [other, ONE]) == shown
 
 
-def test_an_id_that_is_no_longer_than_what_is_shown_is_shown_whole() -> None:
+def test_a_short_id_is_shown_whole() -> None:
     assert short("c1", ["c1", "c2"]) == "c1"
 
 

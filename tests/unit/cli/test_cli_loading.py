@@ -1,4 +1,4 @@
-"""What is loaded for a server is not looked through for garbage, and everything made later is."""
+"""Objects loaded for a server are excluded from garbage collection; everything created later is not."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _nothing_frozen() -> Iterator[None]:
     gc.unfreeze()
 
 
-def test_what_is_loaded_is_left_out_of_later_collections() -> None:
+def test_loaded_objects_are_excluded_from_later_collections() -> None:
     frozen = gc.get_freeze_count()
     with loading():
         assert not gc.isenabled()
@@ -27,7 +27,7 @@ def test_what_is_loaded_is_left_out_of_later_collections() -> None:
     assert not any(kept is made for kept in gc.get_objects())
 
 
-def test_what_cannot_be_loaded_leaves_the_collecting_on() -> None:
+def test_a_failed_import_reenables_collection() -> None:
     with pytest.raises(ModuleNotFoundError), loading():
         import_module("no_such_module")
     assert gc.isenabled()

@@ -1,4 +1,4 @@
-"""Names that look like settings, and directories that are open."""
+"""Warnings about names that look like settings, and about open directories."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from app.settings import Settings
         ("PALIMPSEST_", None),
     ],
 )
-def test_the_nearest_name_is_told_with_an_unknown_one(
+def test_an_unknown_name_is_reported_with_the_nearest_known_one(
     monkeypatch: pytest.MonkeyPatch, written: str, near: str | None
 ) -> None:
     monkeypatch.setenv(written, "x")
@@ -33,8 +33,8 @@ def test_the_nearest_name_is_told_with_an_unknown_one(
 
 
 @pytest.mark.parametrize("name", sorted(Settings.variables()))
-def test_a_name_that_is_known_is_one_that_is_read(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    """Its value is taken, or refused by name."""
+def test_every_known_name_is_read(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Its value is used, or refused by name."""
     monkeypatch.setenv(name, "[[]]")
     assert unknown_variables() == {}
     try:
@@ -45,12 +45,12 @@ def test_a_name_that_is_known_is_one_that_is_read(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("name", ["PALIMPSEST_TEST_IMAGE", "PALIMPSEST_URL", "palimpsest_max_steps", "PATH"])
-def test_names_that_somebody_reads(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_known_names_are_not_reported(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setenv(name, "7")
     assert unknown_variables() == {}
 
 
-def test_the_env_file_is_looked_at_too_and_lines_that_are_no_names_are_left_alone(home: Path) -> None:
+def test_the_env_file_is_checked_and_invalid_lines_are_ignored(home: Path) -> None:
     (home / ".env").write_text("PALIMPSEST_PROT=1\nPALIMPSEST_EMPTY=\nPALIMPSEST_API_KEYS:sec=ret\nPALIMPSEST_BARE\n")
     assert unknown_variables() == {"PALIMPSEST_PROT": "PALIMPSEST_PORT"}
 
@@ -58,7 +58,7 @@ def test_the_env_file_is_looked_at_too_and_lines_that_are_no_names_are_left_alon
 @pytest.mark.parametrize(
     ("mode", "is_open"), [(0o700, False), (0o500, False), (0o710, True), (0o701, True), (0o755, True)]
 )
-def test_a_directory_is_open_where_anybody_else_may_do_anything(home: Path, mode: int, is_open: bool) -> None:
+def test_a_directory_is_open_if_anyone_else_has_any_access(home: Path, mode: int, is_open: bool) -> None:
     home.chmod(mode)
     assert how_to_close(home) == (f"chmod 700 {home}" if is_open else None)
     home.chmod(0o700)

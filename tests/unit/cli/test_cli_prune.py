@@ -1,4 +1,4 @@
-"""Deleting old sessions on a server that gives chosen answers."""
+"""Deleting old sessions on a server with scripted responses."""
 
 from __future__ import annotations
 

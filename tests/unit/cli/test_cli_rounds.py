@@ -1,4 +1,4 @@
-"""Rounds of compaction as a person reads them: in a stream, in a list, in a dry run."""
+"""Compaction rounds as text: in a stream, in a list, in a dry run."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_each_event_takes_a_line(name: str, data: dict[str, Any], expected: str)
     assert shown(event(name, 1, **data)) == expected + "\n"
 
 
-def test_no_event_of_compaction_is_passed_over() -> None:
+def test_every_compaction_event_is_tested() -> None:
     names = {kind.type for kind in DURABLE_EVENTS if kind.type.startswith(("compaction.", "prune."))}
     tested = {mark.args[1][i][0] for mark in test_each_event_takes_a_line.pytestmark for i in range(len(mark.args[1]))}
     assert names <= tested
@@ -181,19 +181,19 @@ def preview(own: str = "reactive", **more: int) -> str:
         (0, 2, "clear 2 old outputs"),
     ],
 )
-def test_a_dry_run_says_what_would_be_and_that_nothing_is(messages: int, outputs: int, what: str) -> None:
+def test_a_dry_run_says_what_a_round_would_do(messages: int, outputs: int, what: str) -> None:
     text = preview(messages_compacted=messages, outputs_pruned=outputs)
     assert text.startswith(f"A round under reactive would {what}: 100 → 20 tokens (−80%).\n")
     assert text.endswith("; the policy compacts automatically at 140. Nothing was changed.")
 
 
-def test_only_the_sessions_own_policy_acts_by_itself() -> None:
+def test_only_the_sessions_own_policy_compacts_automatically() -> None:
     assert preview("handoff").endswith(
         "; as the session's policy, instead of handoff, it would compact automatically at 140. Nothing was changed."
     )
 
 
-def test_a_dry_run_of_nothing_says_so() -> None:
+def test_a_dry_run_without_effect_says_so() -> None:
     assert preview(messages_compacted=0, outputs_pruned=0) == (
         "A round would change nothing: no message of the 100 tokens is old enough."
     )

@@ -1,4 +1,4 @@
-"""Nothing that a model, a command or a file name holds steers the terminal."""
+"""Text from models, commands and file names cannot control the terminal."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from app.cli.screen import Screen, one_line, visible
         ("\ud800", r"\ud800"),
     ],
 )
-def test_control_characters_are_spelt_out(text: str, expected: str) -> None:
+def test_control_characters_are_escaped(text: str, expected: str) -> None:
     assert visible(text) == expected
 
 
@@ -38,7 +38,7 @@ def test_no_control_character_passes(text: str) -> None:
 
 
 @given(st.text(alphabet=st.characters(exclude_categories=("Cc", "Cs", "Cf"))))
-def test_ordinary_text_is_left_as_it_is(text: str) -> None:
+def test_ordinary_text_is_unchanged(text: str) -> None:
     assert visible(text) == text
 
 
@@ -60,7 +60,7 @@ def test_a_screen_knows_whether_a_line_is_open() -> None:
     assert out.getvalue() == "open\nnext\nlast\n"
 
 
-def test_styles_are_ours_and_only_with_colour() -> None:
+def test_styles_apply_only_with_color() -> None:
     out = io.StringIO()
     Screen(out, colour=True).write("a\x1b[2Jb", dim=True)
     assert out.getvalue() == "\x1b[2ma\\x1b[2Jb\x1b[0m"
@@ -74,7 +74,7 @@ class Terminal(io.StringIO):
 @pytest.mark.parametrize(
     ("variable", "value", "coloured"), [("TERM", "xterm", True), ("TERM", "dumb", False), ("NO_COLOR", "1", False)]
 )
-def test_colour_is_for_terminals_that_want_it(
+def test_color_is_for_terminals_that_allow_it(
     monkeypatch: pytest.MonkeyPatch, variable: str, value: str, coloured: bool
 ) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
@@ -85,7 +85,7 @@ def test_colour_is_for_terminals_that_want_it(
     assert ("\x1b" in out.getvalue()) is coloured
 
 
-def test_what_an_encoding_cannot_hold_is_replaced() -> None:
+def test_unencodable_characters_are_replaced() -> None:
     raw = io.BytesIO()
     out = io.TextIOWrapper(raw, encoding="ascii")
     Screen(out).write("✓ ok\n")

@@ -1,4 +1,4 @@
-"""The reader of the server's stream, whatever the network does to its bytes."""
+"""The reader of the server's stream, however the network splits it."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ async def test_events_survive_being_cut_anywhere(events: list[ServerEvent], size
     assert await _read(chunks) == events
 
 
-async def test_line_ends_of_other_alphabets_do_not_end_a_line() -> None:
+async def test_other_line_separators_do_not_end_a_line() -> None:
     event = ServerEvent(3, "text.completed", {"text": "a\u2028b\u0085c\x1cd\r"})
     assert await _read([_wire(event)]) == [event]
 
 
-async def test_an_event_that_was_cut_off_is_none() -> None:
+async def test_an_incomplete_event_is_skipped() -> None:
     assert await _read([b'id: 1\nevent: a\ndata: {"x"']) == []
 
 

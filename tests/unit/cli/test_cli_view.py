@@ -1,4 +1,4 @@
-"""The stream as a person reads it."""
+"""The event stream as readable text."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ COMMAND = "execute_command"
 
 
 @given(st.text(alphabet="ab\n"), st.lists(st.integers(0, 10), max_size=4))
-def test_text_stands_once_whatever_the_pieces(text: str, cuts: list[int]) -> None:
+def test_text_is_shown_once_whatever_the_chunks(text: str, cuts: list[int]) -> None:
     places = sorted({min(cut, len(text)) for cut in [0, *cuts, len(text)]})
     pieces = [delta(text[a:b], a) for a, b in itertools.pairwise(places)]
     whole = text if not text or text.endswith("\n") else text + "\n"
     assert shown(*pieces, completed(text)) == whole
 
 
-def test_after_a_reconnection_a_part_goes_on_where_it_stood() -> None:
+def test_after_a_reconnect_a_part_continues_where_it_was() -> None:
     assert shown(delta("Hell", 0), delta("Hello wo", 0), delta("rld", 8), completed("Hello world")) == "Hello world\n"
 
 
-def test_a_part_that_was_cut_says_so() -> None:
+def test_an_interrupted_part_says_so() -> None:
     assert shown(delta("half of it", 0), completed("half", interrupted=True)) == "half of it\n[interrupted]\n"
 
 
@@ -55,13 +55,13 @@ def test_a_command_with_its_live_output_and_the_rest() -> None:
     ) == ("$ make\n  test\none\ntwo\nthree\nexit 2 · 40 ms\n")
 
 
-def test_output_that_never_came_live_is_shown_at_the_end() -> None:
+def test_output_that_was_not_live_is_shown_at_the_end() -> None:
     assert shown(call("1", COMMAND, command="ls"), result("1", COMMAND, "a\n", exit_code=0)) == (
         "$ ls\na\nexit 0 · 40 ms\n"
     )
 
 
-def test_a_gap_in_live_output_is_said() -> None:
+def test_a_gap_in_live_output_is_shown() -> None:
     text = shown(
         call("1", COMMAND, command="yes"),
         output("1", 0, "y\n"),
@@ -72,11 +72,11 @@ def test_a_gap_in_live_output_is_said() -> None:
     assert text == ("$ yes\ny\n\n… 998 characters not shown …\nend\nexit 1 · 1,004 bytes of output · 40 ms\n")
 
 
-def test_live_output_that_came_before_is_not_shown_again() -> None:
+def test_live_output_is_not_repeated() -> None:
     assert shown(call("1", COMMAND, command="x"), output("1", 0, "abc"), output("1", 0, "abcd")) == "$ x\nabcd"
 
 
-def test_commands_of_one_message_each_stand_above_their_output() -> None:
+def test_each_command_of_a_message_is_above_its_output() -> None:
     text = shown(
         call("1", COMMAND, command="a"),
         call("2", COMMAND, command="b"),
@@ -87,7 +87,7 @@ def test_commands_of_one_message_each_stand_above_their_output() -> None:
     assert text == "$ a\nof a\nexit 0 · 40 ms\n$ b\nof b\nexit 0 · 40 ms\n"
 
 
-def test_a_silent_command_shows_its_status_alone() -> None:
+def test_a_silent_command_shows_only_its_status() -> None:
     assert (
         shown(call("1", COMMAND, command="true"), result("1", COMMAND, "[no output]", exit_code=0))
         == "$ true\nexit 0 · 40 ms\n"
@@ -95,7 +95,7 @@ def test_a_silent_command_shows_its_status_alone() -> None:
 
 
 @pytest.mark.parametrize("status", ["error", "cancelled", "denied", "interrupted"])
-def test_a_command_that_did_not_end_by_itself_says_how(status: str) -> None:
+def test_a_command_that_was_ended_says_how(status: str) -> None:
     text = shown(call("1", COMMAND, command="x"), result("1", COMMAND, "part\n", status=status, exit_code=None))
     assert text == f"$ x\npart\n{status} · 40 ms\n"
 
@@ -116,7 +116,7 @@ def test_other_tools_take_a_line(name: str, arguments: dict[str, object], line: 
     assert shown(call("1", name, **arguments), output("1", 0, "noise"), result("1", name, "long result")) == line + "\n"
 
 
-def test_a_plan_call_is_told_by_its_event_alone() -> None:
+def test_a_plan_call_is_shown_only_by_its_event() -> None:
     items = [{"text": "a", "status": "completed"}, {"text": "b", "status": "in_progress"}]
     text = shown(call("1", "update_plan"), event("plan.updated", items=items), result("1", "update_plan", "ok"))
     assert text == "plan\n  ✓ a\n  ▸ b\n"
@@ -127,7 +127,7 @@ def test_a_tool_that_failed_says_why() -> None:
     assert text == "· read x: error: Error: not found\n"
 
 
-def test_arguments_that_are_no_object_are_shown_as_they_are() -> None:
+def test_arguments_that_are_not_an_object_are_shown_unchanged() -> None:
     broken = event("tool.call", 1, call_id="1", name=COMMAND, arguments="{broken")
     assert shown(broken) == "$ {broken\n"
 
@@ -144,7 +144,7 @@ def test_a_retry_says_that_the_partial_reply_is_discarded() -> None:
     assert text == ("half\n↻ attempt 1 failed (overloaded): Overloaded. Partial reply discarded; retrying in 1.5 s\n")
 
 
-def test_a_step_and_a_run_end_with_what_they_took() -> None:
+def test_a_step_and_a_run_end_with_their_usage() -> None:
     text = shown(
         event("session.running", 1, trigger="message"),
         event("step.finished", 2, step=1, usage=USAGE, context={"tokens": 50, "usable": 200}),
@@ -164,7 +164,7 @@ def test_a_failed_run_says_why() -> None:
 
 
 @pytest.mark.parametrize(("outcome", "words"), [("limit_reached", "■ limit reached"), ("cancelled", "■ cancelled")])
-def test_other_ends_have_their_words(outcome: str, words: str) -> None:
+def test_other_outcomes_have_their_own_text(outcome: str, words: str) -> None:
     assert shown(idle(outcome)).startswith(words + " · ")
 
 
@@ -172,13 +172,13 @@ def _message(text: str, role: str = "user", **more: object) -> dict[str, object]
     return {"role": role, "parts": [{"type": "text", "text": text}], **more}
 
 
-def test_the_own_task_is_left_out_and_later_messages_are_shown() -> None:
+def test_the_own_task_is_skipped_and_later_messages_are_shown() -> None:
     events = [event("message.created", message=_message(text)) for text in ("the task", "more\nof it")]
     assert shown(*events, own_task=True) == "> more\n> of it\n"
     assert shown(*events).startswith("> the task\n")
 
 
-def test_messages_of_ours_are_notes() -> None:
+def test_control_messages_are_shown_as_notes() -> None:
     assert shown(event("message.created", message=_message("go on", "control"))) == "go on\n"
     assert "summary" in shown(event("message.created", message=_message("long", is_summary=True)))
 
@@ -206,7 +206,7 @@ def test_other_events_take_a_line_or_none(name: str, data: dict[str, object], ex
     assert shown(event(name, **data)) == expected
 
 
-def test_what_a_model_or_a_tool_writes_cannot_steer_the_terminal() -> None:
+def test_text_from_models_and_tools_cannot_control_the_terminal() -> None:
     hostile = "\x1b[2J\x9b1m\x07"
     text = shown(
         delta(hostile, 0),

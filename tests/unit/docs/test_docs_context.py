@@ -1,4 +1,4 @@
-"""The page on context management says what the code says: settings, events, examples."""
+"""The page on context management matches the code: settings, events, examples."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ EVENTS = {event.type: event for event in DURABLE_EVENTS}
 
 
 def between(name: str, text: str = PAGE) -> str:
-    """What stands between the two comments of a name."""
+    """The text between the two comments with this name."""
     found = re.search(rf"<!-- {name} -->\n(.*?)<!-- /{name} -->", text, re.DOTALL)
     assert found is not None, f"no part {name}"
     return found[1]
@@ -49,16 +49,16 @@ def settings_table() -> str:
 
 
 def examples(text: str = PAGE) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The events that the page shows, with what is shown of their data."""
+    """The events that the page shows, with the shown part of their data."""
     for kind, data in re.findall(r"^event: (\S+)\ndata: (\{.*\})$", text, re.MULTILINE):
         yield kind, json.loads(data.replace(',"…"', "").replace('"…",', ""))
 
 
-def test_the_table_of_settings_is_that_of_the_code() -> None:
+def test_the_settings_table_matches_the_code() -> None:
     assert between("settings") == settings_table(), f"the table should be:\n{settings_table()}"
 
 
-def test_a_setting_that_no_preset_can_have_is_noticed() -> None:
+def test_presets_have_only_known_settings() -> None:
     assert {name for changes in PRESETS.values() for name in changes} <= set(CompactionSettings.model_fields)
     assert default("summary_max_tokens") == "`2000`; `threshold` `1000`; `handoff` `null`"
     assert preset("threshold").summary_max_tokens == 1000
@@ -69,26 +69,26 @@ def test_all_events_of_the_context_are_explained() -> None:
     assert explained == {kind for kind in EVENTS if kind.startswith(("compaction.", "prune."))}
 
 
-def test_the_events_shown_are_events_with_such_fields() -> None:
+def test_the_shown_events_have_valid_fields() -> None:
     found = list(examples())
     assert {kind for kind, _ in found} >= {"prune.completed", "compaction.started", "compaction.completed"}
     for kind, data in found:
         assert set(data) <= set(EVENTS[kind].model_fields), kind
 
 
-def test_an_event_that_there_is_not_would_be_noticed() -> None:
+def test_an_unknown_event_would_be_detected() -> None:
     page = 'event: compaction.begun\ndata: {"round":1,"…"}\n'
     assert [(kind, kind in EVENTS) for kind, _ in examples(page)] == [("compaction.begun", False)]
 
 
 @pytest.mark.parametrize(("part", "model"), [("dry-run", CompactionPreview), ("round", CompactionFields)])
-def test_an_answer_shown_is_whole(part: str, model: Any) -> None:
+def test_shown_responses_are_complete(part: str, model: Any) -> None:
     answer = re.search(r"^\{$.*?^\}$", between(part), re.MULTILINE | re.DOTALL)
     assert answer is not None
     assert set(json.loads(answer[0])) == set(model.model_fields)
 
 
-def test_a_context_is_told_by_fields_that_it_has() -> None:
+def test_the_shown_context_has_valid_fields() -> None:
     named = set(re.findall(r"(\w+)=", "\n".join(re.findall(r"^step=.*$", PAGE, re.MULTILINE))))
     assert {"step", "generation", "tokens", "limit", "usable"} <= named <= set(ContextView.model_fields)
 

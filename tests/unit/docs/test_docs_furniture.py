@@ -1,4 +1,4 @@
-"""Promises that the Compose file, the image and the Makefile make."""
+"""Guarantees of the Compose file, the image and the Makefile."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ def dockerfile() -> str:
     return (ROOT / "Dockerfile").read_text("utf-8")
 
 
-def test_compose_publishes_on_loopback_alone(server: Any) -> None:
+def test_compose_publishes_only_on_loopback(server: Any) -> None:
     assert server["ports"] == ["127.0.0.1:8000:8000"]
     assert "network_mode" not in server
 
 
-def test_compose_demands_a_key(server: Any) -> None:
-    # `:?` refuses an empty value too, where `?` alone would take it.
+def test_compose_requires_a_key(server: Any) -> None:
+    # `:?` also refuses an empty value; `?` alone would accept it.
     assert re.fullmatch(r"\$\{PALIMPSEST_API_KEYS:\?.+\}", server["environment"]["PALIMPSEST_API_KEYS"])
 
 
-def test_compose_holds_no_value_of_a_secret(server: Any) -> None:
+def test_compose_contains_no_secret_values(server: Any) -> None:
     for name, value in server["environment"].items():
         if name.endswith(("_KEY", "_KEYS")):
             assert value.startswith(f"${{{name}:"), name
 
 
-def test_compose_never_runs_commands_beside_the_server(server: Any) -> None:
+def test_compose_never_runs_commands_in_the_servers_container(server: Any) -> None:
     assert server["environment"]["PALIMPSEST_SANDBOX"] == "docker"
     assert "/var/run/docker.sock:/var/run/docker.sock" in server["volumes"]
 
@@ -64,12 +64,12 @@ def test_compose_and_image_set_only_variables_that_exist(server: Any, dockerfile
     assert {name for name in names if name.startswith("PALIMPSEST_")} <= known
 
 
-def test_compose_grants_more_time_than_the_server_takes_to_stop(server: Any) -> None:
+def test_compose_allows_the_server_enough_time_to_stop(server: Any) -> None:
     grace = Settings.model_fields["shutdown_grace_s"].default
     assert int(server["stop_grace_period"].removesuffix("s")) > grace
 
 
-def test_the_image_runs_without_root_and_says_how_it_is(dockerfile: str) -> None:
+def test_the_image_runs_without_root_and_has_a_health_check(dockerfile: str) -> None:
     last_stage = dockerfile.rsplit("\nFROM ", 1)[1]
     assert "\nUSER palimpsest\n" in last_stage
     assert "\nVOLUME /data\n" in last_stage
@@ -78,7 +78,7 @@ def test_the_image_runs_without_root_and_says_how_it_is(dockerfile: str) -> None
     assert "API_KEYS=" not in dockerfile
 
 
-def test_what_the_image_copies_is_let_through_to_the_build(dockerfile: str) -> None:
+def test_files_that_the_image_copies_are_in_the_build_context(dockerfile: str) -> None:
     allowed = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
     build_stage = dockerfile.rsplit("\nFROM ", 1)[0]
     copied = {word for line in re.findall(r"^COPY (.+)$", build_stage, re.MULTILINE) for word in line.split()[:-1]}
@@ -99,7 +99,7 @@ def test_hooks_use_the_environment_and_no_network() -> None:
     assert all(hook["language"] == "system" and hook["entry"].startswith(".venv/bin/") for hook in repository["hooks"])
 
 
-def test_the_gate_is_a_valid_script_that_may_be_run() -> None:
+def test_the_gate_is_a_valid_executable_script() -> None:
     gate = ROOT / ".ci" / "run"
     assert gate.stat().st_mode & 0o111
     subprocess.run(["bash", "-n", gate], check=True)

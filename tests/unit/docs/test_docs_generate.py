@@ -1,4 +1,4 @@
-"""The generated pages say what the code says, and notice when it says something else."""
+"""The generated pages match the code, and outdated pages are detected."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_the_committed_pages_are_up_to_date(page: str, capsys: pytest.CaptureFix
     assert main([page, "--check"]) == 0, capsys.readouterr().err
 
 
-def test_a_page_out_of_date_is_named_and_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_outdated_page_is_named_and_unchanged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "errors.md").write_text("old")
     assert main(["--check", "--out", str(tmp_path)]) == 1
     complaint = capsys.readouterr().err
@@ -81,13 +81,13 @@ def test_a_page_out_of_date_is_named_and_left_alone(tmp_path: Path, capsys: pyte
     assert not (tmp_path / "settings.md").exists()
 
 
-def test_writing_brings_all_pages_up_to_date(tmp_path: Path) -> None:
+def test_generating_updates_all_pages(tmp_path: Path) -> None:
     assert main(["--out", str(tmp_path)]) == 0
     assert main(["--check", "--out", str(tmp_path)]) == 0
     assert {path.name for path in tmp_path.iterdir()} == {"settings.md", "errors.md"}
 
 
-def test_a_page_by_name_leaves_the_others_alone(tmp_path: Path) -> None:
+def test_generating_one_page_leaves_the_others_unchanged(tmp_path: Path) -> None:
     assert main(["errors", "--out", str(tmp_path)]) == 0
     assert [path.name for path in tmp_path.iterdir()] == ["errors.md"]
 
@@ -99,7 +99,7 @@ def test_an_unknown_page_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert "no such page: nonsense" in capsys.readouterr().err
 
 
-def test_each_setting_has_a_line_with_a_sentence() -> None:
+def test_each_setting_has_a_row_with_a_description() -> None:
     lines = [line for line in settings_page().split("\n## ")[0].splitlines() if line.startswith("| `")]
     assert len(lines) == len(Settings.model_fields)
     for line in lines:
@@ -119,11 +119,11 @@ def test_each_setting_has_a_line_with_a_sentence() -> None:
         ("DOCKER_HOST", "text", ""),
     ],
 )
-def test_a_setting_is_shown_under_the_name_it_is_read_from(variable: str, type_: str, default: str) -> None:
+def test_a_setting_is_shown_by_its_variable(variable: str, type_: str, default: str) -> None:
     assert f"| `{variable}` | {type_} | {default} |" in settings_page()
 
 
-def test_a_sentence_names_other_settings_by_their_variable() -> None:
+def test_descriptions_name_other_settings_by_their_variable() -> None:
     assert "any address except loopback needs `PALIMPSEST_API_KEYS`." in settings_page()
     assert "`api_keys`" not in settings_page()
 
@@ -135,14 +135,14 @@ def test_objects_in_settings_are_described_field_by_field() -> None:
         assert line.endswith("| yes |") == field.is_required()
 
 
-def test_every_error_class_is_listed_as_it_answers() -> None:
+def test_every_error_class_is_listed_with_its_status_and_code() -> None:
     listed = {(entry.error, entry.code, entry.status, entry.title) for entry in error_codes(APP)}
     ours = [error for error in all_errors() if error.__module__.startswith("app.")]
     assert len(ours) > 15
     assert {(error.__name__, error.code, error.status, error.title) for error in ours} <= listed
 
 
-def test_codes_are_found_where_errors_are_made(source: Path) -> None:
+def test_codes_are_found_where_errors_are_created(source: Path) -> None:
     assert error_codes(source) == [
         ErrorCode(404, "not_found", "Not found", "NotFoundError"),
         ErrorCode(404, "session_not_found", "Not found", "NotFoundError"),
@@ -181,22 +181,22 @@ def test_codes_are_found_behind_a_parameter_a_function_and_a_dictionary(source: 
     }
 
 
-def test_a_code_that_cannot_be_read_is_noticed(source: Path) -> None:
+def test_a_code_that_cannot_be_determined_is_reported(source: Path) -> None:
     more = "\nlimit(other(), 3)\n\ndef plain(text):\n    raise NotFoundError(text, code=text.lower())\n"
     (source / "room" / "indirect.py").write_text(INDIRECT + more)
     unread = [(made.place, made.entry) for made in unread_codes(source)]
     assert unread == [("room/errors.py", None), ("room/indirect.py", None), ("room/indirect.py", None)]
 
 
-def test_every_code_of_the_program_is_read_but_those_that_a_server_sends_to_a_command() -> None:
+def test_all_codes_are_determined_except_those_from_a_server() -> None:
     assert [made.place for made in unread_codes(APP)] == ["cli/client.py"]
 
 
-def test_every_code_is_in_a_section_or_is_of_no_ones() -> None:
+def test_every_code_is_in_a_section_or_never_visible() -> None:
     codes = sorted_out(APP)
     listed = {entry.code for entry in codes.answers + codes.commands} | codes.runs
     assert {entry.code for entry in error_codes(APP)} - listed == {
-        "cannot_start",  # of classes that are only made with another code
+        "cannot_start",  # of classes that are only created with another code
         "command_failed",
         "limit_reached",
         "context_overflow",  # of a message, and explained in the page
@@ -204,7 +204,7 @@ def test_every_code_is_in_a_section_or_is_of_no_ones() -> None:
     }
 
 
-def test_answers_are_what_the_interface_says_and_nothing_of_a_run_or_a_command() -> None:
+def test_response_codes_include_no_codes_of_runs_or_commands() -> None:
     codes = sorted_out(APP)
     answers = {entry.code for entry in codes.answers}
     assert set(CATALOGUE) <= answers
@@ -213,14 +213,14 @@ def test_answers_are_what_the_interface_says_and_nothing_of_a_run_or_a_command()
     assert {code for code in answers if code.startswith("max_")} == {"max_tokens", "max_cost_usd"}, "of a session alone"
 
 
-def test_every_end_of_a_run_is_explained() -> None:
+def test_every_code_of_a_run_is_explained() -> None:
     assert sorted_out(APP).runs == set(RUN_CODES)
     section = errors_page().split("## Runs\n")[1].split("\n## ")[0]
     for code in ("max_steps", "recovery_limit", "output_limit", "context_too_large", "provider_rate_limited"):
         assert f"| `{code}` |" in section
 
 
-def test_every_failure_of_a_round_is_explained() -> None:
+def test_every_code_of_a_round_is_explained() -> None:
     assert list(ROUND_CODES) == list(get_args(RoundCode))
     section = errors_page().split("## Compaction rounds\n")[1].split("\n## ")[0]
     for code in get_args(RoundCode):
@@ -228,15 +228,15 @@ def test_every_failure_of_a_round_is_explained() -> None:
     assert f"limit of {MAX_CALLS} model calls" in ROUND_CODES["too_many_calls"]
 
 
-def test_every_code_of_a_round_is_one_that_something_fails_with() -> None:
-    """What may be raised is seen to by the types; that it is raised is seen here."""
+def test_every_code_of_a_round_is_used() -> None:
+    """The types check which codes may be used; this checks that each is used."""
     places = [*APP.glob("agent/**/*.py"), APP / "context" / "summary.py"]
     said = {text for place in places for text in _spoken(ast.parse(place.read_text("utf-8")))}
     assert set(get_args(RoundCode)) <= said
 
 
 def _spoken(node: ast.AST) -> Iterator[str]:
-    """The texts in a source, those of types apart."""
+    """The texts in a source, except those in types."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.Constant) and isinstance(child.value, str):
             yield child.value
@@ -244,7 +244,7 @@ def _spoken(node: ast.AST) -> Iterator[str]:
             yield from _spoken(child)
 
 
-def test_codes_of_types_are_not_taken_for_codes_that_are_raised() -> None:
+def test_codes_in_types_do_not_count_as_used() -> None:
     assert list(_spoken(ast.parse("A = Literal['x', B]\nraise F('y', z)"))) == ["y"]
 
 
@@ -261,12 +261,12 @@ def test_a_code_without_a_meaning_and_a_meaning_without_a_code_are_refused() -> 
         check_meanings("CODES", ["gone", "kept"], {"kept", "new"})
 
 
-def test_error_classes_are_found_wherever_they_stand(source: Path) -> None:
+def test_error_classes_are_found_anywhere(source: Path) -> None:
     (source / "elsewhere.py").write_text("class Lost(room.errors.GoneError):\n    code: str = 'lost'\n")
     assert ErrorCode(410, "lost", "Not found", "Lost") in error_codes(source)
 
 
-def test_the_sources_read_are_those_of_the_program() -> None:
+def test_the_paths_of_the_sources_exist() -> None:
     assert (APP / "errors.py").is_file()
     assert (DOCS / "generate" / "__init__.py").is_file()
 
@@ -275,7 +275,7 @@ LINE = st.text(st.characters(exclude_categories=["Cc", "Cs", "Zl", "Zp"]), max_s
 
 
 @given(st.lists(st.tuples(LINE, LINE), max_size=4))
-def test_a_cell_cannot_end_its_cell(rows: list[tuple[str, str]]) -> None:
+def test_a_pipe_in_a_cell_is_escaped(rows: list[tuple[str, str]]) -> None:
     lines = table(("a", "b"), rows).removesuffix("\n").split("\n")
     assert len(lines) == 2 + len(rows)
     for line, row in zip(lines[2:], rows, strict=True):
@@ -293,10 +293,10 @@ def test_a_cell_cannot_end_its_cell(rows: list[tuple[str, str]]) -> None:
         ({"type": "object"}, "JSON object"),
     ],
 )
-def test_types_are_named_for_people(schema: dict[str, object], shown: str) -> None:
+def test_types_have_readable_names(schema: dict[str, object], shown: str) -> None:
     assert kind(schema) == shown
 
 
 @given(st.integers(), st.integers())
-def test_bounds_name_both_ends(low: int, high: int) -> None:
+def test_bounds_show_both_limits(low: int, high: int) -> None:
     assert bounds({"minimum": low, "maximum": high}) == f" {low} to {high}"

@@ -1,4 +1,4 @@
-"""Links of the documents lead somewhere, and what the first page tells people to type is valid."""
+"""Links in the documents resolve, and the README's examples are valid."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 
 
 def links(text: str) -> Iterator[str]:
-    """Links to files and headings of our own, outside of code."""
+    """Links to local files and headings, outside code."""
     for target in LINK.findall(FENCE.sub("", text)):
         if not re.match(r"[a-z]+:", target):
             yield target
 
 
 def anchors(text: str) -> set[str]:
-    """The names under which a page's headings can be linked to."""
+    """The anchors of a page's headings."""
     headings = re.findall(r"^#+ (.+)$", FENCE.sub("", text), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def broken(page: Path, target: str) -> str | None:
-    """Why the link leads nowhere, or None."""
+    """Why the link is broken, or None."""
     path, _, anchor = target.partition("#")
     file = (page.parent / path).resolve() if path else page
     if not file.exists():
@@ -42,7 +42,7 @@ def broken(page: Path, target: str) -> str | None:
 
 
 def env_values(variable: str) -> list[dict[str, dict[str, object]]]:
-    """The JSON that the README shows for a variable, each time that it does."""
+    """Each JSON value that the README shows for a variable."""
     text = (ROOT / "README.md").read_text("utf-8")
     return [json.loads(value) for value in re.findall(rf"^{variable}='(.+)'$", text, re.MULTILINE)]
 
@@ -53,7 +53,7 @@ def test_links_resolve(page: Path) -> None:
     assert [reason for reason in reasons if reason] == []
 
 
-def test_broken_links_are_noticed(tmp_path: Path) -> None:
+def test_broken_links_are_detected(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("# One thing\n\n```\n[not a link](nowhere.md)\n```\n")
     assert broken(page, "absent.md") == "page.md: no file absent.md"
@@ -74,7 +74,7 @@ def test_every_decision_is_in_the_index_and_has_its_four_parts() -> None:
         assert len(text.splitlines()) < 40
 
 
-def test_the_transcript_has_its_place() -> None:
+def test_the_readme_has_one_transcript() -> None:
     text = (ROOT / "README.md").read_text("utf-8")
     assert re.search(r"<!-- transcript -->\n```console\n\$ .+?\n```\n<!-- /transcript -->", text, re.DOTALL)
 

@@ -1,4 +1,4 @@
-"""Behind each promise of the page on security stands a test, which is there."""
+"""Each promise of the page on security has a test that exists."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NAMED = re.compile(r"`([\w/]+\.py)::(\w+)`")
 
 
 def named_in(file: str) -> set[str]:
-    """The names of a file's tests, below `tests/`; empty where there is no such file."""
+    """The names of the tests in a file below `tests/`; empty if there is no such file."""
     path = TESTS / file
     tree = ast.parse(path.read_text("utf-8") if path.is_file() else "")
     functions = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
@@ -30,7 +30,7 @@ def promises(page: str) -> list[tuple[str, list[tuple[str, str]]]]:
 
 
 @pytest.mark.parametrize(("file", "name"), sorted(set(NAMED.findall(PAGE))))
-def test_each_test_that_is_named_is_there(file: str, name: str) -> None:
+def test_each_named_test_exists(file: str, name: str) -> None:
     assert name in named_in(file)
 
 
@@ -40,7 +40,7 @@ def test_each_promise_has_a_test() -> None:
     assert [row for row, tests in found if not tests] == []
 
 
-def test_a_promise_without_a_test_is_noticed() -> None:
+def test_a_promise_without_a_test_is_detected() -> None:
     page = "| Promise | Test |\n| --- | --- |\n| One. | `unit/x.py::test_x` |\n| Two. | none |\n"
     assert [tests for _, tests in promises(page)] == [[("unit/x.py", "test_x")], []]
     assert named_in("unit/x.py") == set()
