@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import accumulate
+from typing import Any
 
 from sqlalchemy import Connection
 
@@ -14,7 +15,7 @@ from app.db.repositories import events as rows
 from app.db.repositories import queue, sessions
 from app.events import SessionEvent
 from app.messages import now
-from app.sessions import Status
+from app.sessions import Session, Status
 
 PAGE = 100
 """Events read from the log at a time."""
@@ -47,29 +48,49 @@ def page(items: Sequence[StreamItem]) -> list[StreamItem]:
 
 
 class Appender:
-    """Appends events within one write transaction, taking a seq for each."""
+    """Appends the events of one write transaction to a session's log; the only place that assigns their seqs.
+
+    The session's row stays locked from here to the end of the transaction, so a second appender of the same session
+    must not be made before the first is flushed."""
 
     def __init__(self, connection: Connection, session_id: str, *, epoch: int | None = None) -> None:
+        """See `repositories.events.lock` for `epoch` and the errors raised."""
         self._connection = connection
-        self._epoch = epoch
+        self._items: list[StreamItem] = []
         self.session_id = session_id
         self.at: datetime = now()
-        self.items: list[StreamItem] = []
+        self.next_seq = rows.lock(connection, session_id, self.at, epoch=epoch) + 1
+        """The seq of the next event, for a row that has the same one."""
 
-    def take(self, count: int = 1) -> int:
-        """The first of the next `count` seqs; see `repositories.events.allocate` for its errors."""
-        return rows.allocate(self._connection, self.session_id, count, self.at, epoch=self._epoch)
+    def emit(
+        self, event: type[SessionEvent], /, *, closes: str | None = None, voids: str | None = None, **fields: Any
+    ) -> int:
+        """Appends an event with these fields and returns its seq; see `StreamItem` for `closes` and `voids`."""
+        made = event(session_id=self.session_id, at=self.at, **fields)
+        return self._append(event.type, made.__pydantic_serializer__.to_json(made), closes, voids)
 
-    def add(self, seq: int, event: SessionEvent, *, closes: str | None = None, voids: str | None = None) -> None:
-        """Appends an event with a seq that was taken before."""
-        data = event.__pydantic_serializer__.to_json(event)
-        self.items.append(StreamItem(event.type, seq, data, closes, voids))
+    def copy(self, event: rows.StoredEvent) -> None:
+        """Appends an event that was renumbered to be the next one of this log."""
+        assert event.seq == self.next_seq, f"event {event.seq} is not the next one, {self.next_seq}"
+        self._append(event.type, event.data.encode())
+
+    def _append(self, type_: str, data: bytes, closes: str | None = None, voids: str | None = None) -> int:
+        seq = self.next_seq
+        self._items.append(StreamItem(type_, seq, data, closes, voids))
+        self.next_seq += 1
+        return seq
+
+    def session(self) -> Session:
+        """The session as the next event shows it: with that event as its newest."""
+        stored = sessions.snapshot(self._connection, self.session_id)
+        return stored.model_copy(update={"last_seq": self.next_seq})
 
     def flush(self) -> list[StreamItem]:
-        """Writes the added events; returns the items to publish after the commit."""
-        stored = [rows.StoredEvent(item.seq or 0, item.type, item.data.decode()) for item in self.items]
+        """Writes the events and the session's new last seq; returns the items to publish after the commit."""
+        items, self._items = self._items, []
+        stored = [rows.StoredEvent(item.seq or 0, item.type, item.data.decode()) for item in items]
         rows.append(self._connection, self.session_id, stored)
-        return self.items
+        return items
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,22 +5,42 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Row, func, insert, select, update
 
 from app.db.models import compaction_events, generations, message_parts, messages
 from app.messages import Usage
-from app.sessions import CompactionEvent, RoundError
+from app.sessions import CompactionEvent, CompactionReason, RoundError
 
 
-def open_round(connection: Connection, session_id: str, **fields: Any) -> int:
+class NewRound(NamedTuple):
+    """A round as it starts; `instructions` and `settings` are those of a manual one."""
+
+    reason: CompactionReason
+    policy: str
+    background: bool
+    created_at: datetime
+    tokens_before: int = 0
+    instructions: str | None = None
+    settings: dict[str, Any] | None = None
+
+
+def open_round(connection: Connection, session_id: str, new: NewRound) -> int:
     """Adds a running round with the next number; numbers are never reused."""
     newest = select(func.max(compaction_events.c.round)).where(compaction_events.c.session_id == session_id)
     number = (connection.execute(newest).scalar() or 0) + 1
-    row = {"session_id": session_id, "round": number, "status": "running", "usage": Usage().model_dump(), **fields}
-    connection.execute(insert(compaction_events), row)
+    row = {"session_id": session_id, "round": number, "status": "running", "usage": Usage().model_dump()}
+    connection.execute(insert(compaction_events), {**row, **new._asdict()})
     return number
+
+
+def complete_round(
+    connection: Connection, session_id: str, made: CompactionEvent, checkpoint: dict[str, Any], pruned: list[str]
+) -> None:
+    """Stores a completed round, with what shapes the context from now on."""
+    fields = made.model_dump(exclude={"round", "created_at", "error", "usage"})
+    change(connection, session_id, made.round, **fields, checkpoint=checkpoint, pruned=pruned, background=False)
 
 
 def change(connection: Connection, session_id: str, round: int, **fields: Any) -> None:

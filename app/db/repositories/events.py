@@ -1,4 +1,4 @@
-"""The event log: gapless seq numbers, taken from the session's row inside the committing transaction."""
+"""The event log: gapless seq numbers, counted on the session's row inside the committing transaction."""
 
 from __future__ import annotations
 
@@ -34,40 +34,40 @@ def session_not_found(session_id: str) -> NotFoundError:
     return NotFoundError(f"There is no session {session_id}.", code="session_not_found")
 
 
-_ALLOCATE = (
-    update(sessions)
-    .where(sessions.c.id == bindparam("sid"))
-    .values(last_seq=sessions.c.last_seq + bindparam("count"), updated_at=bindparam("at"))
-    .returning(sessions.c.last_seq)
-)
-_ALLOCATE_FENCED = _ALLOCATE.where(sessions.c.epoch == bindparam("owner_epoch"))
+_OF_SESSION = update(sessions).where(sessions.c.id == bindparam("sid"))
+# An update, since it also locks the row, and SQLite has no SELECT … FOR UPDATE.
+_LOCK = _OF_SESSION.values(updated_at=bindparam("at")).returning(sessions.c.last_seq)
+_LOCK_FENCED = _LOCK.where(sessions.c.epoch == bindparam("owner_epoch"))
 
 
-def allocate(connection: Connection, session_id: str, count: int, at: datetime, *, epoch: int | None = None) -> int:
-    """Takes the next `count` seqs of a session and returns the first of them.
+def lock(connection: Connection, session_id: str, at: datetime, *, epoch: int | None = None) -> int:
+    """Locks a session's row for the rest of the transaction, which changes the session at this time; returns the seq of
+    its newest event.
 
     With an epoch, the caller must still own the session: else `StaleOwnerError`. Without one, any caller may write;
     `NotFoundError` if the session is gone.
     """
-    values = {"sid": session_id, "count": count, "at": at}
+    values = {"sid": session_id, "at": at}
     if epoch is None:
-        last = connection.execute(_ALLOCATE, values).scalar()
+        last = connection.execute(_LOCK, values).scalar()
         if last is None:
             raise session_not_found(session_id)
     else:
-        last = connection.execute(_ALLOCATE_FENCED, {**values, "owner_epoch": epoch}).scalar()
+        last = connection.execute(_LOCK_FENCED, {**values, "owner_epoch": epoch}).scalar()
         if last is None:
             raise StaleOwnerError(f"Another owner has taken over session {session_id}, or it was deleted.")
-    return int(last) - count + 1
+    return int(last)
 
 
 _APPEND = insert(events)
+_ADVANCE = _OF_SESSION.values(last_seq=bindparam("last"))
 
 
 def append(connection: Connection, session_id: str, stored: Sequence[StoredEvent]) -> None:
-    """Adds events whose seqs were allocated in the same transaction."""
+    """Adds events, whose seqs follow the newest one of a locked session."""
     if stored:
         connection.execute(_APPEND, [{"session_id": session_id, **event._asdict()} for event in stored])
+        connection.execute(_ADVANCE, {"sid": session_id, "last": stored[-1].seq})
 
 
 _BYTES = cast(events.c.data, LargeBinary)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Row, bindparam, case, func, insert, select, tuple_, update
 
@@ -25,29 +25,20 @@ _PLACE = select(_FOLLOW_UPS_LAST.label("late"), queue.c.ordinal).where(_IS_PENDI
 _COUNT_UP_TO = _COUNT.where(tuple_(_FOLLOW_UPS_LAST, queue.c.ordinal) <= tuple_(bindparam("late"), bindparam("place")))
 
 
-def add(
-    connection: Connection,
-    session_id: str,
-    message_id: str,
-    *,
-    ordinal: int,
-    mode: QueueMode,
-    content: str,
-    fingerprint: str,
-    at: datetime,
-) -> None:
-    connection.execute(
-        insert(queue).values(
-            session_id=session_id,
-            id=message_id,
-            ordinal=ordinal,
-            mode=mode,
-            content=content,
-            status=PENDING,
-            fingerprint=fingerprint,
-            created_at=at,
-        )
-    )
+class Accepted(NamedTuple):
+    """A message as it is accepted. `ordinal`, the seq of its event, is its place in the order of acceptance;
+    `fingerprint` distinguishes a retry from another message with the same id."""
+
+    id: str
+    ordinal: int
+    mode: QueueMode
+    content: str
+    fingerprint: str
+    created_at: datetime
+
+
+def add(connection: Connection, session_id: str, message: Accepted) -> None:
+    connection.execute(insert(queue).values(session_id=session_id, status=PENDING, **message._asdict()))
 
 
 def get(connection: Connection, session_id: str, message_id: str) -> Row[Any] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import JSON, Connection, Row, bindparam, func, insert, select, type_coerce, update
 from sqlalchemy.dialects.sqlite import insert as upsert
@@ -29,8 +29,28 @@ _WITH_CALLS = (
 _APPROVALS_OPEN = _WITH_CALLS.where(approvals.c.decision.is_(None))
 
 
-def add_generation(connection: Connection, session_id: str, **fields: Any) -> None:
-    connection.execute(insert(generations).values(session_id=session_id, **fields))
+class NewGeneration(NamedTuple):
+    """A context generation as it is stored; `pruned`, `restored` and `repairs` are its differences from the one
+    before."""
+
+    id: str
+    number: int
+    reason: str
+    model: str
+    system: str
+    tools: list[dict[str, Any]]
+    first_seq: int
+    rounds: list[int]
+    pruned: list[str]
+    restored: list[str]
+    repairs: list[dict[str, Any]] | None
+    echo_reasoning: bool
+    drop_block: bool
+    created_at: datetime
+
+
+def add_generation(connection: Connection, session_id: str, new: NewGeneration) -> None:
+    connection.execute(insert(generations).values(session_id=session_id, **new._asdict()))
 
 
 def generation(connection: Connection, session_id: str, number: int | None = None) -> Row[Any] | None:
@@ -48,37 +68,26 @@ def repairs(connection: Connection, session_id: str) -> list[dict[str, Any]]:
     return [repair for repairs in found for repair in repairs or ()]
 
 
+class OpenedAttempt(NamedTuple):
+    """An attempt at a step as it starts; `opened_seq` is the seq of its event."""
+
+    step: int
+    attempt: int
+    message_id: str
+    generation: int
+    opened_seq: int
+    model: str
+    context: ContextState
+    compaction_round: int
+    started_at: datetime
+
+
 _OPEN = insert(steps)
 
 
-def open_step(
-    connection: Connection,
-    session_id: str,
-    *,
-    step: int,
-    attempt: int,
-    message_id: str,
-    generation: int,
-    opened_seq: int,
-    model: str,
-    context: ContextState,
-    compaction_round: int,
-    at: datetime,
-) -> None:
-    row = {
-        "session_id": session_id,
-        "step": step,
-        "attempt": attempt,
-        "message_id": message_id,
-        "generation": generation,
-        "opened_seq": opened_seq,
-        "model": model,
-        "usage": Usage().model_dump(),
-        "context": context.model_dump(),
-        "compaction_round": compaction_round,
-        "started_at": at,
-    }
-    connection.execute(_OPEN, row)
+def open_attempt(connection: Connection, session_id: str, opened: OpenedAttempt) -> None:
+    fields = {**opened._asdict(), "context": opened.context.model_dump(), "usage": Usage().model_dump()}
+    connection.execute(_OPEN, {"session_id": session_id, **fields})
 
 
 _CHANGE = update(steps).where(

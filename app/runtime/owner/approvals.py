@@ -69,7 +69,6 @@ class StoredApprovals:
     def _settle(self, connection: Connection, message_id: str) -> tuple[Sequence[Row[Any]], list[StreamItem]]:
         """Denies expired approvals; returns all approvals of the message."""
         appender = Appender(connection, self._session_id, epoch=self._epoch)
-        appender.take(0)
         rows = approvals.approvals_of_message(connection, self._session_id, message_id)
         late = [row for row in rows if row.decision is None and has_expired(row, appender.at)]
         if late:
@@ -92,7 +91,6 @@ class StoredApprovals:
 
         def work(connection: Connection) -> tuple[None, list[StreamItem]]:
             appender = Appender(connection, self._session_id, epoch=self._epoch)
-            appender.take(0)
             withdraw_approvals(connection, appender, by)
             return None, appender.flush()
 

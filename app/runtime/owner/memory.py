@@ -115,7 +115,7 @@ async def keep_notes(database: Database, row: Row[Any], notes: Notes) -> Row[Any
 
 def _store(connection: Connection, row: Row[Any], notes: str | None) -> Row[Any]:
     # Without an event; the fence applies here too.
-    events.allocate(connection, row.id, 0, now(), epoch=row.epoch)
+    events.lock(connection, row.id, now(), epoch=row.epoch)
     sessions.change(connection, row.id, notes=notes)
     return sessions.row(connection, row.id)
 

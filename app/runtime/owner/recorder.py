@@ -136,7 +136,7 @@ class Recorder:
 
         def work(connection: Connection) -> tuple[None, list[StreamItem]]:
             # Nothing is appended, but the fence applies here too.
-            events.allocate(connection, self._session_id, 0, now(), epoch=self._epoch)
+            events.lock(connection, self._session_id, now(), epoch=self._epoch)
             ids = {message_id for message_id, _ in written}
             voided = {message_id for message_id in ids if messages.is_voided(connection, self._session_id, message_id)}
             parts.put_open(connection, self._session_id, [part for part in written if part[0] not in voided])

@@ -22,7 +22,6 @@ from app.events import (
     CompactionStarted,
     MessageCreated,
     PruneCompleted,
-    SessionEvent,
 )
 from app.messages import Usage
 from app.runtime.transactions.steps import add_to_session, note_owners_size, note_size
@@ -38,22 +37,26 @@ def open_round(
     return number, appender.flush()
 
 
-def _open(connection: Connection, appender: Appender, opening: RoundOpening, **asked: Any) -> int:
-    seq = appender.take()
-    number = compactions.open_round(
-        connection,
-        appender.session_id,
+def _open(
+    connection: Connection,
+    appender: Appender,
+    opening: RoundOpening,
+    instructions: str | None = None,
+    settings: dict[str, Any] | None = None,
+) -> int:
+    new = compactions.NewRound(
         reason=opening.reason,
         policy=opening.policy,
-        tokens_before=opening.tokens_before,
         background=opening.background,
         created_at=appender.at,
-        **asked,
+        tokens_before=opening.tokens_before,
+        instructions=instructions,
+        settings=settings,
     )
+    number = compactions.open_round(connection, appender.session_id, new)
     _note_progress(connection, appender.session_id)
-    started = CompactionStarted(
-        session_id=appender.session_id,
-        at=appender.at,
+    appender.emit(
+        CompactionStarted,
         round=number,
         reason=opening.reason,
         policy=opening.policy,
@@ -61,7 +64,6 @@ def _open(connection: Connection, appender: Appender, opening: RoundOpening, **a
         limit=opening.limit,
         background=opening.background,
     )
-    appender.add(seq, started)
     return number
 
 
@@ -82,7 +84,7 @@ def request(
     if compactions.is_running(connection, session_id):
         raise ConflictError("A compaction of this session is already running.", code="compaction_in_progress")
     appender = Appender(connection, session_id)
-    number = _open(connection, appender, opening, instructions=instructions, settings=settings.model_dump())
+    number = _open(connection, appender, opening, instructions, settings.model_dump())
     row = compactions.find(connection, session_id, number)
     assert row is not None
     return compactions.view(row), appender.flush()
@@ -98,10 +100,13 @@ def claim(connection: Connection, session_id: str) -> tuple[Row[Any] | None, lis
 
 def abandon(connection: Connection, session_id: str, epoch: int | None, *, asked_too: bool) -> list[StreamItem]:
     """Closes the running rounds of a previous owner; manual ones only if `asked_too`."""
+    running = compactions.all_rounds(connection, session_id, status="running")
+    closed = [row.round for row in running if asked_too or row.reason != "manual"]
+    if not closed:
+        return []
     appender = Appender(connection, session_id, epoch=epoch)
-    for row in compactions.all_rounds(connection, session_id, status="running"):
-        if asked_too or row.reason != "manual":
-            end_round(connection, appender, appender.take(), RoundEnded(row.round, "cancelled"))
+    for round in closed:
+        end_round(connection, appender, RoundEnded(round, "cancelled"))
     return appender.flush()
 
 
@@ -128,15 +133,14 @@ def add_usage(connection: Connection, appender: Appender, change: ModelUsed) -> 
     compactions.change(connection, appender.session_id, change.round, usage=usage.model_dump())
 
 
-def fail_rung(connection: Connection, appender: Appender, seq: int, change: RungFailed) -> None:
+def fail_rung(connection: Connection, appender: Appender, change: RungFailed) -> None:
     """Records that a rung failed; without a next one the round has failed."""
     if change.next is None:
         error = {"code": change.code, "detail": change.detail}
         compactions.change(connection, appender.session_id, change.round, status="failed", error=error)
         _note_progress(connection, appender.session_id)
-    event = CompactionFailed(
-        session_id=appender.session_id,
-        at=appender.at,
+    appender.emit(
+        CompactionFailed,
         round=change.round,
         rung=change.rung,
         code=change.code,
@@ -144,64 +148,55 @@ def fail_rung(connection: Connection, appender: Appender, seq: int, change: Rung
         usage=change.usage,
         next=change.next,
     )
-    appender.add(seq, event)
 
 
-def complete_round(connection: Connection, appender: Appender, seq: int, change: RoundCompleted) -> None:
-    """Stores a summary with its checkpoint and marks; two events, with `seq` and the next one."""
+def complete_round(connection: Connection, appender: Appender, change: RoundCompleted) -> None:
+    """Stores a summary with its checkpoint and marks."""
     session_id, at = appender.session_id, appender.at
     checkpoint = change.checkpoint
-    summary = change.summary.model_copy(update={"seq": seq, "created_at": at})
+    summary = change.summary.model_copy(update={"seq": appender.next_seq, "created_at": at})
     messages.add(connection, session_id, summary)
-    appender.add(seq, MessageCreated(session_id=session_id, at=at, message=summary))
+    appender.emit(MessageCreated, message=summary)
     compactions.mark_pruned(connection, session_id, change.pruned, at)
     cover(connection, session_id, checkpoint, checkpoint.round)
-    compactions.change(
-        connection,
-        session_id,
-        checkpoint.round,
-        status="completed",
-        rung=change.rung,
-        first_message_id=change.first_message_id,
-        last_message_id=change.last_message_id,
-        messages_compacted=change.messages_compacted,
-        outputs_pruned=len(change.pruned),
-        tokens_before=change.tokens_before,
-        tokens_after=change.tokens_after,
-        summary=change.prose,
-        duration_ms=change.duration_ms,
-        checkpoint=_stored(checkpoint) | {"counted": change.counted},
-        pruned=list(change.pruned),
-        background=False,
-    )
+    made = _completed(connection, session_id, change)
+    stored = _stored(checkpoint) | {"counted": change.counted}
+    compactions.complete_round(connection, session_id, made, stored, list(change.pruned))
     row = sessions.row(connection, session_id)
     sessions.change(connection, session_id, compaction_count=row.compaction_count + 1, compaction_last_at=at)
     _note_progress(connection, session_id)
     note_size(connection, session_id, change.tokens_after, counted=change.counted)
-    stored = compactions.find(connection, session_id, checkpoint.round)
-    assert stored is not None
-    event = CompactionCompleted(
-        session_id=session_id,
-        at=at,
-        was_pruned=bool(change.pruned),
-        was_summarized=change.rung == "summary",
-        **compactions.view(stored).model_dump(),
-    )
-    appender.add(seq + 1, event)
+    is_summary = change.rung == "summary"
+    appender.emit(CompactionCompleted, was_pruned=bool(change.pruned), was_summarized=is_summary, **made.model_dump())
 
 
-def end_round(connection: Connection, appender: Appender, seq: int, change: RoundEnded) -> None:
+def _completed(connection: Connection, session_id: str, change: RoundCompleted) -> CompactionEvent:
+    row = compactions.find(connection, session_id, change.checkpoint.round)
+    assert row is not None
+    made = {
+        "status": "completed",
+        "rung": change.rung,
+        "first_message_id": change.first_message_id,
+        "last_message_id": change.last_message_id,
+        "messages_compacted": change.messages_compacted,
+        "outputs_pruned": len(change.pruned),
+        "tokens_before": change.tokens_before,
+        "tokens_after": change.tokens_after,
+        "summary": change.prose,
+        "duration_ms": change.duration_ms,
+    }
+    return compactions.view(row).model_copy(update=made)
+
+
+def end_round(connection: Connection, appender: Appender, change: RoundEnded) -> None:
     """Closes a round that was cancelled or discarded."""
-    session_id, at = appender.session_id, appender.at
+    session_id = appender.session_id
     compactions.change(connection, session_id, change.round, status=change.status)
     _note_progress(connection, session_id)
     row = compactions.find(connection, session_id, change.round)
     assert row is not None
-    usage = Usage(**row.usage)
-    event: SessionEvent = CompactionCancelled(session_id=session_id, at=at, round=change.round, usage=usage)
-    if change.status == "discarded":
-        event = CompactionDiscarded(session_id=session_id, at=at, round=change.round, usage=usage)
-    appender.add(seq, event)
+    event = CompactionDiscarded if change.status == "discarded" else CompactionCancelled
+    appender.emit(event, round=change.round, usage=Usage(**row.usage))
 
 
 def in_force(connection: Connection, session_id: str) -> InForce:
@@ -241,14 +236,13 @@ def cover(connection: Connection, session_id: str, checkpoint: Checkpoint, round
     compactions.cover(connection, session_id, checkpoint.first_seq, checkpoint.last_seq, checkpoint.kept, round)
 
 
-def prune(connection: Connection, appender: Appender, seq: int, change: OutputsPruned) -> None:
+def prune(connection: Connection, appender: Appender, change: OutputsPruned) -> None:
     """Marks outputs as cleared."""
     compactions.mark_pruned(connection, appender.session_id, change.call_ids, appender.at)
     if not change.beside_round:
         note_owners_size(connection, appender.session_id, change.tokens_after)
-    event = PruneCompleted(
-        session_id=appender.session_id,
-        at=appender.at,
+    appender.emit(
+        PruneCompleted,
         reason=change.reason,
         call_ids=change.call_ids,
         outputs_pruned=len(change.call_ids),
@@ -257,7 +251,6 @@ def prune(connection: Connection, appender: Appender, seq: int, change: OutputsP
         tokens_saved=max(0, change.tokens_before - change.tokens_after),
         tools=change.tools,
     )
-    appender.add(seq, event)
 
 
 def revert(connection: Connection, session_id: str, round: int) -> tuple[None, list[StreamItem]]:
@@ -275,7 +268,6 @@ def revert(connection: Connection, session_id: str, round: int) -> tuple[None, l
         latest = f"only round {latest_made} can be" if latest_made else "no round can be"
         raise ConflictError(f"Round {round} cannot be reverted; {latest}.", code="not_the_latest_round")
     appender = Appender(connection, session_id)
-    seq = appender.take()
     compactions.change(connection, session_id, round, status="reverted")
     compactions.mark_pruned(connection, session_id, row.pruned or (), None)
     note_size(connection, session_id, size + row.tokens_before - row.tokens_after)
@@ -283,5 +275,5 @@ def revert(connection: Connection, session_id: str, round: int) -> tuple[None, l
         cover(connection, session_id, checkpoint, None)
     for checkpoint in checkpoints(connection, session_id):
         cover(connection, session_id, checkpoint, checkpoint.round)
-    appender.add(seq, CompactionReverted(session_id=session_id, at=appender.at, round=round))
+    appender.emit(CompactionReverted, round=round)
     return None, appender.flush()

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Row
 from app.agent.conversation import control_message
 from app.agent.limits import UsedUp, used_up
 from app.context.policies import CompactionSettings
-from app.db.repositories import events, forks, messages, queue, sessions, steps
+from app.db.repositories import forks, messages, queue, sessions, steps
 from app.db.repositories import messages as transfer
 from app.errors import ConflictError, PalimpsestError
 from app.eventlog.log import Appender, StreamItem
@@ -72,9 +72,7 @@ def create(connection: Connection, body: SessionCreate, draft: Draft) -> tuple[t
         **draft.fields,
     )
     appender = Appender(connection, draft.session_id)
-    seq = appender.take()
-    session = sessions.snapshot(connection, draft.session_id)
-    appender.add(seq, SessionCreated(session_id=draft.session_id, at=appender.at, session=session))
+    appender.emit(SessionCreated, session=appender.session())
     items = [*appender.flush(), *store_history(connection, draft.session_id, draft.history)]
     if draft.task is not None:
         row = sessions.row(connection, draft.session_id)
@@ -90,25 +88,22 @@ def fork(connection: Connection, made: Fork) -> tuple[Session, list[StreamItem]]
     at = now()
     sessions.add(connection, id=made.session_id, created_at=at, updated_at=at, **made.fields)
     appender = Appender(connection, made.session_id)
-    seq = appender.take()
     # The events that follow contain the rounds one by one.
-    found = sessions.snapshot(connection, made.session_id)
+    found = appender.session()
     before = found.compaction.model_copy(update={"count": 0, "last_at": None})
-    created = found.model_copy(update={"compaction": before})
-    appender.add(seq, SessionCreated(session_id=made.session_id, at=appender.at, session=created))
-    items = list(appender.flush())
-    if made.log:
-        appender.take(len(made.log))
+    appender.emit(SessionCreated, session=found.model_copy(update={"compaction": before}))
+    items = appender.flush()
     for start in range(0, len(made.messages), CHUNK):
         forks.add_messages(connection, made.session_id, made.messages[start : start + CHUNK], made.outputs)
     for start in range(0, len(made.log), CHUNK):
-        events.append(connection, made.session_id, made.log[start : start + CHUNK])
+        for event in made.log[start : start + CHUNK]:
+            appender.copy(event)
+        items += appender.flush()
     forks.add_rounds(connection, made.session_id, made.rounds)
     if made.generation is not None:
-        steps.add_generation(connection, made.session_id, **made.generation)
+        steps.add_generation(connection, made.session_id, made.generation)
     if made.queued is not None:
         forks.add_queued(connection, made.session_id, made.queued)
-    items += [StreamItem(event.type, event.seq, event.data.encode()) for event in made.log]
     return sessions.snapshot(connection, made.session_id), items
 
 
@@ -133,22 +128,23 @@ def patch(
     if not fields:
         return (sessions.snapshot(connection, session_id), row), []
     appender = Appender(connection, session_id)
-    seq = appender.take()
     sessions.change(connection, session_id, **fields)
-    session = sessions.snapshot(connection, session_id)
-    appender.add(seq, SessionUpdated(session_id=session_id, at=appender.at, session=session))
-    return (session, sessions.row(connection, session_id)), appender.flush()
+    session = appender.session()
+    appender.emit(SessionUpdated, session=session)
+    items = appender.flush()
+    return (session, sessions.row(connection, session_id)), items
 
 
 def cancel(connection: Connection, session_id: str, *, clear_queue: bool) -> tuple[Session, list[StreamItem]]:
     """Requests the end of the run and holds pending messages; the request is stored, so that it survives a crash."""
     row = sessions.row(connection, session_id)
-    appender = Appender(connection, session_id)
-    if clear_queue:
-        inbox.withdraw_rows(connection, appender, queue.pending(connection, session_id))
+    items: list[StreamItem] = []
+    if clear_queue and (pending := queue.pending(connection, session_id)):
+        appender = Appender(connection, session_id)
+        inbox.withdraw_rows(connection, appender, pending)
+        items = appender.flush()
     if row.status != Status.IDLE:
         sessions.change(connection, session_id, cancel_requested=True, queue_held=True)
-    items = appender.flush()
     return sessions.snapshot(connection, session_id), items
 
 
@@ -168,10 +164,8 @@ def resume(
     if no_room is not None:
         raise no_room()
     appender = Appender(connection, session_id)
-    seq = appender.take(2)
-    runs.begin(connection, appender, seq, "resume")
-    message = control_message("limit" if row.outcome == Outcome.LIMIT_REACHED else "resume")
-    add_message(connection, appender, message.model_copy(update={"seq": seq + 1}))
+    runs.begin(connection, appender, "resume")
+    add_message(connection, appender, control_message("limit" if row.outcome == Outcome.LIMIT_REACHED else "resume"))
     items = appender.flush()
     return sessions.snapshot(connection, session_id), items
 
@@ -206,14 +200,13 @@ def store_history(connection: Connection, session_id: str, history: Sequence[Mes
     waiting = iter(history)
     while chunk := list(islice(waiting, CHUNK)):
         appender = Appender(connection, session_id)
-        first = appender.take(len(chunk))
         stored = [
             message.model_copy(update={"seq": seq, "created_at": appender.at})
-            for seq, message in enumerate(chunk, start=first)
+            for seq, message in enumerate(chunk, start=appender.next_seq)
         ]
         transfer.add_all(connection, session_id, stored)
         for message in stored:
-            appender.add(message.seq, MessageCreated(session_id=session_id, at=appender.at, message=message))
+            appender.emit(MessageCreated, message=message)
         items += appender.flush()
     return items
 

@@ -79,29 +79,22 @@ def accept(connection: Connection, appender: Appender, row: Row[Any], body: Queu
     """Adds a message to the queue of the session with this row, and starts a run if it is idle."""
     message_id = body.id or new_id()
     idle = row.status == Status.IDLE
-    seq = appender.take(2 if idle else 1)
     queue.add(
         connection,
         appender.session_id,
-        message_id,
-        ordinal=seq,
-        mode=body.mode,
-        content=body.content,
-        fingerprint=fingerprint(body.content),
-        at=appender.at,
+        queue.Accepted(
+            id=message_id,
+            ordinal=appender.next_seq,
+            mode=body.mode,
+            content=body.content,
+            fingerprint=fingerprint(body.content),
+            created_at=appender.at,
+        ),
     )
     place = queue.position(connection, appender.session_id, message_id)
-    event = MessageQueued(
-        session_id=appender.session_id,
-        at=appender.at,
-        message_id=message_id,
-        mode=body.mode,
-        content=body.content,
-        position=place,
-    )
-    appender.add(seq, event)
+    appender.emit(MessageQueued, message_id=message_id, mode=body.mode, content=body.content, position=place)
     if idle:
-        runs.begin(connection, appender, seq + 1, "message")
+        runs.begin(connection, appender, "message")
     elif row.queue_held:
         sessions.change(connection, appender.session_id, queue_held=False)
     return QueueReceipt(id=message_id, position=place, mode=body.mode, status="pending")
@@ -167,10 +160,7 @@ def edit(
     queue.edit(connection, session_id, message_id, content=content, mode=mode)
     place = queue.position(connection, session_id, message_id)
     appender = Appender(connection, session_id)
-    event = MessageEdited(
-        session_id=session_id, at=appender.at, message_id=message_id, mode=mode, content=content, position=place
-    )
-    appender.add(appender.take(), event)
+    appender.emit(MessageEdited, message_id=message_id, mode=mode, content=content, position=place)
     new = _pending(connection, session_id, message_id)
     return pending_view(new, place), appender.flush()
 
@@ -187,10 +177,7 @@ def withdraw_rows(connection: Connection, appender: Appender, rows: Sequence[Row
     """Withdraws pending messages, each with its event."""
     queue.set_status(connection, appender.session_id, [row.id for row in rows], queue.WITHDRAWN)
     for row in rows:
-        event = MessageWithdrawn(
-            session_id=appender.session_id, at=appender.at, message_id=row.id, mode=QueueMode(row.mode)
-        )
-        appender.add(appender.take(), event)
+        appender.emit(MessageWithdrawn, message_id=row.id, mode=QueueMode(row.mode))
 
 
 def deliver(
@@ -203,26 +190,23 @@ def deliver(
     if first and not due:
         due = list(rows[:1])
     appender = Appender(connection, session_id, epoch=epoch)
-    seq = appender.take(2 * len(due))
     queue.set_status(connection, session_id, [row.id for row in due], queue.DELIVERED)
-    delivered = [_deliver_one(connection, appender, seq + 2 * place, row) for place, row in enumerate(due)]
+    delivered = [_deliver_one(connection, appender, row) for row in due]
     return delivered, appender.flush()
 
 
-def _deliver_one(connection: Connection, appender: Appender, seq: int, row: Row[Any]) -> Message:
-    event = MessageDequeued(session_id=appender.session_id, at=appender.at, message_id=row.id, mode=QueueMode(row.mode))
-    appender.add(seq, event)
+def _deliver_one(connection: Connection, appender: Appender, row: Row[Any]) -> Message:
+    appender.emit(MessageDequeued, message_id=row.id, mode=QueueMode(row.mode))
     part = TextPart(id=new_id(), index=0, text=row.content, tokens=estimate_text(row.content))
     message = Message(
         id=row.id,
-        seq=seq + 1,
+        seq=appender.next_seq,
         role=Role.USER,
         parts=(part,),
         tokens=PER_MESSAGE + part.tokens,
         created_at=appender.at,
     )
-    add_message(connection, appender, message)
-    return message
+    return add_message(connection, appender, message)
 
 
 class StoredMessages:

@@ -31,7 +31,7 @@ from app.messages import (
     new_id,
     now,
 )
-from app.runtime.transactions.changes import events_of, write_changes
+from app.runtime.transactions.changes import write_change
 from app.runtime.transactions.runs import has_expired, resolve_approvals
 from app.sessions import ContextState, Outcome
 
@@ -81,18 +81,11 @@ def recover(
     appender = Appender(connection, session_id, epoch=epoch)
     if held:
         resolve_approvals(connection, appender, approvals.open_approvals(connection, session_id), "deny", "timeout")
-    count = sum(map(events_of, changes))
-    seq = appender.take(count + (2 if result is None else 1))
-    seq = write_changes(connection, appender, seq, changes)
-    recovered = SessionRecovered(
-        session_id=session_id,
-        at=appender.at,
-        interrupted_step=step,
-        closed_calls=tuple(calls),
-    )
-    appender.add(seq, recovered)
+    for change in changes:
+        write_change(connection, appender, change)
+    appender.emit(SessionRecovered, interrupted_step=step, closed_calls=tuple(calls))
     if result is None:
-        appender.add(seq + 1, SessionRunning(session_id=session_id, at=appender.at, trigger="recovery"))
+        appender.emit(SessionRunning, trigger="recovery")
     sessions.change(connection, session_id, recoveries=row.recoveries + 1, run_trigger="recovery")
     return result, appender.flush()
 
@@ -101,7 +94,7 @@ def _left_waiting(connection: Connection, session_id: str, epoch: int) -> list[S
     """Leaves a step that waits for approvals as it is. Nothing was interrupted, so it does not count as a recovery: a
     run may wait through any number of restarts."""
     appender = Appender(connection, session_id, epoch=epoch)
-    appender.add(appender.take(), SessionRecovered(session_id=session_id, at=appender.at))
+    appender.emit(SessionRecovered)
     return appender.flush()
 
 

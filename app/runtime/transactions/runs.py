@@ -24,29 +24,22 @@ from app.sessions import ApprovalDecision, ApprovalEnd, Outcome, QueueMode, Stat
 Trigger = Literal["message", "resume", "recovery"]
 
 
-def events_of_hold(change: CallsHeld) -> int:
-    """The number of events: one per call, and the session's."""
-    return len(change.calls) + 1
-
-
-def hold_calls(connection: Connection, appender: Appender, seq: int, change: CallsHeld) -> None:
+def hold_calls(connection: Connection, appender: Appender, change: CallsHeld) -> None:
     """Puts calls on hold, in the transaction that would have started them."""
     session_id, at = appender.session_id, appender.at
     expires_at = None if change.timeout_s is None else at + timedelta(seconds=change.timeout_s)
     ids = [call.call_id for call in change.calls]
     steps.add_approval(connection, session_id, change.message_id, ids, at=at, expires_at=expires_at)
     parts.hold_calls(connection, session_id, change.message_id)
-    for place, call in enumerate(change.calls):
-        event = ApprovalRequested(
-            session_id=session_id,
-            at=at,
+    for call in change.calls:
+        appender.emit(
+            ApprovalRequested,
             call_id=call.call_id,
             name=call.name,
             arguments=call.arguments,
             expires_at=expires_at,
         )
-        appender.add(seq + place, event)
-    _set_status(connection, appender, seq + len(ids), Status.AWAITING_APPROVAL)
+    _set_status(connection, appender, Status.AWAITING_APPROVAL)
 
 
 def release_calls(connection: Connection, appender: Appender, change: CallsReleased) -> None:
@@ -98,10 +91,9 @@ def resolve_approvals(
     ids = [row.call_id for row in rows]
     steps.resolve_approval(connection, session_id, ids, decision, by, appender.at, reason)
     for call_id in ids:
-        event = ApprovalResolved(session_id=session_id, at=appender.at, call_id=call_id, decision=decision, by=by)
-        appender.add(appender.take(), event)
+        appender.emit(ApprovalResolved, call_id=call_id, decision=decision, by=by)
     if steps.count_open_approvals(connection, session_id) == 0:
-        _set_status(connection, appender, appender.take(), Status.RUNNING)
+        _set_status(connection, appender, Status.RUNNING)
 
 
 def withdraw_approvals(connection: Connection, appender: Appender, by: ApprovalEnd) -> None:
@@ -109,11 +101,10 @@ def withdraw_approvals(connection: Connection, appender: Appender, by: ApprovalE
     resolve_approvals(connection, appender, steps.open_approvals(connection, appender.session_id), "cancelled", by)
 
 
-def _set_status(connection: Connection, appender: Appender, seq: int, status: Status) -> None:
+def _set_status(connection: Connection, appender: Appender, status: Status) -> None:
     """Also notifies readers of all sessions, who get no approval events."""
     sessions.change(connection, appender.session_id, status=status)
-    session = sessions.snapshot(connection, appender.session_id)
-    appender.add(seq, SessionUpdated(session_id=appender.session_id, at=appender.at, session=session))
+    appender.emit(SessionUpdated, session=appender.session())
 
 
 async def read_pending(database: Database, session_id: str) -> ApprovalList:
@@ -138,8 +129,8 @@ def _view(row: Row[Any]) -> PendingApproval:
     )
 
 
-def begin(connection: Connection, appender: Appender, seq: int, trigger: Trigger) -> None:
-    """Starts a run, in the transaction that accepted its work; the event gets `seq`."""
+def begin(connection: Connection, appender: Appender, trigger: Trigger) -> None:
+    """Starts a run, in the transaction that accepted its work."""
     sessions.change(
         connection,
         appender.session_id,
@@ -153,7 +144,7 @@ def begin(connection: Connection, appender: Appender, seq: int, trigger: Trigger
         run_usage=Usage().model_dump(),
         recoveries=0,
     )
-    appender.add(seq, SessionRunning(session_id=appender.session_id, at=appender.at, trigger=trigger))
+    appender.emit(SessionRunning, trigger=trigger)
 
 
 def finish(connection: Connection, session_id: str, epoch: int, result: RunResult) -> tuple[bool, list[StreamItem]]:
@@ -168,10 +159,9 @@ def finish(connection: Connection, session_id: str, epoch: int, result: RunResul
     if row.status == Status.AWAITING_APPROVAL:
         # A run that crashed: its held calls will not run.
         withdraw_approvals(connection, appender, "error")
-    seq = appender.take(2 if goes_on else 1)
-    _end(connection, appender, row, seq, result, held=held)
+    _end(connection, appender, row, result, held=held)
     if goes_on:
-        begin(connection, appender, seq + 1, "message")
+        begin(connection, appender, "message")
     return goes_on, appender.flush()
 
 
@@ -199,7 +189,7 @@ def _holds(result: RunResult, modes: Set[QueueMode]) -> bool:
     return result.outcome is Outcome.INTERRUPTED or code in SESSION_LIMITS
 
 
-def _end(connection: Connection, appender: Appender, row: Row[Any], seq: int, result: RunResult, *, held: bool) -> None:
+def _end(connection: Connection, appender: Appender, row: Row[Any], result: RunResult, *, held: bool) -> None:
     sessions.change(
         connection,
         appender.session_id,
@@ -209,12 +199,10 @@ def _end(connection: Connection, appender: Appender, row: Row[Any], seq: int, re
         cancel_requested=False,
         queue_held=held,
     )
-    event = SessionIdle(
-        session_id=appender.session_id,
-        at=appender.at,
+    appender.emit(
+        SessionIdle,
         outcome=result.outcome,
         error=result.error,
         usage=Usage(**row.run_usage),
         steps=row.run_steps,
     )
-    appender.add(seq, event)

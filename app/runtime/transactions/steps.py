@@ -19,9 +19,7 @@ from app.sessions import ContextState
 def open_generation(connection: Connection, appender: Appender, change: GenerationOpened) -> None:
     """Stores a generation of the context, which the next steps send; there is no event."""
     new = change.generation
-    steps.add_generation(
-        connection,
-        appender.session_id,
+    stored = steps.NewGeneration(
         id=new.id,
         number=new.number,
         reason=new.reason,
@@ -37,17 +35,16 @@ def open_generation(connection: Connection, appender: Appender, change: Generati
         drop_block=new.drop_block,
         created_at=appender.at,
     )
+    steps.add_generation(connection, appender.session_id, stored)
     sessions.change(connection, appender.session_id, generation=new.number)
 
 
-def open_step(connection: Connection, appender: Appender, seq: int, change: StepOpened) -> None:
+def open_step(connection: Connection, appender: Appender, change: StepOpened) -> None:
     """Starts an attempt at a step, with the message of its answer."""
-    session_id, at = appender.session_id, appender.at
+    session_id, seq, at = appender.session_id, appender.next_seq, appender.at
     message = Message(id=change.message_id, seq=seq, role=Role.ASSISTANT, parts=(), model=change.model, created_at=at)
     messages.add(connection, session_id, message)
-    steps.open_step(
-        connection,
-        session_id,
+    opened = steps.OpenedAttempt(
         step=change.step,
         attempt=change.attempt,
         message_id=change.message_id,
@@ -56,19 +53,18 @@ def open_step(connection: Connection, appender: Appender, seq: int, change: Step
         model=change.model,
         context=change.context,
         compaction_round=change.compaction_round,
-        at=at,
+        started_at=at,
     )
+    steps.open_attempt(connection, session_id, opened)
     context = with_reverts(connection, session_id, change.context)
     sessions.change(connection, session_id, steps=change.step, context=context.model_dump())
-    event = StepStarted(
-        session_id=session_id,
-        at=at,
+    appender.emit(
+        StepStarted,
         step=change.step,
         attempt=change.attempt,
         message_id=change.message_id,
         context=context,
     )
-    appender.add(seq, event)
 
 
 def close_response(connection: Connection, appender: Appender, change: ResponseClosed) -> None:
@@ -86,7 +82,7 @@ def close_response(connection: Connection, appender: Appender, change: ResponseC
     parts.start_calls(connection, session_id, change.message_id)
 
 
-def void_attempt(connection: Connection, appender: Appender, seq: int, change: AttemptVoided) -> None:
+def void_attempt(connection: Connection, appender: Appender, change: AttemptVoided) -> None:
     """Ends an attempt that will be retried; its message is void."""
     session_id = appender.session_id
     messages.void(connection, session_id, change.message_id, appender.at)
@@ -101,19 +97,18 @@ def void_attempt(connection: Connection, appender: Appender, seq: int, change: A
         duration_ms=None,
     )
     steps.set_usage(connection, session_id, step=change.step, attempt=change.attempt, usage=change.usage)
-    event = StepRetrying(
-        session_id=session_id,
-        at=appender.at,
+    appender.emit(
+        StepRetrying,
+        voids=change.message_id,
         message_id=change.message_id,
         attempt=change.attempt,
         delay_ms=change.delay_ms,
         code=change.code,
         detail=change.detail,
     )
-    appender.add(seq, event, voids=change.message_id)
 
 
-def close_step(connection: Connection, appender: Appender, seq: int, change: StepClosed) -> None:
+def close_step(connection: Connection, appender: Appender, change: StepClosed) -> None:
     """Ends a step and adds it to the totals of its session, its run and its day. The step stores the size of its own
     request and answer; if a round was reverted meanwhile, the session's size, which is in the event, differs."""
     session_id = appender.session_id
@@ -138,9 +133,8 @@ def close_step(connection: Connection, appender: Appender, seq: int, change: Ste
     )
     day = appender.at.date().isoformat()
     steps.add_usage(connection, day=day, model=change.model, usage=change.usage)
-    event = StepFinished(
-        session_id=session_id,
-        at=appender.at,
+    appender.emit(
+        StepFinished,
         step=change.step,
         attempt=change.attempt,
         message_id=change.message_id,
@@ -149,7 +143,6 @@ def close_step(connection: Connection, appender: Appender, seq: int, change: Ste
         context=context,
         input_transformations=change.input_transformations or None,
     )
-    appender.add(seq, event)
 
 
 def add_to_session(connection: Connection, appender: Appender, model: str, usage: Usage) -> None:

@@ -19,60 +19,50 @@ from app.sessions import ContextState, QueueMode, Status
 from tests.unit.db.rows import add_session, new_database
 
 
-async def test_seqs_have_no_gaps_whoever_takes_them(database: Database) -> None:
+async def append(database: Database, session_id: str, epoch: int | None = None, count: int = 1) -> int:
+    """Appends events; returns the seq of the first."""
+
+    def write(connection: Connection) -> int:
+        first = events.lock(connection, session_id, now(), epoch=epoch) + 1
+        stored = [StoredEvent(seq, "test", "{}") for seq in range(first, first + count)]
+        events.append(connection, session_id, stored)
+        return first
+
+    return await database.writer.write(write)
+
+
+async def test_seqs_have_no_gaps_whoever_appends(database: Database) -> None:
     session_id = await database.writer.write(add_session)
     other = await database.writer.write(add_session)
-    taken: list[int] = []
-    for count, epoch in ((1, None), (3, 0), (2, None), (0, 0), (1, 0)):
-        first = await database.writer.write(
-            lambda c, n=count, e=epoch: events.allocate(c, session_id, n, now(), epoch=e)  # type: ignore[misc]
-        )
-        taken += range(first, first + count)
-    assert taken == [1, 2, 3, 4, 5, 6, 7]
-    assert await database.writer.write(lambda c: events.allocate(c, other, 1, now())) == 1
+    appended = ((1, None), (3, 0), (2, None), (0, 0), (1, 0))
+    assert [await append(database, session_id, epoch, count) for count, epoch in appended] == [1, 2, 5, 7, 7]
+    assert await append(database, other) == 1
 
 
-async def test_a_stale_owner_takes_no_seq(database: Database) -> None:
+async def test_a_stale_owner_appends_nothing(database: Database) -> None:
     session_id = await database.writer.write(add_session)
     row = await database.writer.write(lambda c: sessions.claim(c, session_id))
     assert row is not None
     assert row.epoch == 1
-
-    def write(connection: Connection, epoch: int) -> int:
-        seq = events.allocate(connection, session_id, 1, now(), epoch=epoch)
-        events.append(connection, session_id, [StoredEvent(seq, "test", "{}")])
-        return seq
-
-    assert await database.writer.write(lambda c: write(c, 1)) == 1
+    assert await append(database, session_id, 1) == 1
     await database.writer.write(lambda c: sessions.claim(c, session_id))
-    with pytest.raises(StaleOwnerError):
-        await database.writer.write(lambda c: write(c, 1))
-    assert await database.writer.write(lambda c: write(c, 2)) == 2
+    for count in (0, 1):
+        with pytest.raises(StaleOwnerError):
+            await append(database, session_id, 1, count)
+    assert await append(database, session_id, 2) == 2
     stored = await database.read(lambda c: events.after(c, session_id, 0, 10, 99))
     assert [event.seq for event in stored] == [1, 2]
 
 
-async def test_a_failed_write_returns_its_seqs(database: Database) -> None:
-    session_id = await database.writer.write(add_session)
-
-    def fails(connection: Connection) -> None:
-        assert events.allocate(connection, session_id, 5, now()) == 1
-        raise ValueError("after taking")
-
-    with pytest.raises(ValueError, match="after taking"):
-        await database.writer.write(fails)
-    assert await database.writer.write(lambda c: events.allocate(c, session_id, 1, now())) == 1
-
-
 async def test_a_deleted_session_gives_no_seq_and_has_no_rows(database: Database) -> None:
     session_id = await database.writer.write(add_session)
-    await database.writer.write(lambda c: events.append(c, session_id, [StoredEvent(1, "test", "{}")]))
+    await append(database, session_id)
     await database.writer.write(lambda c: sessions.remove(c, session_id))
     with pytest.raises(NotFoundError) as caught:
-        await database.writer.write(lambda c: events.allocate(c, session_id, 1, now()))
+        await append(database, session_id)
     assert caught.value.code == "session_not_found"
     with pytest.raises(StaleOwnerError):
-        await database.writer.write(lambda c: events.allocate(c, session_id, 1, now(), epoch=0))
+        await append(database, session_id, epoch=0)
     assert await database.read(lambda c: events.after(c, session_id, 0, 10, 99)) == []
     assert await database.writer.write(lambda c: sessions.claim(c, session_id)) is None
     with pytest.raises(NotFoundError):
@@ -106,9 +96,7 @@ async def test_steers_come_before_follow_ups_in_order_of_acceptance(database: Da
 
     def fill(connection: Connection) -> None:
         for ordinal, (id, mode) in enumerate(zip(ids, modes, strict=True), 1):
-            queue.add(
-                connection, session_id, id, ordinal=ordinal, mode=mode, content=str(ordinal), fingerprint="", at=now()
-            )
+            queue.add(connection, session_id, queue.Accepted(id, ordinal, mode, str(ordinal), "", now()))
 
     await database.writer.write(fill)
     order = [row.content for row in await database.read(lambda c: queue.pending(c, session_id))]
@@ -194,9 +182,7 @@ async def test_attempts_are_found_by_step(database: Database) -> None:
 
     def opened(connection: Connection) -> None:
         for step, attempt in ((1, 1), (1, 2), (2, 1)):
-            steps.open_step(
-                connection,
-                session_id,
+            opened = steps.OpenedAttempt(
                 step=step,
                 attempt=attempt,
                 message_id=new_id(),
@@ -205,8 +191,9 @@ async def test_attempts_are_found_by_step(database: Database) -> None:
                 model="m",
                 context=ContextState(),
                 compaction_round=0,
-                at=now(),
+                started_at=now(),
             )
+            steps.open_attempt(connection, session_id, opened)
 
     await database.writer.write(opened)
     last = await database.read(lambda c: steps.last_attempt(c, session_id, 1))

@@ -1,4 +1,4 @@
-"""The durable log: gapless seqs taken in a transaction, fenced, and read from any seq."""
+"""The durable log: gapless seqs assigned in a transaction, fenced, and read from any seq."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from sqlalchemy import Connection
 
 from app.db.engine import Database
 from app.db.repositories import queue, sessions
+from app.db.repositories.events import StoredEvent
 from app.errors import NotFoundError, StaleOwnerError
 from app.eventlog.log import Appender, EventLog, Head, StreamItem
-from app.events import MessageWithdrawn
+from app.events import MessageWithdrawn, SessionUpdated
 from app.messages import new_id, now, rfc3339
-from app.sessions import QueueMode, Status
+from app.sessions import QueueMode, Session, Status
 from tests.unit.db.rows import add_session, new_database
 
 
@@ -31,20 +32,21 @@ async def session_id(database: Database) -> str:
     return await database.writer.write(add_session)
 
 
-def withdrawn(appender: Appender, mode: QueueMode = QueueMode.STEER) -> MessageWithdrawn:
-    return MessageWithdrawn(session_id=appender.session_id, at=appender.at, message_id=new_id(), mode=mode)
+def withdraw(appender: Appender, **marks: str) -> int:
+    return appender.emit(MessageWithdrawn, **marks, message_id=new_id(), mode=QueueMode.STEER)
 
 
 async def append(database: Database, session_id: str, *counts: int, epoch: int | None = None) -> list[StreamItem]:
-    """Takes seqs in batches of these sizes, within one transaction, and uses all of them."""
+    """Appends events within one transaction, flushed in batches of these sizes."""
 
     def work(connection: Connection) -> list[StreamItem]:
         appender = Appender(connection, session_id, epoch=epoch)
+        items: list[StreamItem] = []
         for count in counts:
-            first = appender.take(count)
-            for seq in range(first, first + count):
-                appender.add(seq, withdrawn(appender))
-        return appender.flush()
+            expected = [appender.next_seq + place for place in range(count)]
+            assert [withdraw(appender) for _ in expected] == expected
+            items += appender.flush()
+        return items
 
     return await database.writer.write(work)
 
@@ -52,11 +54,40 @@ async def append(database: Database, session_id: str, *counts: int, epoch: int |
 async def test_seqs_have_no_gaps_for_any_batch_sizes(database: Database, session_id: str) -> None:
     other = await database.writer.write(add_session)
     await append(database, other, 5)
-    items = [*await append(database, session_id, 1, 0, 3), *await append(database, session_id, 2)]
+    items = [*await append(database, session_id, 1, 0, 3), *await append(database, session_id, 2, epoch=0)]
     assert [item.seq for item in items] == [1, 2, 3, 4, 5, 6]
     row = await database.read(lambda c: sessions.row(c, session_id))
     assert row.last_seq == 6
     assert rfc3339(row.updated_at) == orjson.loads(items[-1].data)["at"]
+
+
+async def test_the_session_in_an_event_includes_that_event(database: Database, session_id: str) -> None:
+    def work(connection: Connection) -> Session:
+        appender = Appender(connection, session_id)
+        withdraw(appender)
+        session = appender.session()
+        appender.emit(SessionUpdated, session=session)
+        appender.flush()
+        return session
+
+    shown = await database.writer.write(work)
+    assert shown.last_seq == 2
+    assert shown == await database.read(lambda c: sessions.snapshot(c, session_id))
+
+
+async def test_a_copied_event_must_be_the_next_one(database: Database, session_id: str) -> None:
+    def work(connection: Connection, seq: int) -> list[StreamItem]:
+        appender = Appender(connection, session_id)
+        withdraw(appender)
+        appender.copy(StoredEvent(seq, "test", "{}"))
+        return appender.flush()
+
+    for seq in (1, 3):
+        with pytest.raises(AssertionError, match="not the next one"):
+            await database.writer.write(lambda c, seq=seq: work(c, seq))  # type: ignore[misc]
+    items = await database.writer.write(lambda c: work(c, 2))
+    assert await EventLog(database).after(session_id, 0) == items
+    assert (items[1].seq, items[1].data) == (2, b"{}")
 
 
 async def test_appended_events_are_read_back(database: Database, session_id: str) -> None:
@@ -72,7 +103,7 @@ async def test_appended_events_are_read_back(database: Database, session_id: str
 async def test_a_failed_write_returns_its_seqs(database: Database, session_id: str) -> None:
     def work(connection: Connection) -> None:
         appender = Appender(connection, session_id)
-        appender.add(appender.take(), withdrawn(appender))
+        withdraw(appender)
         appender.flush()
         raise ValueError("no")
 
@@ -84,7 +115,7 @@ async def test_a_failed_write_returns_its_seqs(database: Database, session_id: s
 async def test_marks_are_not_stored(database: Database, session_id: str) -> None:
     def work(connection: Connection) -> list[StreamItem]:
         appender = Appender(connection, session_id)
-        appender.add(appender.take(), withdrawn(appender), closes="part", voids="message")
+        withdraw(appender, closes="part", voids="message")
         return appender.flush()
 
     [item] = await database.writer.write(work)
@@ -94,7 +125,7 @@ async def test_marks_are_not_stored(database: Database, session_id: str) -> None
 
 
 @pytest.mark.parametrize("count", [0, 1])
-async def test_a_stale_owner_takes_no_seqs(database: Database, session_id: str, count: int) -> None:
+async def test_a_stale_owner_appends_nothing(database: Database, session_id: str, count: int) -> None:
     for _ in range(2):
         await database.writer.write(lambda c: sessions.claim(c, session_id))
     with pytest.raises(StaleOwnerError):
@@ -128,8 +159,9 @@ async def test_a_session_is_quiet_when_nothing_runs_or_can_start(
 ) -> None:
     def prepare(connection: Connection) -> None:
         sessions.change(connection, session_id, last_seq=4, **fields)
-        for mode in (QueueMode.FOLLOW_UP,) if waiting else ():
-            queue.add(connection, session_id, new_id(), ordinal=1, mode=mode, content="x", fingerprint="", at=now())
+        if waiting:
+            message = queue.Accepted(new_id(), 1, QueueMode.FOLLOW_UP, "x", fingerprint="", created_at=now())
+            queue.add(connection, session_id, message)
 
     await database.writer.write(prepare)
     assert await EventLog(database).head(session_id) == Head(4, quiet)

@@ -40,8 +40,7 @@ class Stage:
     def _append(self, connection: Connection, count: int, marks: dict[str, str]) -> list[StreamItem]:
         appender = Appender(connection, self.session_id)
         for _ in range(count):
-            event = MessageWithdrawn(session_id=self.session_id, at=now(), message_id=new_id(), mode=QueueMode.STEER)
-            appender.add(appender.take(), event, **marks)
+            appender.emit(MessageWithdrawn, **marks, message_id=new_id(), mode=QueueMode.STEER)
         return appender.flush()
 
     async def publish(self, count: int = 1, **marks: str) -> None:
@@ -101,8 +100,7 @@ async def test_a_large_event_comes_in_pieces_and_nothing_in_between(stage: Stage
     def append(connection: Connection) -> list[StreamItem]:
         appender = Appender(connection, stage.session_id)
         for text in ("a", "ä" * PAGE_BYTES, "b"):
-            event = MessageWithdrawn(session_id="s", at=now(), message_id=text, mode=QueueMode.STEER)
-            appender.add(appender.take(), event)
+            appender.emit(MessageWithdrawn, message_id=text, mode=QueueMode.STEER)
         return appender.flush()
 
     stored = await stage.database.writer.write(append)
@@ -231,16 +229,8 @@ def check(got: list[StreamItem], last_seq: int | None) -> None:
 
 def pending(session_id: str) -> Callable[[Connection], None]:
     def work(connection: Connection) -> None:
-        queue.add(
-            connection,
-            session_id,
-            new_id(),
-            ordinal=1,
-            mode=QueueMode.STEER,
-            content="x",
-            fingerprint="",
-            at=now(),
-        )
+        message = queue.Accepted(new_id(), 1, QueueMode.STEER, "x", fingerprint="", created_at=now())
+        queue.add(connection, session_id, message)
 
     return work
 

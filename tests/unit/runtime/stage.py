@@ -32,7 +32,18 @@ from app.eventlog.log import EventLog, StreamItem
 from app.llm.base import Provider, ToolSchema
 from app.llm.catalog import Catalog
 from app.llm.registry import ProviderConfig, Providers
-from app.messages import FinishReason, Message, Part, TextPart, ToolCallPart, ToolResultPart, ToolStatus, Usage, new_id
+from app.messages import (
+    FinishReason,
+    Message,
+    Part,
+    ReasoningPart,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+    ToolStatus,
+    Usage,
+    new_id,
+)
 from app.runtime.agents import AgentSetup
 from app.runtime.learned import LearnedWindows
 from app.runtime.sandboxes.policy import SandboxPolicy
@@ -140,7 +151,7 @@ class Attempt:
     def opened(self) -> StepOpened:
         return StepOpened(self.step, self.number, self.message_id, "scripted/demo", 1, self.context)
 
-    def wrote(self, *parts: TextPart | ToolCallPart) -> list[PartClosed]:
+    def wrote(self, *parts: TextPart | ReasoningPart | ToolCallPart) -> list[PartClosed]:
         return [PartClosed(self.message_id, part) for part in parts]
 
     def answered(self, reason: FinishReason = FinishReason.STOP, tokens: int = 9) -> ResponseClosed:

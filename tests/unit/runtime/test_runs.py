@@ -42,7 +42,7 @@ async def test_a_start_clears_the_previous_run(stage: Stage, trigger: Trigger) -
 
     def begin(connection: Connection) -> tuple[None, list[StreamItem]]:
         appender = Appender(connection, stage.session_id)
-        runs.begin(connection, appender, appender.take(), trigger)
+        runs.begin(connection, appender, trigger)
         return None, appender.flush()
 
     await stage.act(begin)
