@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,7 +16,7 @@ from sqlalchemy import Connection, Row
 from app.agent.tool_executor import Collector
 from app.context.validator import Repair
 from app.db.engine import Database
-from app.db.repositories import server_wide
+from app.db.repositories import messages, server_wide
 from app.errors import StorageError, SupersededError
 from app.eventlog.bus import Bus
 from app.eventlog.log import StreamItem
@@ -28,6 +28,9 @@ from app.sandbox.base import Stream
 from app.tools.output import OutputLimit
 
 T = TypeVar("T")
+LARGE_HISTORY_BYTES = 2 * 1024 * 1024
+"""Bytes of stored messages of which only one history is read whole at a time; what is read has about 13 times as many
+in memory."""
 
 log = structlog.get_logger(__name__)
 LOOK_S = 1.0
@@ -40,7 +43,7 @@ class RuntimeSetup:
     """One for the whole server. `collector` creates a call's collector from session id, call id and the live callback;
     `output_path` returns the file of a raw output by its key. `repaired` is called with stored repairs of contexts.
     `fence` raises `SupersededError` in a write if the server no longer holds the database; `to_park` are the sessions
-    whose interrupted runs this server must not continue."""
+    whose interrupted runs this server must not continue. `large_reads` is for `reading_whole`."""
 
     database: Database
     bus: Bus
@@ -51,6 +54,7 @@ class RuntimeSetup:
     repaired: Callable[[Sequence[Repair]], None] = lambda _: None
     fence: Callable[[Connection], None] = lambda _: None
     to_park: set[str] = field(default_factory=set)
+    large_reads: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def write(self, session_id: str, work: Callable[[Connection], tuple[T, list[StreamItem]]]) -> T:
         """Commits a write to a session on behalf of others than its owner, and publishes its events. Raises
@@ -62,6 +66,14 @@ class RuntimeSetup:
 
         value, _ = await self.database.writer.write(fenced, lambda result: self.bus.publish(session_id, result[1]))
         return value
+
+    @asynccontextmanager
+    async def reading_whole(self, session_id: str) -> AsyncIterator[None]:
+        """Has those who read a large history whole for a request wait for each other."""
+        async with AsyncExitStack() as turn:
+            if await self.database.read(lambda c: messages.has_more(c, session_id, LARGE_HISTORY_BYTES)):
+                await turn.enter_async_context(self.large_reads)
+            yield
 
     async def claim(self, session_id: str) -> Row[Any] | None:
         """Makes this server the session's owner; see `compactions.claim`. Raises `SupersededError`."""

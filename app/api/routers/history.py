@@ -3,6 +3,7 @@ compactions."""
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Header, Query, Request, Response
@@ -23,6 +24,7 @@ from app.api.deps import (
     page_body,
 )
 from app.api.download_budget import DownloadShare
+from app.api.large_json import json_response
 from app.api.openapi import RAW_CONTENT, event_stream
 from app.api.problems import problems
 from app.api.responses import MAX_SEQ, EventStreamResponse, RawResponse, start_after
@@ -69,15 +71,19 @@ async def list_messages(
     return await services.history.messages(session_id, after=after, limit=limit)
 
 
-@router.get("/context", responses=problems("session_not_found", "step_not_found", "unknown_model"))
+@router.get(
+    "/context", response_model=ContextView, responses=problems("session_not_found", "step_not_found", "unknown_model")
+)
 async def get_context(
     services: Services,
     session_id: SessionId,
     step: Annotated[int | None, Query(ge=1, le=MAX_STEP, description="A past step; omit it for the next one.")] = None,
-) -> ContextView:
+) -> Response:
     """Exactly what the next step would send, or what a past step sent. If the last run has completed, the next step
     will also send the message that starts it."""
-    return await services.history.context(session_id, step=step)
+    async with services.history.whole(session_id):
+        view = await services.history.context(session_id, step=step)
+        return await asyncio.to_thread(json_response, view)
 
 
 @router.get("/steps", responses=problems("session_not_found", "malformed_cursor"))

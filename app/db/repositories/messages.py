@@ -133,6 +133,16 @@ def fitting(connection: Connection, session_id: str, after: int, limit: int, mos
     return max(1, len(seen))
 
 
+def has_more(connection: Connection, session_id: str, most_bytes: int) -> bool:
+    """Whether the messages have more than `most_bytes` together."""
+    size = 0
+    for _, length in connection.execute(_SIZES, {"sid": session_id, "after_seq": 0}):
+        size += length or 0
+        if size > most_bytes:
+            return True
+    return False
+
+
 def _message(row: Row[Any], content: Iterable[Part]) -> Message:
     fields = dict(row._mapping)
     del fields["session_id"]

@@ -58,6 +58,7 @@ class HistoryService:
 
     def __init__(self, setup: RuntimeSetup, output_path: Callable[[str], Path]) -> None:
         """`output_path` returns the file of a stored raw output."""
+        self._setup = setup
         self._database = setup.database
         self._agents = setup.agents
         self._sandboxes = setup.sandboxes
@@ -71,6 +72,10 @@ class HistoryService:
         """The history in a provider's wire format."""
         start = read_seq(after)
         return await self._database.read(lambda c: export_page(c, session_id, format, start, limit))
+
+    def whole(self, session_id: str) -> AbstractAsyncContextManager[None]:
+        """The turn in which all of a history is read, and what was read is held."""
+        return self._setup.reading_whole(session_id)
 
     async def context(self, session_id: str, *, step: int | None) -> ContextView:
         """What the next step would send, or what a step has sent. Before the first step it includes the workspace's

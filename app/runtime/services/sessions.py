@@ -139,6 +139,10 @@ class SessionService:
         """A new session with the history of another one up to a message, and a copy of its current workspace. If
         copying fails, nothing is left behind. Raises `NotFoundError` for an unknown message and `ConflictError` for one
         whose step is still running."""
+        async with self._setup.reading_whole(session_id):
+            return await self._fork(session_id, body)
+
+    async def _fork(self, session_id: str, body: ForkCreate) -> Session:
         fork_id = new_id()
         made = await self._database.read(lambda c: forks.draft(c, session_id, fork_id, body, self._setup, self._rules))
         try:

@@ -3,6 +3,7 @@ export."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Any
@@ -40,7 +41,10 @@ from app.sessions import Approval, Limits, Outcome, Session, Status
 CHUNK = 500
 """Messages per statement: bounds the memory of a statement's parameters, in addition to the messages themselves."""
 GROWTH = 8
-"""How much further an export reads if a page cannot end at its limit; after that it reads everything."""
+"""How much further an export reads, repeatedly, if a page cannot end at its limit."""
+_ALL = sys.maxsize
+JOINED_BYTES = 4 * PAGE_BYTES
+"""Consecutive messages that the format joins are split if they have more bytes, since they are in memory together."""
 
 
 def made_before(connection: Connection, body: SessionCreate) -> Session | None:
@@ -212,20 +216,26 @@ def store_history(connection: Connection, session_id: str, history: Sequence[Mes
 
 
 def export_page(connection: Connection, session_id: str, format: WireFormat, after: int, limit: int) -> ExportPage:
-    """A page of the history in a wire format, of about `limit` stored messages: fewer if they are large, and a few more
-    to keep a call with its results, and together what the format joins in one message. A running step is left out until
-    it has ended; summaries are always left out, since the messages they replace are included."""
+    """A page of the history in a wire format, of about `limit` stored messages: fewer if they are large, a few more to
+    keep a call with its results, and what the format joins in one message of up to `JOINED_BYTES`. A running
+    step is left out until it has ended; summaries are always left out, since the messages they replace are included."""
     last_seq = sessions.row(connection, session_id).last_seq
     begins = after == 0
     after = _start(connection, session_id, after)
     limit = messages.fitting(connection, session_id, after, limit, PAGE_BYTES)
-    for size in (limit + 1, GROWTH * limit + 1, None):
+    most = messages.fitting(connection, session_id, after, _ALL, JOINED_BYTES) + 1
+    size = limit + 1
+    while True:
         rows = messages.history(connection, session_id, after=after, limit=size)
-        ends_here = size is None or len(rows) < size
+        ends_here = len(rows) < size
         live = [row for row in (settled(rows) if ends_here else rows) if is_told(row)]
         length = page_length(live, limit, format)
+        if length is None and size >= most:
+            # A call and its results are not parted, whatever they have; in this format, all else is.
+            length = page_length(live, limit, "openai")
         if length is not None or ends_here:
             break
+        size = min(GROWTH * size, most) if size < most else GROWTH * size
     page = live if length is None else live[:length]
     cursor = None if length is None else str(page[-1].seq)
     wires = to_wire(page, format)

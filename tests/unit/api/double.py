@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractAsyncContextManager, nullcontext
 from datetime import timedelta
 
 from app.api.examples import AT, SESSION
@@ -198,6 +199,9 @@ class InMemoryHistory(HistoryService):
         self._memory.get(session_id)
         self._memory.listed = {"format": format, "after": after, "limit": limit}
         return ExportPage(items=({"role": "user", "content": "Hello."},), last_seq=1, next_cursor=None)
+
+    def whole(self, session_id: str) -> AbstractAsyncContextManager[None]:
+        return nullcontext()
 
     async def context(self, session_id: str, *, step: int | None) -> ContextView:
         session = self._memory.get(session_id)
