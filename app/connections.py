@@ -192,6 +192,10 @@ class BoundedProtocol(HttpToolsProtocol):
             self.bounds.held -= next_head
             self._answer(next_head)
         super().on_response_complete()
+        if self._idle_since is not None and self.cycle is not None:
+            # An idle connection would keep the head of its last request, which is no longer counted.
+            self.headers, self.url = [], b""
+            self.scope = self.cycle.scope = {}  # type: ignore[typeddict-item]
 
     def send_400_response(self, msg: str) -> None:
         """Answers what the parser refuses."""

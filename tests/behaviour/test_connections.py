@@ -186,6 +186,19 @@ async def test_all_bodies_together_are_bounded(guarded: ServerProcess) -> None:
                 pass
 
 
+async def test_idle_connections_keep_no_heads(guarded: ServerProcess) -> None:
+    request = b"GET /v1/sessions HTTP/1.1\r\nhost: localhost\r\na: " + b"x" * 60_000 + b"\r\n\r\n"
+    async with AsyncExitStack() as stack:
+        assert await answers(guarded)
+        before = memory_mb(guarded)
+        for _ in range(400):
+            reader, writer = await stack.enter_async_context(connected(guarded))
+            writer.write(request)
+            assert (await reader.readuntil(b"\r\n")).startswith(b"HTTP/1.1 401 ")
+        print(f"{memory_mb(guarded) - before:.0f} MiB more")
+        assert memory_mb(guarded) - before < 10
+
+
 async def test_idle_connections_make_room(tmp_path: Path, provider: FakeProvider) -> None:
     """At most three hundred descriptors: the oldest idle connections are closed, requests are answered."""
     with ServerProcess(tmp_path / "data", provider, "local-unsafe", "", files=(300, 300)) as server:
