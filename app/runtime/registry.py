@@ -151,8 +151,9 @@ class Registry:
         self._forget_unneeded(entry)
 
     def _forget_unneeded(self, entry: Entry) -> None:
-        if not entry.is_needed:
-            self._entries.pop(entry.session_id, None)
+        # It may have been forgotten before, and the session have a new one.
+        if not entry.is_needed and self._entries.get(entry.session_id) is entry:
+            del self._entries[entry.session_id]
 
     @contextmanager
     def admitting(self) -> Iterator[bool]:
