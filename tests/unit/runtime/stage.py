@@ -33,16 +33,19 @@ from app.llm.base import Provider, ToolSchema
 from app.llm.catalog import Catalog
 from app.llm.registry import ProviderConfig, Providers
 from app.messages import (
+    CompactionMarkerPart,
     FinishReason,
     Message,
     Part,
     ReasoningPart,
+    Role,
     TextPart,
     ToolCallPart,
     ToolResultPart,
     ToolStatus,
     Usage,
     new_id,
+    now,
 )
 from app.runtime.agents import AgentSetup
 from app.runtime.learned import LearnedWindows
@@ -195,6 +198,21 @@ def result_of(call: ToolCallPart, message_id: str, index: int = 0, output: str =
 
 def message_tokens(*parts: Part) -> int:
     return PER_MESSAGE + sum(part.tokens for part in parts)
+
+
+def summary_of(round: int) -> Message:
+    text = text_part("What happened.")
+    marker = CompactionMarkerPart(id=new_id(), index=1, round=round)
+    return Message(
+        id=new_id(),
+        seq=0,
+        role=Role.USER,
+        parts=(text, marker),
+        tokens=message_tokens(text),
+        model="scripted/demo",
+        is_summary=True,
+        created_at=now(),
+    )
 
 
 GENERATION_OPENED = GenerationOpened(GENERATION)

@@ -33,8 +33,7 @@ from app.messages import ReasoningPart, ToolCallPart, Usage, new_id
 from app.runtime.transactions import compactions
 from app.runtime.transactions.changes import commit_changes
 from tests.unit.db.rows import add_session, new_database
-from tests.unit.runtime.stage import Attempt, Stage, call_part, logged, result_of, text_part
-from tests.unit.runtime.test_compactions import summary_of
+from tests.unit.runtime.stage import Attempt, Stage, call_part, logged, result_of, summary_of, text_part
 
 ROUND = 1
 

@@ -24,7 +24,7 @@ from app.db.repositories import compactions as rows
 from app.db.repositories import sessions
 from app.errors import ConflictError, NotFoundError, StaleOwnerError
 from app.eventlog.bus import Bus
-from app.messages import CompactionMarkerPart, Message, Role, ToolResultPart, Usage, new_id, now
+from app.messages import Message, ToolResultPart, Usage, new_id, now
 from app.runtime.owner.recorder import Recorder
 from app.runtime.transactions import compactions
 from app.runtime.transactions.compactions import revert
@@ -35,8 +35,8 @@ from tests.unit.runtime.stage import (
     Attempt,
     Stage,
     call_part,
-    message_tokens,
     result_of,
+    summary_of,
     text_part,
 )
 
@@ -162,21 +162,6 @@ class Office:
         """The ids of the messages in the context."""
         items = project(await self.stage.history(), GENERATION, await self.checkpoints()).items
         return [item.message_id for item in items]
-
-
-def summary_of(round: int) -> Message:
-    text = text_part("What happened.")
-    marker = CompactionMarkerPart(id=new_id(), index=1, round=round)
-    return Message(
-        id=new_id(),
-        seq=0,
-        role=Role.USER,
-        parts=(text, marker),
-        tokens=message_tokens(text),
-        model="scripted/demo",
-        is_summary=True,
-        created_at=now(),
-    )
 
 
 @pytest.fixture
