@@ -169,8 +169,8 @@ def _check_type(request: Request) -> None:
 
 
 def _parse_bounded(body: bytearray, limit: int) -> Any:
-    """As `parse_json`, for a body that may have too much besides the messages of its history. Raises `TooLargeError`
-    then, or `MalformedJsonError`."""
+    """Like `parse_json`, but also limits the body outside the messages of its history. Raises `TooLargeError`
+    or `MalformedJsonError`."""
     value = parse_json(body)
     history = value.get("history") if isinstance(value, dict) else None
     messages = history.get("messages") if isinstance(history, dict) else None
@@ -179,7 +179,7 @@ def _parse_bounded(body: bytearray, limit: int) -> Any:
 
 
 def _check_fields(body: Any, messages: list[Any] | None, limit: int) -> None:
-    """Bounds a body without its `messages`: its names and values, and `limit` the bytes of its texts."""
+    """Limits a body without its `messages`: the number of names and values, and the bytes of its texts to `limit`."""
     waiting, count, size = [body], 0, 0
     while waiting:
         value = waiting.pop()
@@ -196,7 +196,7 @@ def _check_fields(body: Any, messages: list[Any] | None, limit: int) -> None:
             raise too_large(limit, "The body without the messages of its history")
         if count + len(waiting) > MAX_FIELD_VALUES + 1:
             raise MalformedJsonError(
-                f"The body has more than {MAX_FIELD_VALUES:,} names and values besides the messages of a history."
+                f"The body has more than {MAX_FIELD_VALUES:,} names and values outside the messages of a history."
             )
 
 

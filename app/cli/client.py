@@ -47,7 +47,7 @@ class Client:
     `ConnectionLostError` where an answer breaks off."""
 
     def __init__(self, target: Target, on_notice: Callable[[str], None] = lambda _: None) -> None:
-        """`on_notice` is told in a sentence when a connection is lost."""
+        """`on_notice` is called with a sentence when the connection is lost."""
         self.url = target.url.rstrip("/")
         self.has_to_be_named = target.has_to_be_named
         self._on_notice = on_notice
