@@ -82,7 +82,7 @@ class InvalidRequestError(PalimpsestError):
 
 
 class ValidationFailedError(InvalidRequestError):
-    """`errors` lists the fields at fault as `{field, message}`; what was sent is never repeated."""
+    """`errors` lists the invalid fields as `{field, message}`; submitted values are never repeated."""
 
     code = "validation_error"
     title = "The request has invalid fields"
