@@ -51,7 +51,7 @@ class Screen:
 
 def hinted(command: Command) -> list[list[str]]:
     """The commands that approve a call, as standard error has them, without the program's name."""
-    return [shlex.split(found) for found in re.findall(r": `palimpsest (approve [^`]+)` lets", command.err)]
+    return [shlex.split(found) for found in re.findall(r": `palimpsest (approve [^`]+)` \(or", command.err)]
 
 
 async def test_a_person_at_the_terminal_is_asked_about_each_call(

@@ -31,7 +31,7 @@ async def test_alerts_use_existing_metrics(client: Client) -> None:
     rules = PAGE.partition("```yaml")[2].partition("```")[0]
     asked = {name.removesuffix("_bucket") for name in re.findall(rf"\b{OWN}\w+", rules)}
     assert asked <= await served(client)
-    explained = re.findall(r"^\| (\w+) \| ", PAGE.partition("| alarm |")[2].partition("##")[0], re.MULTILINE)
+    explained = re.findall(r"^\| (\w+) \| ", PAGE.partition("| alert |")[2].partition("##")[0], re.MULTILINE)
     assert explained == [name.removeprefix("Palimpsest") for name in re.findall(r"alert: (\w+)", rules)]
 
 
