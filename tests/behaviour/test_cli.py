@@ -213,7 +213,7 @@ async def test_a_message_that_cannot_fit_is_refused_with_what_to_do(
     huge = b"All work and no play. " * 40_000
     command = await at_server.run("run", "-", stdin=huge)
     assert command.status == 1
-    assert "message may have" in command.err
+    assert "tokens; at most " in command.err
     assert "choose a model with a larger window" in command.err
     assert provider.requests == []
 
