@@ -127,7 +127,7 @@ async def test_a_refused_request_leaves_the_session_unchanged(
 @pytest.mark.parametrize(
     ("fields", "detail"),
     [
-        ({"task": ""}, "task: there should be at least 1 character"),
+        ({"task": ""}, "task: input should have at least 1 character"),
         ({"id": "notauuid"}, "id: input should be a UUIDv7 in lower case"),
         ({"sandbox": "foo"}, "sandbox: input should be 'docker' or 'bubblewrap'"),
     ],
@@ -333,7 +333,7 @@ async def test_pages_follow_each_other_by_the_cursor_of_the_page_before(client: 
     path = f"/v1/sessions/{session['id']}/messages"
     description = (await client.get("/openapi.json"))["paths"]["/v1/sessions/{session_id}/messages"]["get"]
     (after,) = (item for item in description["parameters"] if item["name"] == "after")
-    assert "`next_cursor` of the page before" in after["description"]
+    assert "`next_cursor` of the previous page" in after["description"]
     texts: list[str] = []
     page = await client.get(path, limit=2)
     while True:

@@ -222,7 +222,7 @@ async def test_a_conversation_brings_no_longer_prompt_than_a_request_may_name(cl
 @pytest.mark.parametrize("form", FORMATS)
 async def test_an_empty_history_is_refused(client: Client, form: str) -> None:
     for messages, code, says in (
-        ([], "validation_error", "history.messages: there should be at least 1 item"),
+        ([], "validation_error", "history.messages: input should have at least 1 item"),
         ([{"role": "user", "content": ""}], "invalid_history", "all messages are empty"),
     ):
         answer = await client.http.post("/v1/sessions", json={"history": {"format": form, "messages": messages}})

@@ -117,7 +117,7 @@ def test_the_content_of_the_wheel(wheel: Path) -> None:
     assert {f"app/_migrations/versions/{name}" for name in revisions} <= names
     assert "app/_migrations/env.py" in names
     strangers = [
-        name for name in names if not re.match(rf"(app|palimpsest-{re.escape(__version__)}\.dist-info)/", name)
+        name for name in names if not re.match(rf"(app|evals|palimpsest-{re.escape(__version__)}\.dist-info)/", name)
     ]
     assert strangers == []
     assert not [name for name in names if name.endswith(".pyc") or "/tests/" in name or name.endswith(".env")]
