@@ -44,7 +44,7 @@ check: $(DEV) ## Check lint, format, types, layers and spelling; changes nothing
 bench: $(DEV) ## Measure speed and memory against the stated goals
 	@$(BIN)/python -m benchmarks $(ARGS)
 
-docs: $(DEV) ## Generate docs/settings.md and docs/errors.md from the code
+docs: $(DEV) ## Generate docs/settings.md, errors.md and architecture.md from the code
 	@$(BIN)/python -m docs.generate
 
 vendor: $(RUNTIME) ## Fetch the page's libraries into app/static/vendor, with npm

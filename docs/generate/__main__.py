@@ -8,10 +8,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from docs.generate import DOCS
+from docs.generate.architecture_page import architecture_page
 from docs.generate.errors_page import errors_page
 from docs.generate.settings_page import settings_page
 
-PAGES: Mapping[str, Callable[[], str]] = {"settings": settings_page, "errors": errors_page}
+PAGES: Mapping[str, Callable[[], str]] = {
+    "settings": settings_page,
+    "errors": errors_page,
+    "architecture": architecture_page,
+}
 
 
 def outdated(names: Iterable[str], folder: Path) -> Iterator[tuple[Path, str]]:

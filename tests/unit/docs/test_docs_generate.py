@@ -17,7 +17,8 @@ from app.api.problems import CATALOGUE
 from app.errors import PalimpsestError
 from app.settings import ProviderSettings, Settings
 from docs.generate import APP, DOCS
-from docs.generate.__main__ import main
+from docs.generate.__main__ import PAGES, main
+from docs.generate.architecture_page import described_parts, imports_of_parts, without_detours
 from docs.generate.error_codes import ErrorCode, error_codes, unread_codes
 from docs.generate.errors_page import ROUND_CODES, RUN_CODES, check_meanings, errors_page, sorted_out
 from docs.generate.markdown import table
@@ -66,7 +67,7 @@ def source(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("page", ["settings", "errors"])
+@pytest.mark.parametrize("page", PAGES)
 def test_the_committed_pages_are_up_to_date(page: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([page, "--check"]) == 0, capsys.readouterr().err
 
@@ -84,7 +85,7 @@ def test_an_outdated_page_is_named_and_unchanged(tmp_path: Path, capsys: pytest.
 def test_generating_updates_all_pages(tmp_path: Path) -> None:
     assert main(["--out", str(tmp_path)]) == 0
     assert main(["--check", "--out", str(tmp_path)]) == 0
-    assert {path.name for path in tmp_path.iterdir()} == {"settings.md", "errors.md"}
+    assert {path.name for path in tmp_path.iterdir()} == {f"{page}.md" for page in PAGES}
 
 
 def test_generating_one_page_leaves_the_others_unchanged(tmp_path: Path) -> None:
@@ -97,6 +98,18 @@ def test_an_unknown_page_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
         main(["nonsense"])
     assert refused.value.code == 2
     assert "no such page: nonsense" in capsys.readouterr().err
+
+
+def test_an_import_that_a_longer_way_implies_is_not_drawn() -> None:
+    imports = {"cli": {"api", "db"}, "api": {"db"}, "db": set[str](), "evals": {"db"}}
+    assert without_detours(imports) == {"cli": {"api"}, "api": {"db"}, "db": set(), "evals": {"db"}}
+
+
+def test_every_part_is_drawn_and_described() -> None:
+    described = dict(described_parts())
+    assert {"api", "runtime", "sandbox", "evals"} <= imports_of_parts().keys()
+    assert {"app/runtime/owner/", "app/settings.py", "evals/"} <= described.keys()
+    assert [name for name, sentence in described.items() if not sentence] == []
 
 
 def test_each_setting_has_a_row_with_a_description() -> None:
