@@ -1,4 +1,4 @@
-"""Session and what hangs on it, as the API shows it, with the names of hosts that its sandbox may reach."""
+"""Sessions and related values as the API shows them, with the names of hosts that a sandbox may reach."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def host_pattern(text: str) -> str:
     try:
         return text[: len(text) - len(name)] + host_name(name)
     except ValueError as exc:
-        raise ValueError(f"{text[:100]!r} is no host name such as packages.example.com or *.example.org") from exc
+        raise ValueError(f"{text[:100]!r} is not a host name such as packages.example.com or *.example.org") from exc
 
 
 class AllowedHosts(Value):

@@ -126,7 +126,7 @@ async def _call_once(models: ModelCalls, request: ModelRequest) -> Reply:
                 case TextDelta(_, text):
                     pieces.append(text)
                     if sum(map(utf8_length, pieces)) > MAX_ANSWER_BYTES:
-                        raise ProviderError("The answer does not end.", code="provider_bad_response")
+                        raise ProviderError("The answer never finished.", code="provider_bad_response")
                 case UsageReport(usage):
                     reported = usage if usage.total_tokens else reported
                 case Finish():

@@ -1,4 +1,4 @@
-"""One recorded history under one policy: its context, the compaction that makes it smaller, and what that came to."""
+"""One recorded history under one policy: its context, the compaction that makes it smaller, and the result."""
 
 from __future__ import annotations
 

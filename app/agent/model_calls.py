@@ -98,7 +98,7 @@ class Attempt:
         if self.processor.stop_reason == "context_overflow":
             usage = self.processor.usage
             raise ContextOverflowError(
-                "The model's answer ran into the end of its context window.",
+                "The model's answer hit the limit of its context window.",
                 # Prompt and answer together filled it.
                 limit=usage.total_tokens if usage is not None else None,
             )

@@ -1,1 +1,1 @@
-"""The HTTP API: turns requests into calls of the runtime's services, and their values and errors into responses."""
+"""The HTTP API and the page: turns requests into calls of the services, and values and errors into responses."""

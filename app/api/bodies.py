@@ -91,7 +91,7 @@ class Body:
         if self._taken > self._limit:
             raise too_large(self._limit)
         if size and self._bodies.held > self._bodies.most:
-            raise ServerBusyError("Other requests use all memory for request bodies.", code="too_many_bodies")
+            raise ServerBusyError("The memory for request bodies is in use by other requests.", code="too_many_bodies")
 
 
 def too_large(limit: int, what: str = "The body") -> TooLargeError:

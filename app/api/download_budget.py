@@ -138,7 +138,7 @@ class Share:
 
 
 def too_many_downloads() -> ServerBusyError:
-    return ServerBusyError("Other requests use all memory for downloads.", code="too_many_downloads")
+    return ServerBusyError("The memory for downloads is in use by other requests.", code="too_many_downloads")
 
 
 def _held(size: int) -> Callable[[Request, SessionId], AsyncIterator[Share]]:

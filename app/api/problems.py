@@ -146,8 +146,8 @@ _EXAMPLES: tuple[PalimpsestError, ...] = (
     StorageFullError("The database refused the write: database or disk is full."),
     ServerBusyError("1,000 runs are already waiting; try again later.", code="too_many_runs"),
     ServerBusyError("The limit of 1,000 open event streams is reached.", code="too_many_readers"),
-    ServerBusyError("Other requests use all memory for request bodies.", code="too_many_bodies"),
-    ServerBusyError("Other requests use all memory for downloads.", code="too_many_downloads"),
+    ServerBusyError("The memory for request bodies is in use by other requests.", code="too_many_bodies"),
+    ServerBusyError("The memory for downloads is in use by other requests.", code="too_many_downloads"),
     SandboxUnavailableError("All 100 sandboxes are in use; try again when one is free.", code="too_many_sandboxes"),
     SandboxUnavailableError(
         "The sandbox cannot be limited to allowed_hosts: the server cannot enter networks of docker here, as root on"

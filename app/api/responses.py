@@ -1,4 +1,4 @@
-"""Responses that are no JSON document: Server-Sent Events, and a session's bytes as files, raw outputs and archives."""
+"""Responses that are not JSON: Server-Sent Events, and a session's bytes as files, raw outputs and archives."""
 
 from __future__ import annotations
 

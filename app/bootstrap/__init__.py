@@ -1,4 +1,4 @@
-"""Builds the service from its settings: the only folder that knows all others."""
+"""Builds the service from its settings: the only code below the API that reads them."""
 
 from app.bootstrap.agents import Prompts
 from app.bootstrap.providers import build_providers, default_model, provider_configs, secrets_of

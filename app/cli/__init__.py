@@ -1,4 +1,4 @@
-"""The command line: `palimpsest serve`, `run`, `compact`, `eval`, `sessions`, `db` and `doctor`.
+"""The command line, `palimpsest`.
 
 A command imports what it needs when it runs, so that `--help` does not wait for a server's imports.
 """

@@ -132,7 +132,7 @@ class Client:
         self, session_id: str, after: int = 0, *, until_idle: bool = True
     ) -> AsyncGenerator[ServerEvent, None]:
         """The events after the seq `after` until the session is idle, or without `until_idle` forever; reconnects as
-        needed. Raises `SessionDeletedError` if the session is deleted meanwhile."""
+        needed. Raises `SessionDeletedError` if the session is deleted in the meantime."""
         last = after
         failures = 0
         known = False

@@ -202,7 +202,7 @@ class Asker(ApprovalPrompt):
             self._screen.line(error.detail, fg="yellow")
 
     async def _line(self, call_id: str) -> str | None:
-        """The next line from the terminal, empty at its end; None if the call was decided elsewhere meanwhile."""
+        """The next line from the terminal, empty at its end; None if the call was decided elsewhere in the meantime."""
         loop = asyncio.get_running_loop()
         read: asyncio.Future[str] = loop.create_future()
 

@@ -286,7 +286,7 @@ async def show_old(client: Client, before: datetime) -> int:
 
 
 async def delete_old(client: Client, before: datetime) -> int:
-    """Deletes the same sessions. Returns the exit status. Raises `NoServerError` if the server stops meanwhile."""
+    """Deletes the same sessions. Returns the exit status. Raises `NoServerError` if the server stops."""
     deleted = failed = 0
     async for session in _unused(client, before):
         try:

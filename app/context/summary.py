@@ -110,7 +110,7 @@ def _unused_tag(*texts: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ProseFault:
-    """Why an answer is no summary: a stable code, and a sentence for the event."""
+    """Why an answer is not a summary: a stable code, and a sentence for the event."""
 
     code: FaultCode
     detail: str
@@ -119,7 +119,7 @@ class ProseFault:
 def check_prose(
     text: str, stop_reason: str | None, had_tool_calls: bool, input_tokens: int, max_tokens: int | None
 ) -> ProseFault | None:
-    """Why a model's answer is no summary of `input_tokens` estimated tokens; None if it is one.
+    """Why a model's answer is not a summary of `input_tokens` estimated tokens; None if it is one.
 
     `stop_reason` is the provider's; `max_tokens` is the requested cap, None without one. An answer that was cut off may
     be requested once more with a larger cap, whatever its text.

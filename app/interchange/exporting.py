@@ -53,7 +53,7 @@ def begun_by_user(wires: list[Wire], format: WireFormat) -> list[Wire]:
 
 
 def is_shown(message: Message) -> bool:
-    """Whether any of the message is sent; reasoning alone is no message in either format."""
+    """Whether any of the message is sent; reasoning alone is not a message in either format."""
     return is_told(message) and any(_says(part) for part in message.parts)
 
 

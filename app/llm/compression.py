@@ -1,4 +1,4 @@
-"""Unpacks a compressed answer in small pieces: we ask for none, and a few hundred kilobytes may unpack to gigabytes."""
+"""Unpacks a compressed answer, which we never request, in small pieces: a few hundred kilobytes may be gigabytes."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Sandboxes: a workspace for each session and the commands that run in it, isolated from the host."""
+"""Sandboxes: a workspace for each session and the commands that run in it, isolated unless configured otherwise."""

@@ -106,11 +106,13 @@ def not_a_directory(path: str) -> InvalidRequestError:
 
 
 def closed(path: str) -> InvalidRequestError:
-    return InvalidRequestError(f"{show(path)} may not be accessed, or was moved meanwhile.", code="permission_denied")
+    return InvalidRequestError(
+        f"{show(path)} may not be accessed, or was moved in the meantime.", code="permission_denied"
+    )
 
 
 def too_large(path: str, size: int, limit: int) -> TooLargeError:
-    return TooLargeError(f"{show(path)} has {size} bytes, {limit} may be read.", size=size, limit=limit)
+    return TooLargeError(f"{show(path)} is {size} bytes; at most {limit} can be read.", size=size, limit=limit)
 
 
 def became_shorter(path: str) -> SandboxError:

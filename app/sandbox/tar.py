@@ -141,7 +141,7 @@ class _Reader:
             if not self._held:
                 self._held = await anext(self._pieces, b"")
             if not self._held:
-                raise SandboxError("The archive of the workspace broke off.")
+                raise SandboxError("The archive of the workspace ended unexpectedly.")
             data, self._held = self._held[:size], self._held[size:]
             size -= len(data)
             yield data

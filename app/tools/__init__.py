@@ -1,4 +1,4 @@
-"""The tools of an agent: their schemas, their work in a sandbox, and the way of their output to the model, the store
+"""The tools of an agent: their schemas, their work in a sandbox, and how their output reaches the model, the store
 and the live preview."""
 
 from app.tools.base import Arguments, OutputSink, Tool, ToolContext, ToolOutcome

@@ -40,7 +40,7 @@ OPERATOR = {"PALIMPSEST_SANDBOX_NETWORK": json.dumps({"allowed_hosts": [*ALLOWED
 UNLISTED = "it is not among the session's allowed_hosts"
 NO_NAME = "only full host names can be reached"
 PORT = "only port 80 for HTTP and port 443 for HTTPS"
-NOT_PUBLIC = "its name leads to no public address"
+NOT_PUBLIC = "its name does not resolve to a public address"
 NOT_TLS = "only TLS may go through a tunnel"
 
 HELPERS = r"""
@@ -146,8 +146,8 @@ WAYS: dict[str, tuple[str, str | None]] = {
     ),
     "a redirect": ("wget -q -O - http://packages.example.com/redirect", UNLISTED),
     "a redirect to the metadata address": ("wget -q -O - http://packages.example.com/to-metadata", NO_NAME),
-    "another name inside TLS": (f"tunnel {TUNNEL} '$ELSEWHERE'", "asked for inside a connection to"),
-    "no name inside TLS": (f"tunnel {TUNNEL} '$NAMELESS'", "names no server"),
+    "another name inside TLS": (f"tunnel {TUNNEL} '$ELSEWHERE'", "it was requested over a connection to"),
+    "no name inside TLS": (f"tunnel {TUNNEL} '$NAMELESS'", "no server name"),
     "no TLS in a tunnel": (rf"tunnel {TUNNEL} 'SSH-2.0-OpenSSH\r\n'", NOT_TLS),
     "HTTP in a tunnel": (rf"tunnel {TUNNEL} 'GET / HTTP/1.1\r\nHost: elsewhere.example.net\r\n\r\n'", NOT_TLS),
     "a request that is not a proxy's": ("get /page", "this is a proxy"),

@@ -228,7 +228,7 @@ class Summarizer:
         if answer.stop_reason is None:
             raise ProviderError("The model's stream ended before its answer did.", retryable=True)
         if answer.stop_reason == "context_overflow":
-            raise ContextOverflowError("The summary ran into the end of the model's context window.")
+            raise ContextOverflowError("The summary hit the limit of the model's context window.")
         return answer
 
     def _bill(self, request: ModelRequest, answer: _Answer) -> None:
@@ -261,7 +261,7 @@ def _take(answer: _Answer, event: object) -> None:
                 answer.pieces.append(text)
             answer.size += utf8_length(text)
             if answer.size > MAX_ANSWER_BYTES:
-                raise ProviderError("The summary does not end.", code="provider_bad_response")
+                raise ProviderError("The summary never finished.", code="provider_bad_response")
         case ToolCallStart():
             answer.called_tools = True
         case UsageReport(usage):

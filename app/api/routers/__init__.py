@@ -1,1 +1,1 @@
-"""The routes, one resource a file."""
+"""The routes, related resources in one file."""

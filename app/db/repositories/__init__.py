@@ -1,1 +1,1 @@
-"""The queries, one noun a file; each function runs in a transaction that its caller has opened."""
+"""The queries by subject; each function runs in a transaction that its caller has opened."""

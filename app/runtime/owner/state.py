@@ -91,7 +91,7 @@ class SessionState:
 
     async def refreshed(self, config: AgentConfig) -> AgentConfig:
         """A configuration with the notes read again, which are only stored once a context is built with them. Model,
-        tools and budget stay, even if the session was changed meanwhile."""
+        tools and budget stay, even if the session was changed in the meantime."""
         self._notes = await read_notes(self.id, lambda: self._hold().sandbox)
         return replace(config, system=self._setup.agents.system(self.row, config.budget, self._notes))
 

@@ -92,7 +92,7 @@ class Sandboxes:
         return sum(factory.refused_connections for factory in list(self._factories.values()))
 
     def _networks(self) -> dict[str, bool]:
-        # Copied, since a kind may be added meanwhile.
+        # Copied, since a kind may be added in the meantime.
         return {kind: factory.network_default for kind, factory in list(self._factories.items())}
 
     def _handle(self, session_id: str, spec: SandboxSpec) -> _Handle:
@@ -127,7 +127,7 @@ class Sandboxes:
         `SandboxUnavailableError` (code `too_many_sandboxes` if all are in use)."""
         while handle.stopping is not None:
             if not (await asyncio.wait({handle.stopping}, timeout=STOP_WAIT_S))[0]:
-                raise SandboxUnavailableError("The sandbox is being stopped and has not ended; try again later.")
+                raise SandboxUnavailableError("The sandbox is still stopping; try again later.")
         if handle.counted:
             return
         try:

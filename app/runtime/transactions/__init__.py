@@ -1,1 +1,1 @@
-"""The transactions: everything that is written to the database, each with its events."""
+"""The transactions: each change of a session, with its events, as one write to the database."""

@@ -87,7 +87,7 @@ def create(connection: Connection, body: SessionCreate, draft: Draft) -> tuple[t
 
 
 def fork(connection: Connection, made: Fork) -> tuple[Session, list[StreamItem]]:
-    """Stores a fork after its workspace and outputs. Raises `NotFoundError` if its parent was deleted meanwhile."""
+    """Stores a fork after its workspace and outputs. Raises `NotFoundError` if its parent has been deleted."""
     sessions.row(connection, made.parent_id)
     at = now()
     sessions.add(connection, id=made.session_id, created_at=at, updated_at=at, **made.fields)

@@ -1,1 +1,1 @@
-"""What the services take and return: the values between the API and the runtime."""
+"""What the services take and return; the API documents the same values as its schemas."""

@@ -32,7 +32,7 @@ PAUSES_S = (0.1, 0.5, 2.0)
 """Seconds between attempts to kill a container whose Engine does not answer; the last value repeats."""
 ATTEMPTS = 2
 """Maximum runs of the kill script before the whole container is killed: another script, such as one that writes a
-file, may have started meanwhile."""
+file, may have started in the meantime."""
 
 
 class ContainerCommand:

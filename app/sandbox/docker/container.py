@@ -191,7 +191,7 @@ class ContainerEgress:
 
     @asynccontextmanager
     async def noting(self, hosts: tuple[str, ...]) -> AsyncIterator[Refusals]:
-        """Lets the running container reach these hosts, if any; yields the refusals meanwhile."""
+        """Lets the running container reach these hosts, if any; yields the refusals as they happen."""
         if not hosts:
             yield Refusals()
             return

@@ -288,6 +288,6 @@ def refused(exc: aiodocker.DockerError) -> SandboxError:
 def _no_image(image: str, reason: Exception) -> SandboxUnavailableError:
     said = str(reason) or "its registry does not answer"
     return SandboxUnavailableError(
-        f"The image {image} is not here and cannot be pulled ({said}). Run `docker pull {image}` where the Engine runs,"
-        " or name another one in PALIMPSEST_SANDBOX_IMAGE."
+        f"The image {image} is not available locally and cannot be pulled ({said}). Run `docker pull {image}` where the"
+        " Engine runs, or name another one in PALIMPSEST_SANDBOX_IMAGE."
     )

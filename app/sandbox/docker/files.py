@@ -24,8 +24,8 @@ from app.sandbox.host.workspace import kind_of
 _LISTED_BYTES = 512
 """Bytes of listing allowed for each entry asked for; a path has 4,095 at most and far fewer usually."""
 _LINK, _NOT_A_FILE, _FULL, _CLOSED = 40, 41, 42, 43
-# $1 directory, $2 name, $3 temporary name, $4 size. The size is compared, so that an input that broke off is rejected.
-# A full disk has its own exit code, and so does a place without access or one that a command has moved away meanwhile.
+# $1 directory, $2 name, $3 temporary name, $4 size. The size is compared, so that an incomplete input is rejected.
+# A full disk has its own exit code, and so does a place without access or one that a command has just moved away.
 _WRITE_SCRIPT = f"""
 fail() {{ [ "$(stat -f -c %a .)" = 0 ] && exit {_FULL}; exit "$1"; }}
 mkdir -p -- "./$1" && cd -- "./$1" || fail {_CLOSED}
@@ -46,7 +46,7 @@ find . -mindepth 1 -maxdepth "$3" -exec stat -c "$2 %f %s %Y %n" -- {{}} + 2>/de
 _ENTRY = re.compile(rb"([0-9a-f]{1,8}) (\d{1,19}) (-?\d{1,19}) (.*)", re.DOTALL)
 _MAX_DEPTH = 200
 READS = 3
-"""Maximum attempts to fetch a file that changes meanwhile."""
+"""Maximum attempts to fetch a file that keeps changing."""
 
 ARCHIVE_PIECE = 64 * 1024
 """Bytes of an archive read at a time."""
@@ -74,7 +74,7 @@ class ContainerFile:
                         yield piece
                 return
             except SandboxError:
-                # The Engine's archive breaks off if a command replaces the file meanwhile.
+                # The Engine's archive breaks off if a command replaces the file in the meantime.
                 if has_begun or not again:
                     raise
 
@@ -221,7 +221,7 @@ def _parse_entry(record: bytes, prefix: str) -> FileInfo:
     # Another command of the container may write into the script's output, as it runs as the same user.
     entry = _ENTRY.fullmatch(record)
     if entry is None:
-        raise SandboxError("The sandbox's answer is no listing.")
+        raise SandboxError("The sandbox returned an invalid listing.")
     mode, size, modified, name = entry.groups()
     path = paths.clean_name(name.removesuffix(b"\n").removeprefix(b"./"))
     return FileInfo(prefix + path, kind_of(int(mode, 16)), int(size), float(modified))

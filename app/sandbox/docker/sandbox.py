@@ -63,7 +63,7 @@ class _Session:
 
 
 COPIES = 3
-"""Maximum attempts to copy a workspace whose files change meanwhile."""
+"""Maximum attempts to copy a workspace whose files keep changing."""
 BROKEN_OFF = "unexpected EOF"
 """The Engine's errors for an archive that ends too soon, as its own do if a file shrinks or disappears while being
 read."""

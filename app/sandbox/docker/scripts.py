@@ -221,7 +221,7 @@ async def run_script(
                     else:
                         messages += message.data
                     if len(output) + len(messages) > limit:
-                        raise SandboxError("The sandbox answered with more than was asked for.")
+                        raise SandboxError("The sandbox returned more data than requested.")
     except aiodocker.DockerError as exc:
         raise refused(exc) from exc
     return (137 if marks.exit_code is None else marks.exit_code), bytes(output), bytes(messages)

@@ -1,6 +1,6 @@
 """The way out of a sandbox that may reach some hosts only: a proxy in the server, with its port in the sandbox.
 
-The sandbox has a network namespace with nothing but loopback. `listener` opens the proxy's port in there and hands the
+The sandbox has a network namespace with nothing but loopback. `listener` opens the proxy's port inside it and hands the
 socket out; the server accepts from it and dials from its own namespace. So a command has no other way out, finds
 nothing of the proxy to tamper with, and never asks DNS itself. `proxy` serves one sandbox, `gateway` is what all share.
 """

@@ -96,7 +96,7 @@ class Gateway:
         addresses = await self._lookup(name, share)
         allowed = [address for address in addresses if may_be_reached(address)]
         if not allowed:
-            raise RefusedError("its name leads to no public address")
+            raise RefusedError("its name does not resolve to a public address")
         for address in allowed[:_MOST_ADDRESSES]:
             try:
                 async with asyncio.timeout(CONNECT_S):

@@ -1,4 +1,4 @@
-"""The proxy of one sandbox and its port in there: HTTP and TLS pass to the hosts that the session may reach, nothing
+"""The proxy of one sandbox and its port inside it: HTTP and TLS pass to the hosts that the session may reach, nothing
 else does."""
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ async def _tunnel(client: Peer, host: Peer, target: Target) -> None:
                 return
             hello += piece
     if name != target.host:
-        raise RefusedError(f"it was asked for inside a connection to {target.host}", name)
+        raise RefusedError(f"it was requested over a connection to {target.host}", name)
     host.writer.write(hello)
     async with asyncio.timeout(IDLE_S) as limit:
         alive = _restart(limit)
@@ -186,7 +186,7 @@ async def _send_body(client: Peer, host: Peer, alive: Callable[[], None]) -> Non
     while not isinstance(event := await client.event(), h11.EndOfMessage):
         alive()
         if not isinstance(event, h11.Data):
-            raise ConnectionAbortedError("the request was broken off")
+            raise ConnectionAbortedError("the request ended unexpectedly")
         with suppress(ConnectionError):  # the host may respond before it has read everything
             await host.send(h11.Data(data=bytes(event.data)))
     with suppress(ConnectionError):

@@ -107,7 +107,7 @@ def target_of(request: h11.Request) -> Target:
     """The target of a request. Raises `RefusedError` for other ports and invalid names, and `BadRequestError`."""
     names = [name for name, _ in request.headers]
     if b"content-length" in names and b"transfer-encoding" in names:
-        raise BadRequestError("the request gives its length in two ways")
+        raise BadRequestError("the request has conflicting length headers")
     text = request.target.decode("ascii")
     if request.method == b"CONNECT":
         if b"content-length" in names or b"transfer-encoding" in names:
@@ -126,7 +126,7 @@ def _name(host: str, port: str, wanted: int) -> str:
     try:
         name = host_name(host)
     except ValueError as exc:
-        raise RefusedError("only full host names can be reached, no addresses and nothing else") from exc
+        raise RefusedError("only full host names can be reached, not IP addresses") from exc
     if port != str(wanted):
         raise RefusedError(f"only port {HTTP} for HTTP and port {HTTPS} for HTTPS can be reached")
     return name
@@ -197,7 +197,7 @@ def server_name(data: bytes) -> str | None:
             while listed:
                 names.append((listed.number(1), listed.vector(2)))
     if len(names) != 1 or names[0][0] != _HOST_NAME:
-        raise RefusedError("the TLS connection names no server")
+        raise RefusedError("the TLS connection has no server name (SNI)")
     return names[0][1].decode("ascii", "replace").lower()
 
 

@@ -192,7 +192,7 @@ def test_an_image_that_cannot_be_pulled(monkeypatch: pytest.MonkeyPatch, image: 
     monkeypatch.setenv("PALIMPSEST_SANDBOX_IMAGE", image)
     check = _checks()["docker"]
     assert check["status"] == "missing"
-    assert f"The image {image} is not here and cannot be pulled" in check["detail"]
+    assert f"The image {image} is not available locally and cannot be pulled" in check["detail"]
     assert check["fix"] == "Without the image, the server starts without Docker."
     need("bubblewrap")
     monkeypatch.setenv("PALIMPSEST_SANDBOX", "auto")

@@ -153,7 +153,7 @@ async def test_a_name_without_a_public_address_is_refused(internet: Internet) ->
     async with running(internet, answering(OK, internet)) as (client, refusals, gateway):
         assert (await client.ask(get("http://packages.example.com/"))).startswith(b"HTTP/1.1 403 ")
     assert internet.dialed == []
-    assert refusals.described() == ("packages.example.com was refused: its name leads to no public address",)
+    assert refusals.described() == ("packages.example.com was refused: its name does not resolve to a public address",)
     assert gateway.refused == 1
 
 
@@ -321,8 +321,8 @@ async def test_tls_for_the_host_itself_passes(internet: Internet, together: bool
 @pytest.mark.parametrize(
     ("data", "host", "why"),
     [
-        (hello("elsewhere.example.net"), "elsewhere.example.net", "asked for inside a connection"),
-        (hello(None), "packages.example.com", "names no server"),
+        (hello("elsewhere.example.net"), "elsewhere.example.net", "requested over a connection"),
+        (hello(None), "packages.example.com", "no server name"),
         (b"SSH-2.0-OpenSSH\r\n", "packages.example.com", "only TLS"),
     ],
 )
