@@ -10,15 +10,14 @@ from pydantic.json_schema import models_json_schema
 
 from app.api.auth import COOKIE, needs_key
 from app.api.deps import Problem
-from app.api.examples import ANSWERS, ANSWERS_OF, EVENTS, REQUESTS, stream_items, type_of
+from app.api.examples import ANSWERS, ANSWERS_OF, EVENTS, REQUESTS, stream_items
 from app.api.guard import PROBES
 from app.api.problems import CATALOGUE, add_problem
 from app.api.responses import encode
-from app.events import DURABLE_EVENTS, LIVE_EVENTS
-from app.messages import Value
+from app.events import DURABLE_EVENTS, LIVE_EVENTS, Event
 
 REF = "#/components/schemas/{model}"
-ALL_EVENTS: tuple[type[Value], ...] = (*DURABLE_EVENTS, *LIVE_EVENTS)
+ALL_EVENTS: tuple[type[Event], ...] = (*DURABLE_EVENTS, *LIVE_EVENTS)
 
 JSON = "application/json"
 BEARER: dict[str, Any] = {
@@ -81,7 +80,7 @@ METRICS_CONTENT: dict[int | str, dict[str, Any]] = {
 
 def event_stream(*, prefix: str = "") -> dict[str, Any]:
     """The `content` of a stream of events whose names start with `prefix`, with a few examples."""
-    names = [type_of(event) for event in ALL_EVENTS if type_of(event).startswith(prefix)]
+    names = [event.type for event in ALL_EVENTS if event.type.startswith(prefix)]
     shown = [item for item in stream_items() if item.type in names][:3]
     return {
         "text/event-stream": {
@@ -140,9 +139,9 @@ def event_schemas() -> dict[str, Any]:
     _, definitions = models_json_schema([(event, "serialization") for event in ALL_EVENTS], ref_template=REF)
     schemas: dict[str, Any] = definitions["$defs"]
     for event in ALL_EVENTS:
-        schemas[type_of(event)] = schemas.pop(event.__name__)
+        schemas[event.type] = schemas.pop(event.__name__)
     for example in EVENTS:
-        schemas[type_of(example)]["examples"] = [example.model_dump(mode="json")]
+        schemas[example.type]["examples"] = [example.model_dump(mode="json")]
     return schemas
 
 

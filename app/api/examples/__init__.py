@@ -6,6 +6,5 @@ from app.api.examples.answers import ANSWERS_OF as ANSWERS_OF
 from app.api.examples.answers import REQUESTS as REQUESTS
 from app.api.examples.events import EVENTS as EVENTS
 from app.api.examples.events import stream_items as stream_items
-from app.api.examples.events import type_of as type_of
 from app.api.examples.records import AT as AT
 from app.api.examples.records import SESSION as SESSION

@@ -9,7 +9,6 @@ from pydantic import BaseModel
 from app import __version__
 from app.api.deps import Alive, EventPage, EventView
 from app.api.examples import records
-from app.api.examples.events import type_of
 from app.api.examples.records import (
     ASSISTANT,
     AT,
@@ -164,7 +163,7 @@ ANSWERS: tuple[BaseModel, ...] = (
     FileList(path=".", items=(FileView(path="hello.py", type="file", size=15, modified_at=AT),), truncated=False),
     EventPage(
         items=tuple(
-            EventView(seq=seq, type=type_of(event), data=event.model_dump(mode="json"))
+            EventView(seq=seq, type=event.type, data=event.model_dump(mode="json"))
             for seq, event in ((21, records.COMPACTION_EVENTS[0]), (34, records.COMPACTION_EVENTS[2]))
         ),
         last_seq=58,

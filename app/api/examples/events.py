@@ -20,6 +20,7 @@ from app.events import (
     LIVE_EVENTS,
     ApprovalRequested,
     ApprovalResolved,
+    Event,
     MessageCreated,
     MessageDequeued,
     MessageEdited,
@@ -45,11 +46,11 @@ from app.events import (
     ToolOutput,
     ToolResulted,
 )
-from app.messages import FinishReason, ToolStatus, Value
+from app.messages import FinishReason, ToolStatus
 from app.runtime.values.history import StreamItem
 from app.sessions import Outcome, QueueMode
 
-EVENTS: tuple[Value, ...] = (
+EVENTS: tuple[Event, ...] = (
     SessionCreated(session_id=SESSION_ID, at=AT, session=SESSION),
     SessionUpdated(session_id=SESSION_ID, at=AT, session=SESSION),
     SessionDeleted(session_id=SESSION_ID, at=AT, session=SESSION),
@@ -145,15 +146,10 @@ EVENTS: tuple[Value, ...] = (
 )
 
 
-def type_of(event: Value | type[Value]) -> str:
-    """The event's name in the stream."""
-    return str(getattr(event, "type"))  # noqa: B009  # `Value` itself has no type, each event has
-
-
 def stream_items() -> list[StreamItem]:
     """The examples as stream items; durable ones are numbered from 1."""
     items = []
     for seq, event in enumerate(EVENTS, start=1):
         live = isinstance(event, LIVE_EVENTS)
-        items.append(StreamItem(type_of(event), None if live else seq, event.model_dump_json().encode()))
+        items.append(StreamItem(event.type, None if live else seq, event.model_dump_json().encode()))
     return items

@@ -11,9 +11,10 @@ from app.events import (
     CompactionFailed,
     CompactionReverted,
     CompactionStarted,
+    Event,
     PruneCompleted,
 )
-from app.messages import FinishReason, Message, Role, TextPart, ToolCallPart, ToolResultPart, ToolStatus, Usage, Value
+from app.messages import FinishReason, Message, Role, TextPart, ToolCallPart, ToolResultPart, ToolStatus, Usage
 from app.runtime.values.history import CompactionCreate, CompactionList, CompactionPreview
 from app.sessions import (
     Approval,
@@ -160,7 +161,7 @@ COMPACTION_PREVIEW = CompactionPreview(
     trigger=164_000,
 )
 ROUNDS = CompactionList(items=(ROUND, FAILED), last_seq=61)
-COMPACTION_EVENTS: tuple[Value, ...] = (
+COMPACTION_EVENTS: tuple[Event, ...] = (
     PruneCompleted(
         session_id=SESSION_ID,
         at=AT,

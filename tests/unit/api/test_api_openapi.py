@@ -12,7 +12,7 @@ import jsonschema  # type: ignore[import-untyped]
 import pytest
 from fastapi import FastAPI
 
-from app.api.examples import EVENTS, type_of
+from app.api.examples import EVENTS
 from app.api.guard import ApiConfig
 from app.api.main import create_app
 from app.api.openapi import ALL_EVENTS
@@ -46,9 +46,9 @@ def test_every_reference_resolves() -> None:
 
 
 def test_every_event_has_a_schema_and_a_valid_example() -> None:
-    assert {type_of(event) for event in ALL_EVENTS} == {type_of(example) for example in EVENTS}
+    assert {event.type for event in ALL_EVENTS} == {example.type for example in EVENTS}
     for event in ALL_EVENTS:
-        name = type_of(event)
+        name = event.type
         (example,) = SCHEMAS[name]["examples"]
         jsonschema.Draft202012Validator(resolved(name)).validate(example)
         assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", example["at"])
@@ -59,7 +59,7 @@ def test_the_streams_name_their_events() -> None:
         responses = DOCUMENT["paths"][path][method]["responses"]
         return set(responses["200"]["content"]["text/event-stream"]["x-events"])
 
-    everything = {type_of(event) for event in ALL_EVENTS}
+    everything = {event.type for event in ALL_EVENTS}
     assert events("/v1/sessions/{session_id}/events") == events("/v1/sessions", "post") == everything
     assert events("/v1/events") == {name for name in everything if name.startswith("session.")}
 

@@ -1,6 +1,9 @@
-"""The events of a session's stream. Live ones are parts while they are being written; they have no id and are never
-stored. The durable events of a session's stream, by what they are about: the session itself, its queue and messages,
-steps, parts, approvals, the plan, and compaction."""
+"""The public event contract: every event of a session's stream. The durable ones are listed by what they are about: the
+session itself, its queue and messages, steps, parts, approvals, the plan, and compaction.
+
+A durable event is a `SessionEvent`; its `type` is the SSE event's name and its fields are the JSON data. It gets its
+seq when it is committed. A live event shows a part while it is being written; it has no id and is never stored.
+"""
 
 from __future__ import annotations
 
@@ -22,13 +25,24 @@ from app.sessions import (
     Session,
 )
 
+_durable: list[type[SessionEvent]] = []
 
-class SessionEvent(Value):
-    """Base of the durable events."""
+
+class Event(Value):
+    """Base of all events."""
 
     type: ClassVar[str]
     session_id: str
     at: Timestamp
+
+
+class SessionEvent(Event):
+    """Base of the durable events, which are its subclasses with a `type`."""
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        if "type" in vars(cls):
+            _durable.append(cls)
 
 
 class SessionCreated(SessionEvent):
@@ -67,32 +81,30 @@ class SessionRecovered(SessionEvent):
     closed_calls: tuple[str, ...] = ()
 
 
-class MessageQueued(SessionEvent):
+class _QueueEvent(SessionEvent):
+    message_id: str
+    mode: QueueMode
+
+
+class _QueuedText(_QueueEvent):
+    content: str
+    position: int
+
+
+class MessageQueued(_QueuedText):
     type: ClassVar[str] = "message.queued"
-    message_id: str
-    mode: QueueMode
-    content: str
-    position: int
 
 
-class MessageEdited(SessionEvent):
+class MessageEdited(_QueuedText):
     type: ClassVar[str] = "message.edited"
-    message_id: str
-    mode: QueueMode
-    content: str
-    position: int
 
 
-class MessageWithdrawn(SessionEvent):
+class MessageWithdrawn(_QueueEvent):
     type: ClassVar[str] = "message.withdrawn"
-    message_id: str
-    mode: QueueMode
 
 
-class MessageDequeued(SessionEvent):
+class MessageDequeued(_QueueEvent):
     type: ClassVar[str] = "message.dequeued"
-    message_id: str
-    mode: QueueMode
 
 
 class MessageCreated(SessionEvent):
@@ -100,10 +112,6 @@ class MessageCreated(SessionEvent):
 
     type: ClassVar[str] = "message.created"
     message: Message
-
-
-def _is_none(value: object) -> bool:
-    return value is None
 
 
 class StepStarted(SessionEvent):
@@ -114,6 +122,50 @@ class StepStarted(SessionEvent):
     attempt: int
     message_id: str
     context: ContextState
+
+
+class _PartEvent(SessionEvent):
+    message_id: str
+    part_id: str
+    index: int
+
+
+class _Written(_PartEvent):
+    text: str
+    interrupted: bool = False
+
+
+class TextCompleted(_Written):
+    type: ClassVar[str] = "text.completed"
+
+
+class ReasoningCompleted(_Written):
+    type: ClassVar[str] = "reasoning.completed"
+
+
+class ToolCalled(_PartEvent):
+    """`arguments` is an object, or the raw text if the model did not write one."""
+
+    type: ClassVar[str] = "tool.call"
+    call_id: str
+    name: str
+    arguments: dict[str, Any] | str
+
+
+class ToolResulted(_PartEvent):
+    type: ClassVar[str] = "tool.result"
+    call_id: str
+    name: str
+    status: ToolStatus
+    output: str
+    truncated: bool
+    bytes: int
+    exit_code: int | None = None
+    duration_ms: int
+
+
+def _is_none(value: object) -> bool:
+    return value is None
 
 
 class StepFinished(SessionEvent):
@@ -139,51 +191,6 @@ class StepRetrying(SessionEvent):
     delay_ms: int
     code: str
     detail: str
-
-
-class TextCompleted(SessionEvent):
-    type: ClassVar[str] = "text.completed"
-    message_id: str
-    part_id: str
-    index: int
-    text: str
-    interrupted: bool = False
-
-
-class ReasoningCompleted(SessionEvent):
-    type: ClassVar[str] = "reasoning.completed"
-    message_id: str
-    part_id: str
-    index: int
-    text: str
-    interrupted: bool = False
-
-
-class ToolCalled(SessionEvent):
-    """`arguments` is an object, or the raw text if the model did not write one."""
-
-    type: ClassVar[str] = "tool.call"
-    message_id: str
-    part_id: str
-    index: int
-    call_id: str
-    name: str
-    arguments: dict[str, Any] | str
-
-
-class ToolResulted(SessionEvent):
-    type: ClassVar[str] = "tool.result"
-    message_id: str
-    part_id: str
-    index: int
-    call_id: str
-    name: str
-    status: ToolStatus
-    output: str
-    truncated: bool
-    bytes: int
-    exit_code: int | None = None
-    duration_ms: int
 
 
 class ApprovalRequested(SessionEvent):
@@ -264,34 +271,31 @@ class CompactionFailed(SessionEvent):
     next: Rung | None
 
 
-class CompactionCancelled(SessionEvent):
-    type: ClassVar[str] = "compaction.cancelled"
+class _RoundEnd(SessionEvent):
     round: int
     usage: Usage | None = None
 
 
-class CompactionReverted(SessionEvent):
+class CompactionCancelled(_RoundEnd):
+    type: ClassVar[str] = "compaction.cancelled"
+
+
+class CompactionReverted(_RoundEnd):
     """The context is as if the round had not happened; later messages and marks stay."""
 
     type: ClassVar[str] = "compaction.reverted"
-    round: int
-    usage: Usage | None = None
 
 
-class CompactionDiscarded(SessionEvent):
+class CompactionDiscarded(_RoundEnd):
     """A summary prepared in the background was not needed or no longer applies; `usage` is its cost."""
 
     type: ClassVar[str] = "compaction.discarded"
-    round: int
-    usage: Usage | None = None
 
 
-class TextDelta(Value):
+class TextDelta(Event):
     """Live: `text` belongs at `offset` (code points) of the part."""
 
     type: ClassVar[str] = "text.delta"
-    session_id: str
-    at: Timestamp
     message_id: str
     part_id: str
     index: int
@@ -303,12 +307,10 @@ class ReasoningDelta(TextDelta):
     type: ClassVar[str] = "reasoning.delta"
 
 
-class ToolArguments(Value):
+class ToolArguments(Event):
     """Live: the arguments while the model writes them, as JSON text."""
 
     type: ClassVar[str] = "tool.arguments"
-    session_id: str
-    at: Timestamp
     message_id: str
     part_id: str
     index: int
@@ -317,13 +319,11 @@ class ToolArguments(Value):
     text: str
 
 
-class ToolOutput(Value):
+class ToolOutput(Event):
     """Live: a preview of a running tool's output; stdout and stderr share one sequence of offsets, of which the last
     64 KiB are kept, so there may be gaps. `tool.result` replaces it."""
 
     type: ClassVar[str] = "tool.output"
-    session_id: str
-    at: Timestamp
     call_id: str
     part_id: str
     offset: int
@@ -331,4 +331,5 @@ class ToolOutput(Value):
     text: str
 
 
-LIVE_EVENTS: tuple[type[Value], ...] = (TextDelta, ReasoningDelta, ToolArguments, ToolOutput)
+DURABLE_EVENTS = tuple(_durable)
+LIVE_EVENTS: tuple[type[Event], ...] = (TextDelta, ReasoningDelta, ToolArguments, ToolOutput)
