@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Row, func, insert, select, update
 
 from app.db.models import compaction_events, generations, message_parts, messages
 from app.messages import Usage
-from app.sessions import CompactionEvent, CompactionReason, RoundError
+from app.sessions import CompactionEvent, CompactionReason
 
 
 class NewRound(NamedTuple):
@@ -107,24 +107,11 @@ def prepared_in_vain(connection: Connection, session_id: str) -> int:
 
 def view(row: Row[Any]) -> CompactionEvent:
     """A round as the API shows it."""
-    return CompactionEvent(
-        round=row.round,
-        reason=row.reason,
-        policy=row.policy,
-        status=row.status,
-        rung=row.rung,
-        first_message_id=row.first_message_id,
-        last_message_id=row.last_message_id,
-        messages_compacted=row.messages_compacted,
-        outputs_pruned=row.outputs_pruned,
-        tokens_before=row.tokens_before,
+    return CompactionEvent.of(
+        row,
         # Without a checkpoint no smaller context was measured, and the column has its default.
         tokens_after=row.tokens_after if row.checkpoint is not None else None,
-        summary=row.summary,
-        error=RoundError(**row.error) if row.error is not None else None,
-        usage=Usage(**row.usage),
         duration_ms=row.duration_ms or 0,
-        created_at=row.created_at,
     )
 
 

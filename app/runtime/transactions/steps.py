@@ -58,13 +58,7 @@ def open_step(connection: Connection, appender: Appender, change: StepOpened) ->
     steps.open_attempt(connection, session_id, opened)
     context = with_reverts(connection, session_id, change.context)
     sessions.change(connection, session_id, steps=change.step, context=context.model_dump())
-    appender.emit(
-        StepStarted,
-        step=change.step,
-        attempt=change.attempt,
-        message_id=change.message_id,
-        context=context,
-    )
+    appender.emit(StepStarted, change, context=context)
 
 
 def close_response(connection: Connection, appender: Appender, change: ResponseClosed) -> None:
@@ -97,15 +91,7 @@ def void_attempt(connection: Connection, appender: Appender, change: AttemptVoid
         duration_ms=None,
     )
     steps.set_usage(connection, session_id, step=change.step, attempt=change.attempt, usage=change.usage)
-    appender.emit(
-        StepRetrying,
-        voids=change.message_id,
-        message_id=change.message_id,
-        attempt=change.attempt,
-        delay_ms=change.delay_ms,
-        code=change.code,
-        detail=change.detail,
-    )
+    appender.emit(StepRetrying, change, voids=change.message_id)
 
 
 def close_step(connection: Connection, appender: Appender, change: StepClosed) -> None:
@@ -133,16 +119,8 @@ def close_step(connection: Connection, appender: Appender, change: StepClosed) -
     )
     day = appender.at.date().isoformat()
     steps.add_usage(connection, day=day, model=change.model, usage=change.usage)
-    appender.emit(
-        StepFinished,
-        step=change.step,
-        attempt=change.attempt,
-        message_id=change.message_id,
-        finish_reason=change.finish_reason,
-        usage=change.usage,
-        context=context,
-        input_transformations=change.input_transformations or None,
-    )
+    transformations = change.input_transformations or None
+    appender.emit(StepFinished, change, context=context, input_transformations=transformations)
 
 
 def add_to_session(connection: Connection, appender: Appender, model: str, usage: Usage) -> None:
