@@ -17,7 +17,6 @@ from sqlalchemy import Connection
 from app.db.repositories import sessions
 from app.errors import PalimpsestError, SupersededError
 from app.eventlog.log import StreamItem
-from app.events import SessionDeleted
 from app.messages import now
 from app.runtime.setup import RuntimeSetup, in_background
 from app.runtime.telemetry.tracing import news
@@ -129,18 +128,12 @@ class Retention:
 
         def remove(connection: Connection) -> Session | None:
             self._setup.fence(connection)
-            if not sessions.is_old(connection, session_id, before):
-                return None
-            last = sessions.snapshot(connection, session_id)
-            sessions.remove(connection, session_id)
-            return last
+            return sessions.remove(connection, session_id) if sessions.is_old(connection, session_id, before) else None
 
         last = await self._setup.database.writer.write(remove)
         if last is None:
             return False
-        event = SessionDeleted(session_id=session_id, at=now(), session=last)
-        data = event.__pydantic_serializer__.to_json(event)
-        self._setup.bus.delete(session_id, StreamItem(event.type, last.last_seq + 1, data))
+        self._setup.publish_deletion(last)
         try:
             async with self._setup.sandboxes.removed(session_id, last.sandbox):
                 await self._outputs.delete_session(session_id)

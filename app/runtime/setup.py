@@ -20,11 +20,13 @@ from app.db.repositories import messages, server_wide
 from app.errors import StorageError, SupersededError
 from app.eventlog.bus import Bus
 from app.eventlog.log import StreamItem
-from app.messages import new_id
+from app.events import SessionDeleted
+from app.messages import new_id, now
 from app.runtime.agents import AgentSetup
 from app.runtime.sandboxes.pool import Sandboxes
 from app.runtime.transactions import compactions
 from app.sandbox.base import Stream
+from app.sessions import Session
 from app.tools.output import OutputLimit
 
 T = TypeVar("T")
@@ -66,6 +68,12 @@ class RuntimeSetup:
 
         value, _ = await self.database.writer.write(fenced, lambda result: self.bus.publish(session_id, result[1]))
         return value
+
+    def publish_deletion(self, last: Session) -> None:
+        """Ends the streams of a session whose rows are gone, after an event that is in no log: its seq is the next."""
+        event = SessionDeleted(session_id=last.id, at=now(), session=last)
+        data = event.__pydantic_serializer__.to_json(event)
+        self.bus.delete(last.id, StreamItem(event.type, last.last_seq + 1, data))
 
     @asynccontextmanager
     async def reading_whole(self, session_id: str) -> AsyncIterator[None]:

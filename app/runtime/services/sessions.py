@@ -8,13 +8,10 @@ from contextlib import asynccontextmanager
 from typing import Protocol
 
 import structlog
-from sqlalchemy import Connection
 
 from app.db.repositories import sessions
 from app.errors import PalimpsestError
-from app.eventlog.log import StreamItem
-from app.events import SessionDeleted
-from app.messages import new_id, now
+from app.messages import new_id
 from app.runtime.admission import ServiceRules, check_patterns, checked_patch, draft, has_patterns
 from app.runtime.history import read_session_cursor, session_cursor
 from app.runtime.registry import Registry
@@ -130,10 +127,8 @@ class SessionService:
             self._setup.sandboxes.removed(session_id, session.sandbox),
         ):
             await self._outputs.delete_session(session_id)
-            last = await self._database.writer.write(lambda c: _remove(c, session_id))
-        event = SessionDeleted(session_id=session_id, at=now(), session=last)
-        data = event.__pydantic_serializer__.to_json(event)
-        self._setup.bus.delete(session_id, StreamItem(event.type, last.last_seq + 1, data))
+            last = await self._database.writer.write(lambda c: sessions.remove(c, session_id))
+        self._setup.publish_deletion(last)
 
     async def fork(self, session_id: str, body: ForkCreate) -> Session:
         """A new session with the history of another one up to a message, and a copy of its current workspace. If
@@ -181,9 +176,3 @@ class SessionService:
             session = await self._setup.write(session_id, lambda c: lifecycle.resume(c, session_id, no_room=no_room))
             self._registry.wake(session_id)
         return session
-
-
-def _remove(connection: Connection, session_id: str) -> Session:
-    session = sessions.snapshot(connection, session_id)
-    sessions.remove(connection, session_id)
-    return session
