@@ -9,55 +9,28 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
+from pydantic import AliasChoices, Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from app.sessions import MIN_CPUS, AllowedHosts, ReasoningEffort
+from app.llm.base import ModelSettings
+from app.messages import Value
+from app.sessions import MIN_CPUS, AllowedHosts, Limits
 
 DEMO_MODEL = "scripted/demo"
 
 
-class PriceSettings(BaseModel):
-    """US dollars per million tokens of one model."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    input: float | None = Field(None, ge=0)
-    output: float | None = Field(None, ge=0)
-    cache_read: float | None = Field(None, ge=0)
-    cache_write: float | None = Field(None, ge=0)
-
-
-class ModelSettings(BaseModel):
-    """The operator's description of a model; overrides the catalog."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    context_window: int | None = Field(None, ge=1024)
-    max_output_tokens: int | None = Field(None, ge=1)
-    reasoning_efforts: tuple[ReasoningEffort, ...] | None = None
-    prices: PriceSettings | None = None
-
-
-class ProviderSettings(BaseModel):
+class ProviderSettings(Value):
     """A named provider: its wire format, its address, and the environment variable that holds its key."""
-
-    model_config = ConfigDict(extra="forbid")
 
     kind: Literal["openai-responses", "openai", "anthropic"]
     base_url: str
     api_key_env: str | None = None
 
 
-class LimitSettings(BaseModel):
+class LimitSettings(Limits):
     """The highest limits a session may request; None is unlimited."""
 
-    model_config = ConfigDict(extra="forbid")
-
     max_steps: int | None = Field(None, ge=1)
-    max_seconds: float | None = Field(None, gt=0)
-    max_cost_usd: float | None = Field(None, ge=0)
-    max_tokens: int | None = Field(None, ge=1)
 
 
 class Settings(BaseSettings):

@@ -32,7 +32,7 @@ from app.agent.ports import AgentConfig
 from app.context.budget import make_budget
 from app.context.policies import DEFAULT, CompactionSettings, resolve
 from app.context.tokens import PER_MESSAGE, Calibration, estimate_part
-from app.llm.base import ModelInfo, Prices, Provider, ToolSchema
+from app.llm.base import UNKNOWN_PRICES, ModelInfo, Provider, ToolSchema
 from app.messages import Message, Part, Role, TextPart, ToolCallPart, ToolResultPart, ToolStatus, Usage, new_id, now
 from benchmarks.report import Result, table
 from benchmarks.stats import quiet_mean, spread
@@ -112,7 +112,7 @@ def _low(window: int) -> CompactionSettings:
 
 
 def _config(settings: CompactionSettings, window: int, system: str = "You are at work.") -> AgentConfig:
-    info = ModelInfo("bench/model", "bench", window, "setting", 32_000, Prices(), key_present=True)
+    info = ModelInfo("bench/model", "bench", window, "setting", 32_000, UNKNOWN_PRICES, key_present=True)
     return AgentConfig("bench/model", TOOLS, system, make_budget(info, settings), settings=settings)
 
 

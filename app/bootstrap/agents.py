@@ -79,12 +79,11 @@ def build_collector(
 
 def service_rules(settings: Settings, tools: Sequence[str]) -> ServiceRules:
     """The defaults and upper bounds of a session. `tools` are the names of all tools."""
-    most = Limits(**settings.session_limits.model_dump())
     return ServiceRules(
         default_model=default_model(settings),
         compaction=resolve(settings.compaction),
         limits=Limits(max_steps=settings.max_steps),
-        most=most,
+        most=settings.session_limits,
         queue_limit=settings.queue_limit,
         approval=operators_approval(settings.approval, tools),
     )

@@ -6,8 +6,7 @@ import os
 
 from dotenv import dotenv_values
 
-from app.llm.base import Prices
-from app.llm.catalog import Catalog, ModelOverride
+from app.llm.catalog import Catalog
 from app.llm.quirks import QuirkMemory
 from app.llm.registry import ProviderConfig, Providers
 from app.settings import DEMO_MODEL, Settings
@@ -71,15 +70,6 @@ def secrets_of(settings: Settings) -> list[str]:
 
 def build_providers(settings: Settings, quirks: QuirkMemory | None = None) -> Providers:
     """The model providers with their catalog; `quirks` persists what was learned from refusals."""
-    overrides = {
-        name: ModelOverride(
-            model.context_window,
-            model.max_output_tokens,
-            Prices(**model.prices.model_dump()) if model.prices is not None else None,
-            model.reasoning_efforts,
-        )
-        for name, model in settings.models.items()
-    }
     configs = provider_configs(settings)
-    catalog = Catalog(overrides, base_urls={config.name: config.base_url for config in configs})
+    catalog = Catalog(settings.models, base_urls={config.name: config.base_url for config in configs})
     return Providers(configs, catalog, settings.provider_idle_timeout_s, quirks)

@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Literal, Protocol
 
+from pydantic import Field
+
 from app.errors import ProviderError
-from app.messages import Message, Usage
+from app.messages import Message, Usage, Value
 from app.sessions import ReasoningEffort
 
 StopReason = Literal["stop", "tool_calls", "length", "content_filter", "refusal", "context_overflow", "other"]
@@ -143,14 +145,34 @@ class Provider(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Prices:
-    """US dollars per million tokens; None if unknown."""
+class Prices(Value):
+    """US dollars per million tokens; null if unknown."""
 
-    input: float | None = None
-    output: float | None = None
-    cache_read: float | None = None
-    cache_write: float | None = None
+    input: float | None
+    output: float | None
+    cache_read: float | None
+    cache_write: float | None
+
+
+class PriceSettings(Prices):
+    """US dollars per million tokens of one model."""
+
+    input: float | None = Field(None, ge=0)
+    output: float | None = Field(None, ge=0)
+    cache_read: float | None = Field(None, ge=0)
+    cache_write: float | None = Field(None, ge=0)
+
+
+UNKNOWN_PRICES = Prices(input=None, output=None, cache_read=None, cache_write=None)
+
+
+class ModelSettings(Value):
+    """The operator's description of a model; overrides the catalog."""
+
+    context_window: int | None = Field(None, ge=1024)
+    max_output_tokens: int | None = Field(None, ge=1)
+    reasoning_efforts: tuple[ReasoningEffort, ...] | None = None
+    prices: PriceSettings | None = None
 
 
 WindowSource = Literal["setting", "catalog", "server", "assumed"]

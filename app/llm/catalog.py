@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterable, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from urllib.parse import urlsplit
 
@@ -16,7 +15,7 @@ from genai_prices.types import ModelInfo as PricedModel
 from genai_prices.types import Provider as PricedProvider
 from genai_prices.types import Usage as PricedUsage
 
-from app.llm.base import ModelInfo, Prices, WindowSource
+from app.llm.base import UNKNOWN_PRICES, ModelInfo, ModelSettings, Prices, WindowSource
 from app.llm.known_models import (
     FREE,
     base_prices,
@@ -28,7 +27,6 @@ from app.llm.known_models import (
     stripped_name,
 )
 from app.messages import Usage
-from app.sessions import ReasoningEffort
 
 ASSUMED_WINDOW = 128_000
 KNOWN_PER_PROVIDER = 20
@@ -62,17 +60,7 @@ _RESPONSES_ONLY = re.compile(r"codex|-pro(?:-|$)")
 _VERSION = re.compile(r"(?<!\d)\d{1,3}(?![\db])")
 
 
-@dataclass(frozen=True, slots=True)
-class ModelOverride:
-    """The operator's settings for a model; None leaves a value to the catalog."""
-
-    context_window: int | None = None
-    max_output_tokens: int | None = None
-    prices: Prices | None = None
-    reasoning_efforts: tuple[ReasoningEffort, ...] | None = None
-
-
-_NOTHING = ModelOverride()
+_NOTHING = ModelSettings()
 
 MAX_REMEMBERED = 1_000
 """Maximum cached look-ups of models, known or not."""
@@ -87,7 +75,7 @@ class Catalog:
     """
 
     def __init__(
-        self, models: Mapping[str, ModelOverride] | None = None, *, base_urls: Mapping[str, str] | None = None
+        self, models: Mapping[str, ModelSettings] | None = None, *, base_urls: Mapping[str, str] | None = None
     ) -> None:
         self._models = dict(models or {})
         self._providers = {provider.id: provider for provider in get_snapshot().providers}
@@ -150,10 +138,10 @@ class Catalog:
         """The providers in the data, by its names."""
         return list(self._providers)
 
-    def _override(self, name: str) -> ModelOverride:
+    def _override(self, name: str) -> ModelSettings:
         return self._models.get(name) or self._models.get(name.partition("/")[2]) or _NOTHING
 
-    def _window(self, name: str, override: ModelOverride, found: PricedModel | None) -> tuple[int, WindowSource]:
+    def _window(self, name: str, override: ModelSettings, found: PricedModel | None) -> tuple[int, WindowSource]:
         provider, _, model = name.partition("/")
         if override.context_window:
             return override.context_window, "setting"
@@ -180,7 +168,7 @@ class Catalog:
         if name.startswith(SCRIPTED + "/"):
             return FREE
         _, model = self._priced(name)
-        return base_prices(model) if model else Prices()
+        return base_prices(model) if model else UNKNOWN_PRICES
 
     def _priced(self, name: str) -> tuple[PricedProvider | None, PricedModel | None]:
         provider, model = self._find(name)

@@ -13,7 +13,7 @@ from typing import TypeVar
 from genai_prices.types import ModelInfo as PricedModel
 from genai_prices.types import ModelPrice, TieredPrices
 
-from app.llm.base import Prices
+from app.llm.base import UNKNOWN_PRICES, Prices
 from app.messages import Usage
 from app.sessions import ReasoningEffort
 
@@ -51,7 +51,7 @@ _LIMITS = tuple(
     )
 )
 
-FREE = Prices(0.0, 0.0, 0.0, 0.0)
+FREE = Prices(input=0.0, output=0.0, cache_read=0.0, cache_write=0.0)
 _MTOK = Decimal(1_000_000)
 
 _FAMILY = re.compile(r"claude-(?P<family>[a-z]+)-(?P<major>\d{1,2})(?:[-.](?P<minor>\d{1,2}))?(?!\d)")
@@ -119,7 +119,7 @@ def max_output_tokens(model: str) -> int | None:
 def base_prices(model: PricedModel) -> Prices:
     """A catalog model's current prices, without tiers."""
     if not model.prices or (isinstance(model.prices, ModelPrice) and not vars(model.prices)):
-        return FREE if model.id.endswith(":free") else Prices()
+        return FREE if model.id.endswith(":free") else UNKNOWN_PRICES
     price = model.get_prices(datetime.now(UTC))
     return Prices(
         input=_base(price, "input_mtok"),

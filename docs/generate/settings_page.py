@@ -8,7 +8,8 @@ from typing import Any
 from pydantic import AliasChoices, BaseModel
 from pydantic.fields import FieldInfo
 
-from app.settings import ModelSettings, PriceSettings, ProviderSettings, Settings
+from app.llm.base import ModelSettings, PriceSettings
+from app.settings import ProviderSettings, Settings
 from docs.generate.markdown import table
 
 HEAD = """\

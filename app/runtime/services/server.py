@@ -21,7 +21,7 @@ from app.llm.base import ModelInfo
 from app.messages import now
 from app.runtime import history
 from app.runtime.telemetry.health import Health
-from app.runtime.values.server import ModelList, ModelView, NewLogin, PricesView, Readiness, UsageReport
+from app.runtime.values.server import ModelList, ModelView, NewLogin, Readiness, UsageReport
 
 TOKEN_BYTES = 32
 MAX_LOGINS = 1_000
@@ -48,27 +48,9 @@ class ServerService:
         self._default_model = default_model
 
     def models(self) -> ModelList:
-        return ModelList(items=tuple(self._model_view(info) for info in self._models(self._default_model)))
-
-    def _model_view(self, info: ModelInfo) -> ModelView:
-        prices = info.prices
-        return ModelView(
-            name=info.name,
-            provider=info.provider,
-            context_window=info.context_window,
-            window_source=info.window_source,
-            max_output_tokens=info.max_output_tokens,
-            prices=PricesView(
-                input=prices.input,
-                output=prices.output,
-                cache_read=prices.cache_read,
-                cache_write=prices.cache_write,
-            ),
-            key_present=info.key_present,
-            default=info.name == self._default_model,
-            description=info.description,
-            reasoning_efforts=info.reasoning_efforts,
-        )
+        default = self._default_model
+        offered = self._models(default)
+        return ModelList(items=tuple(ModelView.of(info, default=info.name == default) for info in offered))
 
     async def usage(self) -> UsageReport:
         """Tokens and cost of all sessions."""

@@ -8,20 +8,13 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
+from app.llm.base import Prices as Prices
+from app.llm.base import WindowSource
 from app.messages import Usage, Value
 from app.runtime.values.sessions import Text
 from app.sessions import ReasoningEffort
 
 MAX_KEY_CHARS = 1_000
-
-
-class PricesView(Value):
-    """US dollars per million tokens; null if unknown."""
-
-    input: float | None
-    output: float | None
-    cache_read: float | None
-    cache_write: float | None
 
 
 class ModelView(Value):
@@ -30,9 +23,9 @@ class ModelView(Value):
     name: str
     provider: str
     context_window: int
-    window_source: Literal["setting", "catalog", "server", "assumed"]
+    window_source: WindowSource
     max_output_tokens: int | None
-    prices: PricesView
+    prices: Prices
     key_present: bool
     default: bool
     description: str

@@ -43,7 +43,7 @@ from app.runtime.values.queue import (
     QueuePage,
     QueueReceipt,
 )
-from app.runtime.values.server import Component, ModelList, ModelView, NewLogin, PricesView, Readiness, UsageReport
+from app.runtime.values.server import Component, ModelList, ModelView, NewLogin, Prices, Readiness, UsageReport
 from app.runtime.values.sessions import ForkCreate, SessionCreate, SessionPage, SessionPatch
 from app.sessions import CompactionEvent, ContextState, Session, Status
 from tests.unit.api.double_streams import InMemoryEvents, InMemoryFiles
@@ -290,7 +290,7 @@ class InMemoryServer(ServerService):
         self._memory = memory
 
     def models(self) -> ModelList:
-        unknown = PricesView(input=None, output=None, cache_read=None, cache_write=None)
+        unknown = Prices(input=None, output=None, cache_read=None, cache_write=None)
         demo = ModelView(
             name="scripted/demo",
             provider="scripted",

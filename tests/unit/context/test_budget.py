@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from app.context.budget import Budget, context_state, context_tokens, less_output, make_budget, trigger
 from app.context.policies import POLICIES, resolve
-from app.llm.base import ModelInfo, Prices, WindowSource
+from app.llm.base import UNKNOWN_PRICES, ModelInfo, WindowSource
 from app.messages import Usage
 
 REACTIVE = resolve("reactive")
@@ -21,7 +21,7 @@ def info(window: int = 128_000, longest: int | None = None, source: WindowSource
         context_window=window,
         window_source=source,
         max_output_tokens=longest,
-        prices=Prices(),
+        prices=UNKNOWN_PRICES,
         key_present=True,
     )
 

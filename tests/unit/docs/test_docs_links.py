@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from app.settings import ModelSettings, ProviderSettings
+from app.llm.base import ModelSettings
+from app.settings import ProviderSettings
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])

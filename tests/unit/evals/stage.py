@@ -8,7 +8,16 @@ from typing import Any
 
 from app.agent.model_calls import ModelCalls
 from app.errors import UnknownModelError
-from app.llm.base import MAX_ATTEMPTS, Finish, ModelInfo, ModelRequest, Prices, StreamEvent, TextDelta, UsageReport
+from app.llm.base import (
+    MAX_ATTEMPTS,
+    UNKNOWN_PRICES,
+    Finish,
+    ModelInfo,
+    ModelRequest,
+    StreamEvent,
+    TextDelta,
+    UsageReport,
+)
 from app.messages import Usage
 from evals import Models, Probe, RecordedHistory
 
@@ -68,7 +77,7 @@ def models(model: Model, *, window: int = 128_000, cost: float | None = 0.01) ->
     def info(name: str) -> ModelInfo:
         if name.partition("/")[0] != "acme":
             raise UnknownModelError(f"There is no model {name!r}.")
-        return ModelInfo(name, "acme", window, "catalog", None, Prices(), True)
+        return ModelInfo(name, "acme", window, "catalog", None, UNKNOWN_PRICES, True)
 
     calls = ModelCalls(
         lambda name: (model, info(name).name.partition("/")[2]), lambda *_: cost, MAX_ATTEMPTS, random.Random(7)

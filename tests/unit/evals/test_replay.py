@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from app.context.budget import make_budget, trigger
 from app.context.policies import POLICIES, Policy, preset
 from app.errors import ProviderError, UnknownModelError
-from app.llm.base import ModelInfo, ModelRequest, Prices
+from app.llm.base import UNKNOWN_PRICES, ModelInfo, ModelRequest
 from app.messages import Role, Usage
 from evals.replay import SMALLEST_WINDOW, Replay, filled_window
 
 from .stage import MODEL, SUMMARY, Model, history, models
 
-INFO = ModelInfo(MODEL, "acme", 128_000, "catalog", None, Prices(), True)
+INFO = ModelInfo(MODEL, "acme", 128_000, "catalog", None, UNKNOWN_PRICES, True)
 
 
 def replay(model: Model, policy: Policy | None = None, *, steps: int = 30, window: int | None = None) -> Replay:

@@ -2,15 +2,15 @@ from __future__ import annotations
 
 import pytest
 
-from app.llm.base import ModelInfo, Prices
-from app.llm.catalog import ASSUMED_WINDOW, KNOWN_PER_PROVIDER, Catalog, ModelOverride
-from app.llm.known_models import flat_cost, max_output_tokens
+from app.llm.base import UNKNOWN_PRICES, ModelInfo, ModelSettings, PriceSettings
+from app.llm.catalog import ASSUMED_WINDOW, KNOWN_PER_PROVIDER, Catalog
+from app.llm.known_models import FREE, flat_cost, max_output_tokens
 from app.messages import Usage
 
 MILLION = 1_000_000
 
 
-def info(name: str, **models: ModelOverride) -> ModelInfo:
+def info(name: str, **models: ModelSettings) -> ModelInfo:
     return Catalog(models).info(name, key_present=True)
 
 
@@ -28,21 +28,21 @@ def test_a_known_model_has_its_window_and_prices() -> None:
 def test_an_unknown_model_has_an_assumed_window_and_no_price() -> None:
     unknown = info("acme/thing-1")
     assert (unknown.context_window, unknown.window_source) == (ASSUMED_WINDOW, "assumed")
-    assert unknown.prices == Prices()
+    assert unknown.prices == UNKNOWN_PRICES
     assert unknown.max_output_tokens is None
 
 
 def test_the_operators_setting_wins_by_full_name_and_by_model() -> None:
-    override = ModelOverride(context_window=5000, max_output_tokens=100, prices=Prices(1.0, 2.0))
+    override = ModelSettings(context_window=5000, max_output_tokens=100, prices=PriceSettings(input=1.0, output=2.0))
     for name in ("openai/gpt-5", "gpt-5"):
         known = Catalog({name: override}).info("openai/gpt-5", key_present=False)
         assert (known.context_window, known.window_source, known.max_output_tokens) == (5000, "setting", 100)
-        assert known.prices == Prices(1.0, 2.0)
+        assert known.prices == PriceSettings(input=1.0, output=2.0)
         assert not known.key_present
 
 
 def test_an_override_may_set_only_some_values() -> None:
-    known = Catalog({"openai/gpt-5": ModelOverride(max_output_tokens=7)}).info("openai/gpt-5", key_present=True)
+    known = Catalog({"openai/gpt-5": ModelSettings(max_output_tokens=7)}).info("openai/gpt-5", key_present=True)
     assert (known.window_source, known.max_output_tokens) == ("catalog", 7)
     assert known.prices.input is not None
 
@@ -68,7 +68,7 @@ def test_a_public_provider_is_recognized_by_its_address() -> None:
 def test_an_unknown_server_of_a_known_model_has_its_window_but_no_price(name: str) -> None:
     known = info(name)
     assert (known.context_window, known.window_source) == (400_000, "catalog")
-    assert known.prices == Prices()
+    assert known.prices == UNKNOWN_PRICES
     assert Catalog().cost(name, Usage(input_tokens=10)) is None
 
 
@@ -78,7 +78,7 @@ def test_a_free_model_costs_nothing() -> None:
 
 def test_the_demo_costs_nothing_and_has_a_description() -> None:
     demo = info("scripted/demo")
-    assert demo.prices == Prices(0.0, 0.0, 0.0, 0.0)
+    assert demo.prices == FREE
     assert "no real model" in demo.description
     assert Catalog().cost("scripted/demo", Usage(input_tokens=MILLION)) == 0.0
 
@@ -106,21 +106,23 @@ def test_a_large_prompt_costs_its_tier() -> None:
 
 
 def test_the_operators_prices_are_flat() -> None:
-    catalog = Catalog({"acme/x": ModelOverride(prices=Prices(1.0, 10.0, 0.1, 2.0))})
+    catalog = Catalog(
+        {"acme/x": ModelSettings(prices=PriceSettings(input=1.0, output=10.0, cache_read=0.1, cache_write=2.0))}
+    )
     spent = Usage(input_tokens=MILLION, cache_read_tokens=MILLION, cache_write_tokens=MILLION, output_tokens=MILLION)
     assert catalog.cost("acme/x", spent) == 13.1
 
 
 def test_cached_tokens_without_a_price_cost_what_input_costs() -> None:
     spent = Usage(cache_read_tokens=MILLION, cache_write_tokens=MILLION, output_tokens=0)
-    assert flat_cost(Prices(3.0, 1.0), spent) == 6.0
-    assert flat_cost(Prices(3.0, 1.0, 0.0, 0.0), spent) == 0.0
-    assert flat_cost(Prices(None, 1.0), spent) is None
-    assert flat_cost(Prices(1.0, None), spent) is None
+    assert flat_cost(PriceSettings(input=3.0, output=1.0), spent) == 6.0
+    assert flat_cost(PriceSettings(input=3.0, output=1.0, cache_read=0.0, cache_write=0.0), spent) == 0.0
+    assert flat_cost(PriceSettings(input=None, output=1.0), spent) is None
+    assert flat_cost(PriceSettings(input=1.0, output=None), spent) is None
 
 
 def test_small_prices_add_up_without_binary_noise() -> None:
-    assert flat_cost(Prices(0.1, 0.2), Usage(input_tokens=3, output_tokens=3)) == 0.0000009
+    assert flat_cost(PriceSettings(input=0.1, output=0.2), Usage(input_tokens=3, output_tokens=3)) == 0.0000009
 
 
 def test_known_models_are_current_ones_that_an_agent_can_run_on() -> None:
@@ -140,7 +142,7 @@ def test_newer_models_come_first() -> None:
 
 
 def test_models_that_the_operator_named_in_full_are_known() -> None:
-    override = ModelOverride(context_window=4096)
+    override = ModelSettings(context_window=4096)
     assert Catalog({"local/x": override, "bare": override}).known([]) == ["local/x"]
 
 

@@ -9,7 +9,8 @@ import pytest
 
 from app.errors import MissingApiKeyError, ProviderError, UnknownModelError
 from app.llm.anthropic import AnthropicProvider
-from app.llm.catalog import Catalog, ModelOverride
+from app.llm.base import ModelSettings
+from app.llm.catalog import Catalog
 from app.llm.openai import OpenAiProvider
 from app.llm.registry import ProviderConfig, Providers
 from app.llm.scripted import ScriptedProvider
@@ -36,7 +37,7 @@ class Memory:
         self.known[place] = known
 
 
-def providers(*configs: ProviderConfig, **models: ModelOverride) -> Providers:
+def providers(*configs: ProviderConfig, **models: ModelSettings) -> Providers:
     return Providers(configs or CONFIGS, Catalog(models))
 
 
@@ -100,7 +101,7 @@ def test_a_provider_with_a_base_url_needs_no_key() -> None:
 
 
 def test_the_models_on_offer_are_those_of_the_configured_providers_with_the_demo_last() -> None:
-    offered = providers(**{"local/mine": ModelOverride(context_window=4096), "gone/x": ModelOverride()}).models(
+    offered = providers(**{"local/mine": ModelSettings(context_window=4096), "gone/x": ModelSettings()}).models(
         "scripted/demo"
     )
     names = [model.name for model in offered]

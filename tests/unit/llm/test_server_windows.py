@@ -10,7 +10,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from app.errors import ProviderError
-from app.llm.catalog import Catalog, ModelOverride
+from app.llm.base import ModelSettings
+from app.llm.catalog import Catalog
 from app.llm.http import DOCUMENT_BYTES
 from app.llm.registry import ProviderConfig, Providers
 from app.llm.windows import ASK_AGAIN_S, BELIEVED_S, MAX_REMEMBERED, ServerWindows
@@ -55,7 +56,7 @@ def listing(*entries: dict[str, Any]) -> Scripted:
 
 def providers(server: LocalServer | str, kind: Any = "openai", key: str | None = KEY, **models: int) -> Providers:
     base = server if isinstance(server, str) else server.url
-    overrides = {name.replace("__", "/"): ModelOverride(context_window=window) for name, window in models.items()}
+    overrides = {name.replace("__", "/"): ModelSettings(context_window=window) for name, window in models.items()}
     url = base if kind == "anthropic" else base + "/v1"
     configs = [ProviderConfig("acme", kind, url, key, needs_key=False), ProviderConfig("scripted", "scripted")]
     return Providers(configs, Catalog(overrides))

@@ -12,14 +12,14 @@ from sqlalchemy import insert, select
 
 from app.context.policies import DEFAULT
 from app.db.models import model_windows
-from app.llm.base import LEAST_WINDOW, MOST_WINDOW, ModelInfo, Prices, WindowSource
+from app.llm.base import LEAST_WINDOW, MOST_WINDOW, UNKNOWN_PRICES, ModelInfo, WindowSource
 from app.messages import now
 from app.runtime.learned import GUESS_SHARE, WINDOWS_BELIEVED_FOR, LearnedWindows
 from tests.unit.runtime.stage import Stage, make_sandboxes, make_setup
 
 ONE, TWO = "acme/one", "acme/two"
 
-LISTED = ModelInfo(ONE, "acme", 128_000, "catalog", None, Prices(), key_present=True)
+LISTED = ModelInfo(ONE, "acme", 128_000, "catalog", None, UNKNOWN_PRICES, key_present=True)
 
 
 def key_of(model: str) -> str:
