@@ -6,9 +6,10 @@ import email.utils
 import math
 import re
 import zlib
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import aiohttp
@@ -17,7 +18,6 @@ import orjson
 
 from app.errors import ProviderError
 from app.json_bounds import has_more_values
-from app.llm.compression import unpacker
 from app.llm.reach import UNREACHABLE, Reach, make_transport
 from app.llm.windows import classify
 
@@ -32,6 +32,9 @@ DOCUMENT_VALUES = 200_000
 """Maximum values in such a document; the longest list has a fifth of it."""
 CLIP_CHARS = 1000
 _PIECE = 256 * 1024
+UNPACKED_BYTES = 64 * 1024
+"""Bytes of a compressed answer, which we never request, that are unpacked at a time: a few hundred kilobytes may be
+gigabytes."""
 _RETRYABLE = frozenset({408, 409, 425, 429, 529})
 _KEY_REFUSED = frozenset({401, 403})
 _CODES = {
@@ -63,6 +66,29 @@ class AnswerError(ProviderError):
         super().__init__(detail, **fields)
         self.body = body
         self.meant_status = self.http_status if meant_status is None else meant_status
+
+
+def unpacker(encoding: str) -> Callable[[bytes], Iterable[bytes]]:
+    """What unpacks the next bytes of a body with this `Content-Encoding`. Raises `ProviderError` for more than one
+    layer, which multiply, and for a compression that only programs use that ask for it. What it gives raises
+    `zlib.error`."""
+    match encoding.strip().lower():
+        case "identity" | "":
+            return lambda chunk: (chunk,)
+        case "gzip" | "x-gzip" | "deflate":
+            return partial(_inflate, zlib.decompressobj(zlib.MAX_WBITS | 32))  # 32: gzip or zlib
+    raise ProviderError(f"The answer is compressed as {encoding[:100]!r}.", code="provider_bad_response")
+
+
+def _inflate(stream: zlib._Decompress, chunk: bytes) -> Iterator[bytes]:
+    while chunk and not stream.eof:
+        piece = stream.decompress(chunk, UNPACKED_BYTES)
+        chunk = stream.unconsumed_tail
+        if piece:
+            yield piece
+    # zlib may hold back what it has read of a piece that is full.
+    while piece := stream.decompress(b"", UNPACKED_BYTES):
+        yield piece
 
 
 class Answer:

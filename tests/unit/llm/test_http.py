@@ -9,11 +9,11 @@ from datetime import UTC, datetime
 import pytest
 
 from app.errors import ContextOverflowError, ProviderError
-from app.llm.compression import PIECE_BYTES
 from app.llm.http import (
     CLIP_CHARS,
     DOCUMENT_VALUES,
     ERROR_BODY_BYTES,
+    UNPACKED_BYTES,
     AnswerError,
     ProviderClient,
     error_message,
@@ -81,7 +81,7 @@ async def test_what_is_packed_is_unpacked_in_pieces(packed: Callable[[bytes], by
             sizes = [len(piece) async for piece in answer.chunks()]
         await client.aclose()
     assert sum(sizes) == len(whole)
-    assert max(sizes) <= PIECE_BYTES
+    assert max(sizes) <= UNPACKED_BYTES
 
 
 @pytest.mark.parametrize(
