@@ -5,33 +5,21 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from sqlalchemy import Connection, Row, func, insert, select, update
 
 from app.db.models import compaction_events, generations, message_parts, messages
 from app.messages import Usage
-from app.sessions import CompactionEvent, CompactionReason
+from app.sessions import CompactionEvent
 
 
-class NewRound(NamedTuple):
-    """A round as it starts; `instructions` and `settings` are those of a manual one."""
-
-    reason: CompactionReason
-    policy: str
-    background: bool
-    created_at: datetime
-    tokens_before: int = 0
-    instructions: str | None = None
-    settings: dict[str, Any] | None = None
-
-
-def open_round(connection: Connection, session_id: str, new: NewRound) -> int:
+def open_round(connection: Connection, session_id: str, **columns: Any) -> int:
     """Adds a running round with the next number; numbers are never reused."""
     newest = select(func.max(compaction_events.c.round)).where(compaction_events.c.session_id == session_id)
     number = (connection.execute(newest).scalar() or 0) + 1
     row = {"session_id": session_id, "round": number, "status": "running", "usage": Usage().model_dump()}
-    connection.execute(insert(compaction_events), {**row, **new._asdict()})
+    connection.execute(insert(compaction_events), {**row, **columns})
     return number
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import asdict
 from typing import Any
 
 from sqlalchemy import Connection, Row
@@ -44,16 +45,9 @@ def _open(
     instructions: str | None = None,
     settings: dict[str, Any] | None = None,
 ) -> int:
-    new = compactions.NewRound(
-        reason=opening.reason,
-        policy=opening.policy,
-        background=opening.background,
-        created_at=appender.at,
-        tokens_before=opening.tokens_before,
-        instructions=instructions,
-        settings=settings,
-    )
-    number = compactions.open_round(connection, appender.session_id, new)
+    columns = asdict(opening) | {"instructions": instructions, "settings": settings, "created_at": appender.at}
+    del columns["limit"]  # only the event has it
+    number = compactions.open_round(connection, appender.session_id, **columns)
     _note_progress(connection, appender.session_id)
     appender.emit(CompactionStarted, opening, round=number)
     return number

@@ -18,25 +18,10 @@ from app.sessions import ContextState
 
 def open_generation(connection: Connection, appender: Appender, change: GenerationOpened) -> None:
     """Stores a generation of the context, which the next steps send; there is no event."""
-    new = change.generation
-    stored = steps.NewGeneration(
-        id=new.id,
-        number=new.number,
-        reason=new.reason,
-        model=new.model,
-        system=new.system,
-        tools=[{"name": t.name, "description": t.description, "parameters": t.parameters} for t in new.tools],
-        first_seq=new.first_seq,
-        rounds=list(new.rounds),
-        pruned=list(change.pruned),
-        restored=list(change.restored),
-        repairs=[asdict(repair) for repair in change.repairs] or None,
-        echo_reasoning=new.echo_reasoning,
-        drop_block=new.drop_block,
-        created_at=appender.at,
-    )
-    steps.add_generation(connection, appender.session_id, stored)
-    sessions.change(connection, appender.session_id, generation=new.number)
+    columns = asdict(change)
+    columns |= columns.pop("generation") | {"repairs": columns["repairs"] or None, "created_at": appender.at}
+    steps.add_generation(connection, appender.session_id, columns)
+    sessions.change(connection, appender.session_id, generation=change.generation.number)
 
 
 def open_step(connection: Connection, appender: Appender, change: StepOpened) -> None:
@@ -44,18 +29,7 @@ def open_step(connection: Connection, appender: Appender, change: StepOpened) ->
     session_id, seq, at = appender.session_id, appender.next_seq, appender.at
     message = Message(id=change.message_id, seq=seq, role=Role.ASSISTANT, parts=(), model=change.model, created_at=at)
     messages.add(connection, session_id, message)
-    opened = steps.OpenedAttempt(
-        step=change.step,
-        attempt=change.attempt,
-        message_id=change.message_id,
-        generation=change.generation,
-        opened_seq=seq,
-        model=change.model,
-        context=change.context,
-        compaction_round=change.compaction_round,
-        started_at=at,
-    )
-    steps.open_attempt(connection, session_id, opened)
+    steps.open_attempt(connection, session_id, **asdict(change), opened_seq=seq, started_at=at)
     context = with_reverts(connection, session_id, change.context)
     sessions.change(connection, session_id, steps=change.step, context=context.model_dump())
     appender.emit(StepStarted, change, context=context)
