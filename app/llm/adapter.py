@@ -15,6 +15,7 @@ from app.llm.http import AnswerError, ProviderClient
 from app.llm.quirks import QuirkMemory, Quirks
 from app.llm.reach import Reach
 from app.llm.sse import SseParser
+from app.llm.wire import ResponseStream
 
 _MAX_CORRECTIONS = 10
 """Maximum corrections of one request: a model refuses a handful of parameters and rules, and each is learned once."""
@@ -40,25 +41,6 @@ _MAY_POINT = frozenset({400, 404, 405, 501})
 """Statuses of refusals that may mean that the model has to be called at the other endpoint."""
 
 
-class ResponseStream(Protocol):
-    """Folds one response's server-sent events into neutral events."""
-
-    done: bool
-
-    @property
-    def finished(self) -> bool: ...
-
-    def feed(self, events: list[tuple[bytes, bytes]]) -> list[StreamEvent]: ...
-
-    def whole(self, body: bytes) -> list[StreamEvent]: ...
-
-    def end(self) -> list[StreamEvent]: ...
-
-    def so_far(self) -> list[StreamEvent]:
-        """The events that preceded an error in the same chunk."""
-        ...
-
-
 class Body(Protocol):
     """The body of a successful answer: a complete document if `is_json`, else a stream."""
 
@@ -79,7 +61,7 @@ class WireFormat(Protocol):
 
     def encode(self, request: ModelRequest, parameters: dict[str, Any]) -> bytes: ...
 
-    def open_stream(self) -> ResponseStream: ...
+    def open_stream(self) -> ResponseStream[Any]: ...
 
     def corrects(self, error: AnswerError, request: ModelRequest) -> bool: ...
 
@@ -145,7 +127,7 @@ class HttpProvider(ABC):
         return None
 
     @abstractmethod
-    def open_stream(self) -> ResponseStream:
+    def open_stream(self) -> ResponseStream[Any]:
         """The state of a new response."""
 
     def corrects(self, error: AnswerError, request: ModelRequest) -> bool:
@@ -298,7 +280,7 @@ async def _pieces(chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:
             yield chunk[start : start + _PIECE]
 
 
-async def read_response(stream: ResponseStream, answer: Body) -> AsyncGenerator[list[StreamEvent]]:
+async def read_response(stream: ResponseStream[Any], answer: Body) -> AsyncGenerator[list[StreamEvent]]:
     """The events of an answer, some at a time as they arrive. Raises only `ProviderError`, whatever the server sent."""
     parser, watch = SseParser(), _StreamWatch()
     if answer.is_json:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import accumulate, takewhile
 from typing import Any
@@ -10,8 +9,8 @@ from typing import Any
 import orjson
 
 from app.errors import ProviderError
-from app.llm.base import Finish, InputTransformed, StopReason, StreamEvent, UsageReport
-from app.llm.wire import Blocks, check_blocks, count, parse_document
+from app.llm.base import InputTransformed, StopReason, UsageReport
+from app.llm.wire import ErrorFor, ResponseStream, check_blocks, count
 from app.messages import Usage
 
 _STOP_REASONS: dict[str, StopReason] = {
@@ -42,8 +41,6 @@ MAX_HELD_BYTES = 4 * 1024 * 1024
 MAX_TRANSFORMED_BYTES = 16 * 1024
 """Maximum bytes of a provider's report of changes to the input, which is kept with the step."""
 
-ErrorFor = Callable[[int | None, str], ProviderError]
-
 
 @dataclass(slots=True)
 class _Block:
@@ -56,59 +53,31 @@ class _Block:
     replayable: bool = True
 
 
-class AnthropicStream:
-    """The state of one response. `error_for` converts an error document inside the stream."""
+class AnthropicStream(ResponseStream[str]):
+    """The state of one response."""
 
     def __init__(self, error_for: ErrorFor) -> None:
-        self._error_for = error_for
-        self._out = Blocks()
+        super().__init__(error_for)
         self._blocks: dict[Any, _Block] = {}
         self._usage: dict[str, Any] = {}
-        self._reason: str | None = None
         self._held = 0
         self._gap = False
-        self.done = False
 
-    @property
-    def finished(self) -> bool:
-        """Whether the server has sent the stop reason; a connection error after that does no harm."""
-        return self._reason is not None
-
-    def feed(self, events: list[tuple[bytes, bytes]]) -> list[StreamEvent]:
-        """Converts server-sent events. Raises `ProviderError` for an error or an invalid event."""
-        for _, data in events:
-            if data:
-                self._event(parse_document(data), len(data))
-        return self._out.take()
-
-    def so_far(self) -> list[StreamEvent]:
-        """The events that preceded an error in the same chunk."""
-        return self._out.take()
-
-    def whole(self, body: bytes) -> list[StreamEvent]:
-        """Converts the response of a server that does not stream; raises its error if it sent one with status 200."""
-        message = parse_document(body)
-        if message.get("type") == "error":
-            self._event(message)
-        content = message.get("content")
+    def _document(self, response: dict[str, Any]) -> None:
+        if response.get("type") == "error":
+            self._event("", response, 0)
+        content = response.get("content")
         for index, block in enumerate(content if isinstance(content, list) else ()):
             self._start(index, _dict(block))
-        self._transformed(message)
-        self._message_delta({"usage": message.get("usage"), "delta": message})
-        return self.end()
+        self._transformed(response)
+        self._message_delta({"usage": response.get("usage"), "delta": response})
 
-    def end(self) -> list[StreamEvent]:
-        """The last events. Raises a retryable `ProviderError` if the response ended without a stop reason."""
-        if self._reason is None:
-            detail = "The provider's stream ended before the response was complete."
-            raise ProviderError(detail, code="provider_stream_ended", retryable=True)
+    def _end(self, reason: str) -> StopReason:
         for block in self._blocks.values():
             self._stop(block)
-        self._out.add(Finish(_STOP_REASONS.get(self._reason, "other")))
-        return self._out.take()
+        return _STOP_REASONS.get(reason, "other")
 
-    def _event(self, event: dict[str, Any], size: int = 0) -> None:
-        """Handles an event whose document has `size` bytes."""
+    def _event(self, name: str, event: dict[str, Any], size: int) -> None:
         match event.get("type"):
             case "content_block_delta":
                 if (block := self._blocks.get(_index(event))) is not None:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
 
 from app.errors import ProviderError
-from app.llm.base import Finish, StopReason, StreamEvent, UsageReport
-from app.llm.wire import Blocks, check_blocks, count, parse_document
+from app.llm.base import StopReason, UsageReport
+from app.llm.wire import ErrorFor, ResponseStream, check_blocks, count
 from app.messages import Usage, parse_arguments
 
 _STOP_REASONS: dict[str, StopReason] = {
@@ -32,8 +31,6 @@ send neither index nor id send each call in one piece."""
 MAX_COST_USD = 1e6
 """US dollars for one call; a higher cost is an error of the server."""
 
-ErrorFor = Callable[[int | None, str], ProviderError]
-
 
 @dataclass(slots=True)
 class _Call:
@@ -45,64 +42,38 @@ class _Call:
     block: int | None = None
 
 
-class OpenAiStream:
-    """The state of one response. `error_for` converts an error document inside the stream."""
+class OpenAiStream(ResponseStream[str]):
+    """The state of one response."""
 
     def __init__(self, error_for: ErrorFor) -> None:
-        self._error_for = error_for
-        self._blocks = Blocks()
+        super().__init__(error_for)
         self._text: int | None = None
         self._reasoning: int | None = None
         self._calls = _Calls()
         self._refused = False
         self._usage: Usage | None = None
-        self._reason: str | None = None
-        self.done = False
 
-    @property
-    def finished(self) -> bool:
-        """Whether the server has sent the finish reason; a connection error after that does no harm."""
-        return self._reason is not None
+    def _event(self, name: str, event: dict[str, Any], size: int) -> None:
+        if name == "error":
+            raise self._error(event)
+        self._document(event)
 
-    def feed(self, events: list[tuple[bytes, bytes]]) -> list[StreamEvent]:
-        """Converts server-sent events. Raises `ProviderError` for an error or an invalid event."""
-        for name, data in events:
-            if data == b"[DONE]":
-                self.done = True
-            elif data:
-                self._chunk(parse_document(data), is_error=name == b"error")
-        return self._blocks.take()
-
-    def so_far(self) -> list[StreamEvent]:
-        """The events that preceded an error in the same chunk."""
-        return self._blocks.take()
-
-    def whole(self, body: bytes) -> list[StreamEvent]:
-        """Converts the response of a server that does not stream; raises its error if it sent one with status 200."""
-        self._chunk(parse_document(body))
-        return self.end()
-
-    def _chunk(self, chunk: dict[str, Any], *, is_error: bool = False) -> None:
-        if is_error or chunk.get("error") or chunk.get("object") == "error":
-            raise self._error(chunk)
-        if isinstance(usage := chunk.get("usage"), dict):
+    def _document(self, response: dict[str, Any]) -> None:
+        if response.get("error") or response.get("object") == "error":
+            raise self._error(response)
+        if isinstance(usage := response.get("usage"), dict):
             self._usage = usage_of(usage)
-        choices = chunk.get("choices")
+        choices = response.get("choices")
         if isinstance(choices, list) and choices and isinstance(choices[0], dict):
             self._choice(choices[0])
 
-    def end(self) -> list[StreamEvent]:
-        """The last events. Raises a retryable `ProviderError` if the response ended without a finish reason."""
-        if self._reason is None:
-            detail = "The provider's stream ended before the response was complete."
-            raise ProviderError(detail, code="provider_stream_ended", retryable=True)
+    def _end(self, reason: str) -> StopReason:
         for call in self._calls.all:
             self._announce(call)
-        self._blocks.end_all()
+        self._out.end_all()
         if self._usage is not None:
-            self._blocks.add(UsageReport(self._usage))
-        self._blocks.add(Finish(self._stop_reason(self._reason)))
-        return self._blocks.take()
+            self._out.add(UsageReport(self._usage))
+        return self._stop_reason(reason)
 
     def _choice(self, choice: dict[str, Any]) -> None:
         delta = choice.get("delta") or choice.get("message")
@@ -132,14 +103,14 @@ class OpenAiStream:
     def _add_text(self, text: str) -> None:
         if self._text is None:
             self._close_prose()
-            self._text = self._blocks.begin()
-        self._blocks.text(self._text, text)
+            self._text = self._out.begin()
+        self._out.text(self._text, text)
 
     def _add_reasoning(self, text: str) -> None:
         if self._reasoning is None:
             self._close_prose()
-            self._reasoning = self._blocks.begin()
-        self._blocks.reasoning(self._reasoning, text)
+            self._reasoning = self._out.begin()
+        self._out.reasoning(self._reasoning, text)
 
     def _add_call(self, delta: Any) -> None:
         function = delta.get("function") if isinstance(delta, dict) else None
@@ -152,17 +123,17 @@ class OpenAiStream:
         if text:
             call.pieces.append(text)
             self._announce(call)
-            self._blocks.arguments(call.block or 0, text)
+            self._out.arguments(call.block or 0, text)
 
     def _announce(self, call: _Call) -> None:
         if call.block is None:
             self._close_prose()
-            call.block = self._blocks.begin_call(call.name)
+            call.block = self._out.begin_call(call.name)
 
     def _close_prose(self) -> None:
         for block in (self._text, self._reasoning):
             if block is not None:
-                self._blocks.end(block)
+                self._out.end(block)
         self._text = self._reasoning = None
 
     def _stop_reason(self, reason: str) -> StopReason:

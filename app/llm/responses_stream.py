@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import orjson
 
 from app.errors import ProviderError
-from app.llm.base import Finish, StopReason, StreamEvent, UsageReport
+from app.llm.base import StopReason, UsageReport
 from app.llm.openai_stream import MAX_NAME_CHARS, usage_of
 from app.llm.responses_items import Item, Items
-from app.llm.wire import Blocks, parse_document
+from app.llm.wire import ErrorFor, ResponseStream
 from app.messages import Usage
 
 _INCOMPLETE: dict[str, StopReason] = {"max_output_tokens": "length", "content_filter": "content_filter"}
@@ -43,60 +42,29 @@ MAX_SEALED_BYTES = 4 * 1024 * 1024
 """Maximum bytes of encrypted reasoning stored in the history from one answer; providers send a few kilobytes."""
 MAX_PHASE_CHARS = 64
 
-ErrorFor = Callable[[int | None, str], ProviderError]
 
-
-class ResponsesStream:
-    """The state of one response. `error_for` converts an error document inside the stream."""
+class ResponsesStream(ResponseStream[StopReason]):
+    """The state of one response."""
 
     def __init__(self, error_for: ErrorFor) -> None:
-        self._error_for = error_for
-        self._out = Blocks()
+        super().__init__(error_for)
         self._items = Items()
         self._usage: Usage | None = None
-        self._reason: StopReason | None = None
         self._refused = False
         self._held = 0
         self._sealed = 0
-        self.done = False
 
-    @property
-    def finished(self) -> bool:
-        """Whether the server has sent the response's outcome; a connection error after that does no harm."""
-        return self._reason is not None
-
-    def feed(self, events: list[tuple[bytes, bytes]]) -> list[StreamEvent]:
-        """Converts server-sent events. Raises `ProviderError` for an error or an invalid event."""
-        for name, data in events:
-            if data == b"[DONE]":
-                self.done = True
-            elif data:
-                self._event(name.decode("utf-8", "replace"), parse_document(data), len(data))
-        return self._out.take()
-
-    def so_far(self) -> list[StreamEvent]:
-        """The events that preceded an error in the same chunk."""
-        return self._out.take()
-
-    def whole(self, body: bytes) -> list[StreamEvent]:
-        """Converts the response of a server that does not stream; raises its error if it sent one with status 200."""
-        response = parse_document(body)
+    def _document(self, response: dict[str, Any]) -> None:
         if response.get("status") is None and response.get("error"):
             raise self._error(response)
         self._response(response)
-        return self.end()
 
-    def end(self) -> list[StreamEvent]:
-        """The last events. Raises a retryable `ProviderError` if the stream ended before the response."""
-        if self._reason is None:
-            detail = "The provider's stream ended before the response was complete."
-            raise ProviderError(detail, code="provider_stream_ended", retryable=True)
+    def _end(self, reason: StopReason) -> StopReason:
         for item in self._items:
             self._close(item)
         if self._usage is not None:
             self._out.add(UsageReport(self._usage))
-        self._out.add(Finish(self._reason))
-        return self._out.take()
+        return reason
 
     def _event(self, name: str, event: dict[str, Any], size: int) -> None:
         kind = event.get("type") if isinstance(event.get("type"), str) else name

@@ -1,19 +1,29 @@
 """What the wire formats share: accepted names, arguments as a JSON object, documents from bytes, the memory of what was
-encoded before, and the numbered blocks of a response."""
+encoded before, and a response with its numbered blocks."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, MutableMapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import orjson
 
 from app.errors import ProviderError
 from app.json_bounds import has_more_values
-from app.llm.base import BlockEnd, ReasoningDelta, StreamEvent, TextDelta, ToolArgumentsDelta, ToolCallStart
+from app.llm.base import (
+    BlockEnd,
+    Finish,
+    ReasoningDelta,
+    StopReason,
+    StreamEvent,
+    TextDelta,
+    ToolArgumentsDelta,
+    ToolCallStart,
+)
 from app.messages import Message, clean_text, is_deeper, parse_arguments
 
 MAX_DOCUMENT_DEPTH = 200
@@ -175,6 +185,64 @@ class Blocks:
     def add(self, event: StreamEvent) -> None:
         """Adds an event that belongs to no block."""
         self._events.append(event)
+
+
+ErrorFor = Callable[[int | None, str], ProviderError]
+Reason = TypeVar("Reason", bound=str)
+
+
+class ResponseStream(ABC, Generic[Reason]):
+    """Folds one response's server-sent events into neutral events, up to `done`. `error_for` converts an error document
+    inside the stream."""
+
+    def __init__(self, error_for: ErrorFor) -> None:
+        self._error_for = error_for
+        self._out = Blocks()
+        self._reason: Reason | None = None
+        self.done = False
+
+    @property
+    def finished(self) -> bool:
+        """Whether the server has sent how the response ended; a connection error after that does no harm."""
+        return self._reason is not None
+
+    def feed(self, events: list[tuple[bytes, bytes]]) -> list[StreamEvent]:
+        """Converts server-sent events. Raises `ProviderError` for an error or an invalid event."""
+        for name, data in events:
+            if data == b"[DONE]":
+                self.done = True
+            elif data:
+                self._event(name.decode("utf-8", "replace"), parse_document(data), len(data))
+        return self._out.take()
+
+    def so_far(self) -> list[StreamEvent]:
+        """The events that preceded an error in the same chunk."""
+        return self._out.take()
+
+    def whole(self, body: bytes) -> list[StreamEvent]:
+        """Converts the response of a server that does not stream; raises its error if it sent one with status 200."""
+        self._document(parse_document(body))
+        return self.end()
+
+    def end(self) -> list[StreamEvent]:
+        """The last events. Raises a retryable `ProviderError` if the stream ended before the response."""
+        if self._reason is None:
+            detail = "The provider's stream ended before the response was complete."
+            raise ProviderError(detail, code="provider_stream_ended", retryable=True)
+        self._out.add(Finish(self._end(self._reason)))
+        return self._out.take()
+
+    @abstractmethod
+    def _event(self, name: str, event: dict[str, Any], size: int) -> None:
+        """Handles an event whose document has `size` bytes."""
+
+    @abstractmethod
+    def _document(self, response: dict[str, Any]) -> None:
+        """Handles a complete response."""
+
+    @abstractmethod
+    def _end(self, reason: Reason) -> StopReason:
+        """Closes what is open; returns the neutral reason."""
 
 
 def check_blocks(count: int) -> None:
