@@ -194,10 +194,13 @@ def network_within(asked: Network, most: Network) -> Network:
     return AllowedHosts(allowed_hosts=tuple(shared[:MAX_HOSTS])) if shared else False
 
 
+SandboxKind = Literal["docker", "bubblewrap", "local-unsafe"]
+
+
 class SandboxSpec(Value):
     """The sandbox that a session requested: its kind and limits. None uses the server's setting."""
 
-    kind: Literal["docker", "bubblewrap", "local-unsafe"]
+    kind: SandboxKind
     image: str | None = None
     network: Network | None = None
     memory_mb: int | None = Field(default=None, ge=64)
@@ -212,11 +215,14 @@ class ApprovalRules(Value):
     commands: tuple[str, ...] = ()
 
 
+ApprovalPolicy = Literal["never", "always"] | ApprovalRules
+
+
 class Approval(Value):
     """Which calls wait for approval: none, all, or those that match the rules; and for how long, in seconds. No answer
     in time is a denial; None waits indefinitely."""
 
-    policy: Literal["never", "always"] | ApprovalRules = "never"
+    policy: ApprovalPolicy = "never"
     timeout_s: float | None = Field(default=300, gt=0)
 
 

@@ -14,7 +14,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from app.llm.base import ModelSettings
 from app.messages import Value
-from app.sessions import MIN_CPUS, AllowedHosts, Limits
+from app.sessions import MIN_CPUS, AllowedHosts, Limits, SandboxKind
 
 DEMO_MODEL = "scripted/demo"
 
@@ -109,7 +109,7 @@ class Settings(BaseSettings):
 
     compaction: dict[str, Any] | str = Field("reactive", description="Default compaction: JSON or a policy's name.")
 
-    sandbox: Literal["auto", "docker", "bubblewrap", "local-unsafe"] = Field(
+    sandbox: Literal["auto", SandboxKind] = Field(
         "auto",
         description="Where commands run: `auto` takes Docker if an Engine answers, else bubblewrap. `local-unsafe` runs"
         " them as the server's own user, without any isolation.",

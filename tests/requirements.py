@@ -12,8 +12,9 @@ from typing import cast
 
 import pytest
 
-from app.bootstrap.sandboxes import SandboxKind, open_factory
+from app.bootstrap.sandboxes import open_factory
 from app.errors import SandboxUnavailableError
+from app.sessions import SandboxKind
 
 
 def required() -> set[str]:

@@ -22,9 +22,8 @@ from app.sandbox.base import SandboxFactory, SandboxLimits
 from app.sandbox.docker.sandbox import DockerFactory
 from app.sandbox.host.bubblewrap import BubblewrapFactory
 from app.sandbox.host.local import LocalFactory
+from app.sessions import SandboxKind
 from app.settings import Settings
-
-SandboxKind = Literal["docker", "bubblewrap", "local-unsafe"]
 
 LOOK_AGAIN_S = 2.0
 """Seconds between checks."""

@@ -8,7 +8,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from time import thread_time
-from typing import Any, Literal
+from typing import Any
 
 import orjson
 from pydantic import ValidationError
@@ -33,7 +33,7 @@ from app.runtime.values.sessions import (
     SessionCreate,
     SessionPatch,
 )
-from app.sessions import Approval, ApprovalRules, Limits
+from app.sessions import Approval, ApprovalPolicy, ApprovalRules, Limits
 from app.tools.shell import ExecuteCommand
 from app.tools.text import Pattern, PatternError
 
@@ -45,7 +45,6 @@ LEAST_ROOM = 256
 """Tokens up to which a message is never refused. If even that does not fit, the system text and the tools are too
 large, which the run reports."""
 
-Policy = Literal["never", "always"] | ApprovalRules
 COMPILE_S = 0.25
 """Seconds of processor time that all patterns of a policy may take to compile: a hundred ordinary ones take 3 ms, the
 costliest that fit in their memory more than 500."""
@@ -280,7 +279,7 @@ def approval_within(asked: ApprovalRequest | None, base: Approval, least: Approv
     return approval.model_copy(update={"policy": joined(approval.policy, least.policy)})
 
 
-def covers(policy: Policy, least: Policy) -> bool:
+def covers(policy: ApprovalPolicy, least: ApprovalPolicy) -> bool:
     """Whether every call that needs approval under `least` also needs it under `policy`. Patterns are compared as text,
     not by what they match."""
     if least == "never" or policy == "always":
@@ -292,7 +291,7 @@ def covers(policy: Policy, least: Policy) -> bool:
     return commands and set(least.tools) <= set(ours.tools)
 
 
-def joined(policy: Policy, least: Policy) -> Policy:
+def joined(policy: ApprovalPolicy, least: ApprovalPolicy) -> ApprovalPolicy:
     """The union: a policy under which a call needs approval if it does under one of the two."""
     if "always" in (policy, least):
         return "always"
@@ -303,7 +302,7 @@ def joined(policy: Policy, least: Policy) -> Policy:
     )
 
 
-def told(policy: Policy) -> str:
+def told(policy: ApprovalPolicy) -> str:
     """A description of a policy."""
     if not isinstance(policy, ApprovalRules):
         return policy

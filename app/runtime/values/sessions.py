@@ -11,7 +11,7 @@ from pydantic_core import PydanticCustomError
 from app.context.policies import POLICIES, CompactionSettings
 from app.interchange import WireFormat
 from app.messages import Value, clean_text
-from app.sessions import MIN_CPUS, AllowedHosts, Network, ReasoningEffort, SandboxSpec, Session
+from app.sessions import MIN_CPUS, AllowedHosts, Network, ReasoningEffort, SandboxKind, SandboxSpec, Session
 
 MAX_CONTENT_CHARS = 1_000_000
 """Maximum length of a message; a JSON body over 1 MiB is refused anyway."""
@@ -134,8 +134,8 @@ MAX_SYSTEM_PROMPT_CHARS = 200_000
 """Longest system prompt, in characters, whether named by itself or in front of an imported history: it is in the
 session's row, which every answer about the session reads."""
 SystemPrompt = Annotated[Text, StringConstraints(max_length=MAX_SYSTEM_PROMPT_CHARS)]
-SandboxKind = Annotated[
-    Literal["docker", "bubblewrap", "local-unsafe"],
+RequestedKind = Annotated[
+    SandboxKind,
     BeforeValidator(_sandbox_kind),
     Field(json_schema_extra={"enum": list(SANDBOX_KINDS)}),
 ]
@@ -163,7 +163,7 @@ class LimitsPatch(Value):
 class SandboxRequest(SandboxSpec):
     """A kind of sandbox and limits within the operator's, which are the defaults."""
 
-    kind: SandboxKind
+    kind: RequestedKind
     image: Annotated[str, StringConstraints(min_length=1, max_length=500)] | None = None
     network: Annotated[Network, BeforeValidator(_network), WithJsonSchema(_network_schema())] | None = None
     memory_mb: Annotated[int, Field(ge=64, le=MAX_NUMBER), JsonNumber] | None = None
@@ -222,7 +222,7 @@ class SessionCreate(Value):
     model: ModelName | None = None
     reasoning_effort: Effort = None
     system_prompt: SystemPrompt | None = None
-    sandbox: Annotated[SandboxKind | SandboxRequest, BeforeValidator(_sandbox)] | None = None
+    sandbox: Annotated[RequestedKind | SandboxRequest, BeforeValidator(_sandbox)] | None = None
     compaction: Compaction | None = None
     limits: LimitsPatch | None = None
     approval: ApprovalRequest | None = None
