@@ -1,8 +1,9 @@
-"""The public event contract: every event of a session's stream. The durable ones are listed by what they are about: the
-session itself, its queue and messages, steps, parts, approvals, the plan, and compaction.
+"""The public event contract: every event of a session's stream.
 
 A durable event is a `SessionEvent`; its `type` is the SSE event's name and its fields are the JSON data. It gets its
-seq when it is committed. A live event shows a part while it is being written; it has no id and is never stored.
+seq when it is committed. A live event shows a part while it is being written; it has no id and is never stored. The
+durable ones come in the order of what they are about: the session itself, its queue and messages, steps, parts,
+approvals, the plan, and compaction.
 """
 
 from __future__ import annotations
