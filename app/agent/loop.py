@@ -11,7 +11,7 @@ from app.agent.changes import Change, ControlAdded, GenerationOpened
 from app.agent.compaction.compactor import Compactor
 from app.agent.compaction.rounds import RoomResult
 from app.agent.compaction.triggers import ManualRound
-from app.agent.conversation import Conversation, control_message, had_last_word, refresh, settle
+from app.agent.conversation import Conversation, control_message, had_last_word
 from app.agent.interrupt import Interrupt
 from app.agent.limits import (
     SESSION_LIMITS,
@@ -156,7 +156,7 @@ class AgentLoop:
 
     async def _refreshed(self, config: AgentConfig) -> list[Change]:
         """Brings the conversation's generation up to date; returns the changes to record before the next step."""
-        opened = await refresh(self._conversation, config)
+        opened = await self._conversation.refresh(config)
         return [] if opened is None else [opened]
 
     async def _make_room(self, config: AgentConfig, before: list[Change], manual: ManualRound | None) -> RoomResult:
@@ -188,7 +188,7 @@ class AgentLoop:
             # No provider answers an assistant message: a run that continues after one needs a control message.
             await self._say("continue" if self._cut_off else "interrupted" if self._goes_on else "resume")
         self._goes_on = False
-        if (repaired := await settle(self._conversation)) is not None:
+        if (repaired := await self._conversation.settle()) is not None:
             before.append(repaired)
         config = self._answer_room.of_step(config)
         self._progress.steps += 1

@@ -141,15 +141,6 @@ class ShownHistory:
         if self._transcript is not None:
             self._gauge.append(message, self._transcript)
 
-    def refresh(self, config: AgentConfig) -> GenerationOpened | None:
-        """Starts a generation if model, tools or system text have changed or a round was reverted; else returns None. A
-        changed plan is no reason: it is in the results of `update_plan`, and from the next generation on in the system
-        text."""
-        opened = self.due_generation(config)
-        if opened is not None:
-            self.begin(opened, self.shown_by(opened.generation, self._in_force), config)
-        return opened
-
     def due_generation(self, config: AgentConfig) -> GenerationOpened | None:
         """The draft of the generation that must begin before the next step, or None. From here on messages are counted
         by the current policy."""
@@ -212,11 +203,6 @@ class ShownHistory:
             self._record.append(summary)
         self._in_force = in_force
         self._take(opened, shown)
-
-    def settle(self) -> GenerationOpened | None:
-        """Repairs the conversation if it could not be sent; a generation then begins. Something repaired before and
-        only shown again, after a restart or in a new generation, is repaired in the same way without beginning one."""
-        return None if self.transcript.is_sound() else self.take_repaired(*self.repaired())
 
     def repaired(self) -> tuple[Shown, GenerationOpened | None]:
         """What the model sees, repaired, and the generation that begins if anything is repaired for the first time."""

@@ -16,7 +16,7 @@ from structlog.contextvars import bind_contextvars, unbind_contextvars
 
 from app.agent.approvals import Batch, WaitingStep
 from app.agent.changes import Change, ControlAdded, ResponseClosed, StepClosed, StepOpened
-from app.agent.conversation import Conversation, control_message, reshape
+from app.agent.conversation import Conversation, control_message
 from app.agent.interrupt import Interrupt, Stopped
 from app.agent.model_calls import Attempt, ModelCalls, Spent, WindowLessons
 from app.agent.ports import AgentConfig, Sink
@@ -151,7 +151,7 @@ class Step:
     async def _changed(self, error: ProviderError, config: AgentConfig) -> Sequence[Change]:
         """Makes what has to be different in the next attempt; returns the changes to record before it."""
         if isinstance(error, ReshapeError):
-            return await reshape(self._conversation, config, error.reshape)
+            return await self._conversation.reshape(config, error.reshape)
         if error.code == DEGENERATE:
             await self._note("repetition")
         return ()

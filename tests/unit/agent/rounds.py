@@ -34,6 +34,7 @@ from app.context.tokens import Calibration, counted_tokens
 from app.llm.base import Provider, ToolSchema
 from app.messages import Message, Role, Usage
 from app.sessions import Rung
+from tests.unit.agent.changes import refreshed_here
 from tests.unit.agent.scenes import MODEL, Reply, Script, config, price, says
 from tests.unit.agent.sinks import KeptSink
 from tests.unit.context import builders as b
@@ -101,7 +102,7 @@ class Tight:
         self.tools: tuple[ToolSchema, ...] = ()
         given = [counted(message) for message in (b.long_task(12, 1_000) if history is None else history)]
         self.conversation = Conversation(given, (), None, None, Calibration(calibration))
-        self.conversation.refresh(self.config)
+        refreshed_here(self.conversation, self.config)
         self.ladder = Ladder(self.sink, self.conversation, models_of(self.script), lambda _: window)
         self.notes: asyncio.Event | None = None
         self.taken = 0
@@ -156,7 +157,7 @@ class Tight:
 
     def refresh(self) -> None:
         """Applies configuration changes, as before a step."""
-        self.conversation.refresh(self.config)
+        refreshed_here(self.conversation, self.config)
 
     def reports(self, tokens: int) -> None:
         """A step has reported a context of this size."""

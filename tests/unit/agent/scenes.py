@@ -240,7 +240,7 @@ class Scene:
     async def run(self, number: int = 1, settings: AgentConfig | None = None) -> StepResult:
         """One step, its generation begun as in the loop."""
         settings = settings or config()
-        opened = self.conversation.refresh(settings)
+        opened = await self.conversation.refresh(settings)
         return await self.step().run(number, settings, [opened] if opened is not None else [])
 
     async def run_until(self, reached: asyncio.Event, do: Callable[[], None]) -> StepResult:

@@ -11,6 +11,7 @@ from app.context.checkpoints import Checkpoint, InForce
 from app.context.policies import preset
 from app.context.tokens import Calibration
 from app.messages import Message, Usage
+from tests.unit.agent.changes import now
 from tests.unit.agent.rounds import counted
 from tests.unit.agent.scenes import MODEL, config
 from tests.unit.context import builders as b
@@ -24,7 +25,7 @@ COMPACTED = InForce((CHECKPOINT,), frozenset({"c5"}))
 
 def started(*history: Message, factor: float = 1.0) -> Conversation:
     conversation = Conversation(history or WORK, (), None, None, Calibration(factor))
-    conversation.refresh(config())
+    now(conversation.refresh(config()))
     return conversation
 
 
@@ -102,17 +103,17 @@ class TestReverting:
     def test_the_next_step_begins_a_generation_with_everything(self) -> None:
         conversation = compacted()
         conversation.revert(InForce())
-        opened = conversation.refresh(config())
+        opened = now(conversation.refresh(config()))
         assert opened is not None
         assert (opened.generation.reason, opened.generation.rounds) == ("revert", ())
         assert (opened.pruned, opened.restored) == ((), ("c5",))
         assert shown(conversation) == shown(started())
-        assert conversation.refresh(config()) is None
+        assert now(conversation.refresh(config())) is None
 
     def test_reverting_an_unknown_round_changes_nothing(self) -> None:
         conversation = started()
         conversation.revert(InForce())
-        assert conversation.refresh(config()) is None
+        assert now(conversation.refresh(config())) is None
 
 
 class TestTakingUp:
@@ -127,7 +128,7 @@ class TestTakingUp:
             checkpoints=before.in_force.checkpoints,
             pruned=before.in_force.pruned,
         )
-        assert again.refresh(config()) is None
+        assert now(again.refresh(config())) is None
         assert shown(again) == shown(before)
         assert (again.estimate, again.round) == (before.estimate, 1)
 
@@ -136,7 +137,7 @@ class TestTakingUp:
         again = Conversation(
             before.history, (), before.generation, None, Calibration(1.0), shown_pruned=before.in_force.pruned
         )
-        opened = again.refresh(config())
+        opened = now(again.refresh(config()))
         assert opened is not None
         assert (opened.generation.reason, opened.restored) == ("revert", ("c5",))
 
@@ -165,8 +166,8 @@ class TestSoundRequests:
 def test_a_messages_cost_follows_its_policy() -> None:
     conversation = started()
     whole, messages = conversation.estimate, len(conversation.transcript.messages)
-    assert conversation.refresh(config(settings=preset("threshold"))) is None
+    assert now(conversation.refresh(config(settings=preset("threshold")))) is None
     assert whole - conversation.estimate == 2 * messages
     assert conversation.size == conversation.estimate
-    conversation.refresh(config())
+    now(conversation.refresh(config()))
     assert conversation.estimate == whole

@@ -31,6 +31,7 @@ from tests.provider.anthropic.binding import Prefix, judge, unmarked
 from tests.provider.responses.rules import check as check_responses
 from tests.provider.settings import Settings
 from tests.provider.thinking import SealBook
+from tests.unit.agent.changes import now
 from tests.unit.context import builders
 
 EXAMPLES = 10_000 if os.environ.get("PALIMPSEST_TEST_LONG") else 200
@@ -140,11 +141,11 @@ class World:
     def request(self) -> dict[str, Any]:
         """The next request, after everything that a step does before it; checked against what was sent and issued
         before."""
-        self.conversation.refresh(self.config)
+        now(self.conversation.refresh(self.config))
         last = self.conversation.last
         if last is None or last.role is Role.ASSISTANT:
             self.add(Role.CONTROL, builders.text("[go on]"))
-        self.conversation.settle()
+        now(self.conversation.settle())
         request = self.conversation.request(self.config)
         named = ModelRequest(**{**_fields(request), "model": _bare(request.model)})
         body = self.format.encode(named, self.echo)
