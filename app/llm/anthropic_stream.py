@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import accumulate, takewhile
 from typing import Any
@@ -11,7 +10,7 @@ import orjson
 
 from app.errors import ProviderError
 from app.llm.base import Finish, InputTransformed, StopReason, StreamEvent, UsageReport
-from app.llm.wire import Blocks, check_blocks, count, parse_document
+from app.llm.wire import ErrorFor, ResponseState, as_dict, check_blocks, count, parse_document
 from app.messages import Usage
 
 _STOP_REASONS: dict[str, StopReason] = {
@@ -42,8 +41,6 @@ MAX_HELD_BYTES = 4 * 1024 * 1024
 MAX_TRANSFORMED_BYTES = 16 * 1024
 """Maximum bytes of a provider's report of changes to the input, which is kept with the step."""
 
-ErrorFor = Callable[[int | None, str], ProviderError]
-
 
 @dataclass(slots=True)
 class _Block:
@@ -56,33 +53,21 @@ class _Block:
     replayable: bool = True
 
 
-class AnthropicStream:
-    """The state of one response. `error_for` converts an error document inside the stream."""
+class AnthropicStream(ResponseState[str]):
+    """The state of one response."""
 
     def __init__(self, error_for: ErrorFor) -> None:
-        self._error_for = error_for
-        self._out = Blocks()
+        super().__init__(error_for)
         self._blocks: dict[Any, _Block] = {}
         self._usage: dict[str, Any] = {}
-        self._reason: str | None = None
         self._held = 0
         self._gap = False
-        self.done = False
-
-    @property
-    def finished(self) -> bool:
-        """Whether the server has sent the stop reason; a connection error after that does no harm."""
-        return self._reason is not None
 
     def feed(self, events: list[tuple[bytes, bytes]]) -> list[StreamEvent]:
         """Converts server-sent events. Raises `ProviderError` for an error or an invalid event."""
         for _, data in events:
             if data:
                 self._event(parse_document(data), len(data))
-        return self._out.take()
-
-    def so_far(self) -> list[StreamEvent]:
-        """The events that preceded an error in the same chunk."""
         return self._out.take()
 
     def whole(self, body: bytes) -> list[StreamEvent]:
@@ -92,19 +77,17 @@ class AnthropicStream:
             self._event(message)
         content = message.get("content")
         for index, block in enumerate(content if isinstance(content, list) else ()):
-            self._start(index, _dict(block))
+            self._start(index, as_dict(block))
         self._transformed(message)
         self._message_delta({"usage": message.get("usage"), "delta": message})
         return self.end()
 
     def end(self) -> list[StreamEvent]:
         """The last events. Raises a retryable `ProviderError` if the response ended without a stop reason."""
-        if self._reason is None:
-            detail = "The provider's stream ended before the response was complete."
-            raise ProviderError(detail, code="provider_stream_ended", retryable=True)
+        reason = self._ended()
         for block in self._blocks.values():
             self._stop(block)
-        self._out.add(Finish(_STOP_REASONS.get(self._reason, "other")))
+        self._out.add(Finish(_STOP_REASONS.get(reason, "other")))
         return self._out.take()
 
     def _event(self, event: dict[str, Any], size: int = 0) -> None:
@@ -112,25 +95,25 @@ class AnthropicStream:
         match event.get("type"):
             case "content_block_delta":
                 if (block := self._blocks.get(_index(event))) is not None:
-                    delta = _dict(event.get("delta"))
+                    delta = as_dict(event.get("delta"))
                     self._hold(size if delta.get("type") == "signature_delta" else 0)
                     self._delta(block, delta)
             case "content_block_start":
                 self._hold(size)
-                self._start(_index(event), _dict(event.get("content_block")))
+                self._start(_index(event), as_dict(event.get("content_block")))
             case "content_block_stop":
                 if (block := self._blocks.get(_index(event))) is not None:
                     self._stop(block)
             case "message_start":
-                message = _dict(event.get("message"))
-                self._count(_dict(message.get("usage")))
+                message = as_dict(event.get("message"))
+                self._count(as_dict(message.get("usage")))
                 self._transformed(message)
             case "message_delta":
                 self._message_delta(event)
             case "message_stop":
                 self.done = True
             case "error":
-                status = _STATUSES.get(str(_dict(event.get("error")).get("type")))
+                status = _STATUSES.get(str(as_dict(event.get("error")).get("type")))
                 raise self._error_for(status, orjson.dumps(event).decode())
             case _:
                 return
@@ -195,9 +178,9 @@ class AnthropicStream:
             self._out.add(InputTransformed(said))
 
     def _message_delta(self, event: dict[str, Any]) -> None:
-        self._count(_dict(event.get("usage")))
+        self._count(as_dict(event.get("usage")))
         self._transformed(event)
-        if reason := _dict(event.get("delta")).get("stop_reason"):
+        if reason := as_dict(event.get("delta")).get("stop_reason"):
             self._reason = str(reason)
 
     def _count(self, usage: dict[str, Any]) -> None:
@@ -217,7 +200,7 @@ def usage_of(raw: dict[str, Any]) -> Usage:
         cache_read_tokens=count(raw.get("cache_read_input_tokens")),
         cache_write_tokens=count(raw.get("cache_creation_input_tokens")),
         output_tokens=output,
-        reasoning_tokens=min(output, count(_dict(raw.get("output_tokens_details")).get("thinking_tokens"))),
+        reasoning_tokens=min(output, count(as_dict(raw.get("output_tokens_details")).get("thinking_tokens"))),
         cost_usd=None,
     )
 
@@ -237,7 +220,3 @@ def _index(event: dict[str, Any]) -> int | str | None:
     """The block that an event belongs to, None for a missing or invalid index."""
     index = event.get("index")
     return index if isinstance(index, int | str) else None
-
-
-def _dict(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}

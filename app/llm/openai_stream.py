@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,7 +9,7 @@ import orjson
 
 from app.errors import ProviderError
 from app.llm.base import Finish, StopReason, StreamEvent, UsageReport
-from app.llm.wire import Blocks, check_blocks, count, parse_document
+from app.llm.wire import ErrorFor, ResponseState, as_text, check_blocks, count, parse_document
 from app.messages import Usage, parse_arguments
 
 _STOP_REASONS: dict[str, StopReason] = {
@@ -32,8 +31,6 @@ send neither index nor id send each call in one piece."""
 MAX_COST_USD = 1e6
 """US dollars for one call; a higher cost is an error of the server."""
 
-ErrorFor = Callable[[int | None, str], ProviderError]
-
 
 @dataclass(slots=True)
 class _Call:
@@ -45,24 +42,16 @@ class _Call:
     block: int | None = None
 
 
-class OpenAiStream:
-    """The state of one response. `error_for` converts an error document inside the stream."""
+class OpenAiStream(ResponseState[str]):
+    """The state of one response."""
 
     def __init__(self, error_for: ErrorFor) -> None:
-        self._error_for = error_for
-        self._blocks = Blocks()
+        super().__init__(error_for)
         self._text: int | None = None
         self._reasoning: int | None = None
         self._calls = _Calls()
         self._refused = False
         self._usage: Usage | None = None
-        self._reason: str | None = None
-        self.done = False
-
-    @property
-    def finished(self) -> bool:
-        """Whether the server has sent the finish reason; a connection error after that does no harm."""
-        return self._reason is not None
 
     def feed(self, events: list[tuple[bytes, bytes]]) -> list[StreamEvent]:
         """Converts server-sent events. Raises `ProviderError` for an error or an invalid event."""
@@ -71,11 +60,7 @@ class OpenAiStream:
                 self.done = True
             elif data:
                 self._chunk(parse_document(data), is_error=name == b"error")
-        return self._blocks.take()
-
-    def so_far(self) -> list[StreamEvent]:
-        """The events that preceded an error in the same chunk."""
-        return self._blocks.take()
+        return self._out.take()
 
     def whole(self, body: bytes) -> list[StreamEvent]:
         """Converts the response of a server that does not stream; raises its error if it sent one with status 200."""
@@ -93,16 +78,14 @@ class OpenAiStream:
 
     def end(self) -> list[StreamEvent]:
         """The last events. Raises a retryable `ProviderError` if the response ended without a finish reason."""
-        if self._reason is None:
-            detail = "The provider's stream ended before the response was complete."
-            raise ProviderError(detail, code="provider_stream_ended", retryable=True)
+        reason = self._ended()
         for call in self._calls.all:
             self._announce(call)
-        self._blocks.end_all()
+        self._out.end_all()
         if self._usage is not None:
-            self._blocks.add(UsageReport(self._usage))
-        self._blocks.add(Finish(self._stop_reason(self._reason)))
-        return self._blocks.take()
+            self._out.add(UsageReport(self._usage))
+        self._out.add(Finish(self._stop_reason(reason)))
+        return self._out.take()
 
     def _choice(self, choice: dict[str, Any]) -> None:
         delta = choice.get("delta") or choice.get("message")
@@ -132,37 +115,37 @@ class OpenAiStream:
     def _add_text(self, text: str) -> None:
         if self._text is None:
             self._close_prose()
-            self._text = self._blocks.begin()
-        self._blocks.text(self._text, text)
+            self._text = self._out.begin()
+        self._out.text(self._text, text)
 
     def _add_reasoning(self, text: str) -> None:
         if self._reasoning is None:
             self._close_prose()
-            self._reasoning = self._blocks.begin()
-        self._blocks.reasoning(self._reasoning, text)
+            self._reasoning = self._out.begin()
+        self._out.reasoning(self._reasoning, text)
 
     def _add_call(self, delta: Any) -> None:
         function = delta.get("function") if isinstance(delta, dict) else None
         if not isinstance(function, dict):
             return
-        name, text = str(function.get("name") or ""), _arguments(function.get("arguments"))
+        name, text = str(function.get("name") or ""), as_text(function.get("arguments"))
         call = self._calls.find(delta.get("index"), delta.get("id"), name)
         if call.block is None and name and name != call.name:
             call.name = (call.name + name)[:MAX_NAME_CHARS]
         if text:
             call.pieces.append(text)
             self._announce(call)
-            self._blocks.arguments(call.block or 0, text)
+            self._out.arguments(call.block or 0, text)
 
     def _announce(self, call: _Call) -> None:
         if call.block is None:
             self._close_prose()
-            call.block = self._blocks.begin_call(call.name)
+            call.block = self._out.begin_call(call.name)
 
     def _close_prose(self) -> None:
         for block in (self._text, self._reasoning):
             if block is not None:
-                self._blocks.end(block)
+                self._out.end(block)
         self._text = self._reasoning = None
 
     def _stop_reason(self, reason: str) -> StopReason:
@@ -260,10 +243,3 @@ def _plain(content: Any) -> str:
         return content
     pieces = content if isinstance(content, list) else []
     return "".join(str(piece.get("text") or "") for piece in pieces if isinstance(piece, dict))
-
-
-def _arguments(value: Any) -> str:
-    """Arguments as text; some servers send the object itself."""
-    if isinstance(value, dict):
-        return orjson.dumps(value).decode()
-    return value if isinstance(value, str) else ""

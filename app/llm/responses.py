@@ -13,8 +13,8 @@ from app.llm.base import ModelRequest, ToolSchema
 from app.llm.http import AnswerError
 from app.llm.known_models import reasons, wire_effort
 from app.llm.quirks import Endpoint, Quirks
-from app.llm.responses_stream import ErrorFor, ResponsesStream
-from app.llm.wire import forget, joined, settled_front, wire_arguments, wire_name
+from app.llm.responses_stream import ResponsesStream
+from app.llm.wire import ErrorFor, forget, joined, settled_front, wire_arguments, wire_name
 from app.messages import ImagePart, Message, Part, ReasoningPart, Role, TextPart, ToolCallPart
 
 _NOT_CHAT = re.compile(r"v1/responses|not a chat model|responses (?:api|endpoint)", re.I)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import orjson
@@ -11,7 +10,7 @@ from app.errors import ProviderError
 from app.llm.base import Finish, StopReason, StreamEvent, UsageReport
 from app.llm.openai_stream import MAX_NAME_CHARS, usage_of
 from app.llm.responses_items import Item, Items
-from app.llm.wire import Blocks, parse_document
+from app.llm.wire import ErrorFor, ResponseState, as_dict, as_text, parse_document
 from app.messages import Usage
 
 _INCOMPLETE: dict[str, StopReason] = {"max_output_tokens": "length", "content_filter": "content_filter"}
@@ -43,27 +42,17 @@ MAX_SEALED_BYTES = 4 * 1024 * 1024
 """Maximum bytes of encrypted reasoning stored in the history from one answer; providers send a few kilobytes."""
 MAX_PHASE_CHARS = 64
 
-ErrorFor = Callable[[int | None, str], ProviderError]
 
-
-class ResponsesStream:
-    """The state of one response. `error_for` converts an error document inside the stream."""
+class ResponsesStream(ResponseState[StopReason]):
+    """The state of one response."""
 
     def __init__(self, error_for: ErrorFor) -> None:
-        self._error_for = error_for
-        self._out = Blocks()
+        super().__init__(error_for)
         self._items = Items()
         self._usage: Usage | None = None
-        self._reason: StopReason | None = None
         self._refused = False
         self._held = 0
         self._sealed = 0
-        self.done = False
-
-    @property
-    def finished(self) -> bool:
-        """Whether the server has sent the response's outcome; a connection error after that does no harm."""
-        return self._reason is not None
 
     def feed(self, events: list[tuple[bytes, bytes]]) -> list[StreamEvent]:
         """Converts server-sent events. Raises `ProviderError` for an error or an invalid event."""
@@ -72,10 +61,6 @@ class ResponsesStream:
                 self.done = True
             elif data:
                 self._event(name.decode("utf-8", "replace"), parse_document(data), len(data))
-        return self._out.take()
-
-    def so_far(self) -> list[StreamEvent]:
-        """The events that preceded an error in the same chunk."""
         return self._out.take()
 
     def whole(self, body: bytes) -> list[StreamEvent]:
@@ -88,14 +73,12 @@ class ResponsesStream:
 
     def end(self) -> list[StreamEvent]:
         """The last events. Raises a retryable `ProviderError` if the stream ended before the response."""
-        if self._reason is None:
-            detail = "The provider's stream ended before the response was complete."
-            raise ProviderError(detail, code="provider_stream_ended", retryable=True)
+        reason = self._ended()
         for item in self._items:
             self._close(item)
         if self._usage is not None:
             self._out.add(UsageReport(self._usage))
-        self._out.add(Finish(self._reason))
+        self._out.add(Finish(reason))
         return self._out.take()
 
     def _event(self, name: str, event: dict[str, Any], size: int) -> None:
@@ -103,24 +86,24 @@ class ResponsesStream:
         match kind:
             case "response.output_text.delta" | "response.refusal.delta":
                 self._refused = self._refused or kind == "response.refusal.delta"
-                self._write(self._items.of_delta(event, "message"), _text(event.get("delta")))
+                self._write(self._items.of_delta(event, "message"), as_text(event.get("delta")))
             case "response.reasoning_summary_text.delta":
                 self._add_reasoning(event, ("summary", _number(event.get("summary_index"))))
             case "response.reasoning_text.delta":
                 self._add_reasoning(event, ("content", _number(event.get("content_index"))))
             case "response.function_call_arguments.delta":
-                self._write(self._items.of_delta(event, "function_call"), _text(event.get("delta")))
+                self._write(self._items.of_delta(event, "function_call"), as_text(event.get("delta")))
             case "response.function_call_arguments.done":
-                self._write_whole(self._items.of_delta(event, "function_call"), _text(event.get("arguments")))
+                self._write_whole(self._items.of_delta(event, "function_call"), as_text(event.get("arguments")))
             case "response.output_item.added":
-                self._announce(event, _dict(event.get("item")))
+                self._announce(event, as_dict(event.get("item")))
             case "response.output_item.done":
                 self._hold(size)
-                data = _dict(event.get("item"))
+                data = as_dict(event.get("item"))
                 self._complete(self._items.of_end(event, data), data)
             case "response.completed" | "response.incomplete" | "response.failed":
                 self._hold(size)
-                self._response({"status": kind.rpartition(".")[2], **_dict(event.get("response"))})
+                self._response({"status": kind.rpartition(".")[2], **as_dict(event.get("response"))})
             case "error":
                 raise self._error(event)
             case _ if event.get("error"):
@@ -135,12 +118,12 @@ class ResponsesStream:
             raise self._error(response)
         output = response.get("output")
         for index, item in enumerate(output if isinstance(output, list) else ()):
-            data = _dict(item)
+            data = as_dict(item)
             self._complete(self._items.of_response(index, data), data)
         if status == "completed":
             self._reason = self._completed()
         elif status == "incomplete":
-            reason = _dict(response.get("incomplete_details")).get("reason")
+            reason = as_dict(response.get("incomplete_details")).get("reason")
             self._reason = _INCOMPLETE.get(str(reason), "other")
         self.done = self._reason is not None
 
@@ -186,7 +169,7 @@ class ResponsesStream:
 
     def _add_reasoning(self, event: dict[str, Any], part: tuple[str, int]) -> None:
         """Adds to an item's reasoning; parts of a summary become paragraphs."""
-        item, text = self._items.of_delta(event, "reasoning"), _text(event.get("delta"))
+        item, text = self._items.of_delta(event, "reasoning"), as_text(event.get("delta"))
         if item is None or not text:
             return
         if item.is_written and item.part != part:
@@ -199,7 +182,7 @@ class ResponsesStream:
         if item.data is not None or item.kind != data.get("type"):
             return
         self._describe(item, data)
-        self._refused = self._refused or any(_dict(part).get("type") == "refusal" for part in _list(data, "content"))
+        self._refused = self._refused or any(as_dict(part).get("type") == "refusal" for part in _list(data, "content"))
         self._write_whole(item, _text_of(data))
         if item.kind == "function_call":
             self._open(item)
@@ -227,7 +210,7 @@ class ResponsesStream:
             raise ProviderError("The answer's items are too large.", code="provider_bad_response")
 
     def _error(self, document: dict[str, Any]) -> ProviderError:
-        inner = _dict(document.get("error")) or document
+        inner = as_dict(document.get("error")) or document
         named = (inner.get("code"), inner.get("type"))
         status = next((_STATUSES[name] for name in named if isinstance(name, str) and name in _STATUSES), None)
         return self._error_for(status, orjson.dumps({"error": inner}).decode())
@@ -254,27 +237,16 @@ def _reasoning(data: dict[str, Any] | None) -> dict[str, Any] | None:
 def _text_of(data: dict[str, Any]) -> str:
     """All text of a complete item."""
     if data.get("type") == "function_call":
-        return _text(data.get("arguments"))
-    parts = [_dict(part) for part in _list(data, "content")]
+        return as_text(data.get("arguments"))
+    parts = [as_dict(part) for part in _list(data, "content")]
     if data.get("type") != "reasoning":
-        return "".join(_text(part.get("text") or part.get("refusal")) for part in parts)
-    summary = [_dict(part) for part in _list(data, "summary")]
-    return "\n\n".join(filter(None, (_text(part.get("text")) for part in (*summary, *parts))))
+        return "".join(as_text(part.get("text") or part.get("refusal")) for part in parts)
+    summary = [as_dict(part) for part in _list(data, "summary")]
+    return "\n\n".join(filter(None, (as_text(part.get("text")) for part in (*summary, *parts))))
 
 
 def _number(value: Any) -> int:
     return value if isinstance(value, int) else 0
-
-
-def _text(value: Any) -> str:
-    """Text as it is; some servers send arguments as the object itself."""
-    if isinstance(value, dict):
-        return orjson.dumps(value).decode()
-    return value if isinstance(value, str) else ""
-
-
-def _dict(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
 
 
 def _list(data: dict[str, Any], name: str) -> list[Any]:

@@ -1,13 +1,13 @@
 """What the wire formats share: accepted names, arguments as a JSON object, documents from bytes, the memory of what was
-encoded before, and the numbered blocks of a response."""
+encoded before, the state of a response and its numbered blocks."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import orjson
 
@@ -118,9 +118,52 @@ def _parse_leniently(data: bytes) -> Any:
         return None
 
 
+def as_dict(value: Any) -> dict[str, Any]:
+    """An object of a document, empty if it is missing or something else."""
+    return value if isinstance(value, dict) else {}
+
+
+def as_text(value: Any) -> str:
+    """Text as it is; some servers send arguments as the object itself."""
+    if isinstance(value, dict):
+        return orjson.dumps(value).decode()
+    return value if isinstance(value, str) else ""
+
+
 def count(value: Any) -> int:
     """A number of tokens from a provider's usage, 0 if it is missing or invalid."""
     return int(value) if isinstance(value, int | float) and 0 <= value < 1e12 else 0
+
+
+ErrorFor = Callable[[int | None, str], ProviderError]
+R = TypeVar("R", bound=str)
+
+
+class ResponseState(Generic[R]):
+    """What the state of one response has in every wire format. `error_for` converts an error document inside the
+    stream."""
+
+    def __init__(self, error_for: ErrorFor) -> None:
+        self._error_for = error_for
+        self._out = Blocks()
+        self._reason: R | None = None
+        self.done = False
+
+    @property
+    def finished(self) -> bool:
+        """Whether the server has sent how the response ended; a connection error after that does no harm."""
+        return self._reason is not None
+
+    def so_far(self) -> list[StreamEvent]:
+        """The events that preceded an error in the same chunk."""
+        return self._out.take()
+
+    def _ended(self) -> R:
+        """How the response ended. Raises a retryable `ProviderError` if the stream ended before that."""
+        if self._reason is None:
+            detail = "The provider's stream ended before the response was complete."
+            raise ProviderError(detail, code="provider_stream_ended", retryable=True)
+        return self._reason
 
 
 class Blocks:
