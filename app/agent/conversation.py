@@ -13,8 +13,8 @@ from typing import ParamSpec, TypeVar
 
 import structlog
 
-from app.agent.changes import GenerationOpened
-from app.agent.ports import AgentConfig
+from app.agent.changes import ControlAdded, GenerationOpened
+from app.agent.ports import AgentConfig, Sink
 from app.agent.shown_history import ShownHistory
 from app.context.budget import Budget
 from app.context.checkpoints import InForce
@@ -67,6 +67,12 @@ class Conversation(ShownHistory):
         if self.transcript.is_sound():
             return None
         return self.take_repaired(*await run_off_loop(self.rows, self.repaired))
+
+    async def say(self, kind: ControlKind, sink: Sink) -> None:
+        """Adds a control message, here and in the stored history."""
+        message = control_message(kind)
+        seq = await sink.record(ControlAdded(message))
+        self.append(message.model_copy(update={"seq": seq}))
 
     def facts(self) -> Facts:
         """The computed facts about the history."""
