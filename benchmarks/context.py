@@ -29,6 +29,7 @@ from app.agent.conversation import Conversation
 from app.agent.interrupt import Interrupt
 from app.agent.model_calls import ModelCalls
 from app.agent.ports import AgentConfig
+from app.agent.record import StoredConversation
 from app.context.budget import make_budget
 from app.context.policies import DEFAULT, CompactionSettings, resolve
 from app.context.tokens import PER_MESSAGE, Calibration, estimate_part
@@ -128,7 +129,7 @@ class Stage:
     @classmethod
     async def of(cls, history: Sequence[Message], scene: Scene) -> Stage:
         config = scene.configure(sum(message.tokens for message in history))
-        conversation = Conversation(history, (), None, None, Calibration(1.0))
+        conversation = Conversation(StoredConversation(history), (), Calibration(1.0))
         await conversation.refresh(config)
         calls = ModelCalls(lambda _: _unreachable(), lambda *_: None, 1)
         sink = _NoSink()

@@ -14,6 +14,7 @@ from app.agent.conversation import Conversation
 from app.agent.interrupt import Interrupt
 from app.agent.model_calls import ModelCalls
 from app.agent.ports import AgentConfig, LivePart
+from app.agent.record import StoredConversation
 from app.context.budget import make_budget, trigger
 from app.context.checkpoints import InForce
 from app.context.policies import CompactionSettings, Policy, preset
@@ -152,7 +153,7 @@ class Replay:
             settings=settings,
             summary_template=summary_template,
         )
-        conversation = Conversation(messages, plan_of(messages), None, None, Calibration())
+        conversation = Conversation(StoredConversation(messages), plan_of(messages), Calibration())
         await conversation.refresh(config)
         await conversation.settle()
         if policy is not None:

@@ -18,11 +18,11 @@ from app.agent.interrupt import Interrupt, Stopped, StopReason
 from app.agent.limits import Progress
 from app.agent.loop import AgentLoop, RunResult, RunStart
 from app.agent.ports import AgentConfig
+from app.agent.record import StoredConversation
 from app.agent.step import LOGGED
 from app.db.repositories import steps
 from app.errors import PalimpsestError, StaleOwnerError, StorageError, SupersededError
 from app.messages import Role, Usage, now
-from app.runtime.agents import StoredConversation
 from app.runtime.owner import approvals
 from app.runtime.owner.approvals import StoredApprovals
 from app.runtime.owner.assembly import ManualRounds, make_step, open_conversation

@@ -16,6 +16,7 @@ from app.agent.changes import RoundOpening
 from app.agent.compaction.rounds import Round, folded
 from app.agent.compaction.triggers import ManualRound, Refusal, manual_round, manual_selection
 from app.agent.conversation import Conversation, run_off_loop
+from app.agent.record import StoredConversation
 from app.context.budget import trigger
 from app.context.policies import CompactionSettings, resolve
 from app.context.prompts import Notes
@@ -28,7 +29,7 @@ from app.eventlog.log import EventLog
 from app.eventlog.reader import follow, follow_all
 from app.interchange import WireFormat
 from app.runtime import history
-from app.runtime.agents import AgentSetup, StoredConversation, load_conversation
+from app.runtime.agents import AgentSetup, load_conversation
 from app.runtime.history import log_page, read_seq
 from app.runtime.owner.memory import are_due as notes_are_due
 from app.runtime.owner.memory import read_beside_owner, swept

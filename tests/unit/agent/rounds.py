@@ -26,6 +26,7 @@ from app.agent.conversation import Conversation
 from app.agent.interrupt import Interrupt
 from app.agent.model_calls import ModelCalls, Windows
 from app.agent.ports import AgentConfig
+from app.agent.record import StoredConversation
 from app.context.budget import Budget
 from app.context.policies import CompactionSettings, Policy, preset
 from app.context.selection import Selection
@@ -101,7 +102,7 @@ class Tight:
         self.budget, self.model, self.system = budget, MODEL, "You are an agent."
         self.tools: tuple[ToolSchema, ...] = ()
         given = [counted(message) for message in (b.long_task(12, 1_000) if history is None else history)]
-        self.conversation = Conversation(given, (), None, None, Calibration(calibration))
+        self.conversation = Conversation(StoredConversation(given), (), Calibration(calibration))
         refreshed_here(self.conversation, self.config)
         self.ladder = Ladder(self.sink, self.conversation, models_of(self.script), lambda _: window)
         self.notes: asyncio.Event | None = None

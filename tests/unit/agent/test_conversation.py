@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from app.agent.changes import GenerationOpened
 from app.agent.conversation import Conversation
 from app.agent.ports import AgentConfig
+from app.agent.record import StoredConversation
 from app.context.budget import Budget
 from app.context.prompts import GenerationReason
 from app.context.tokens import Calibration, counted_tokens
@@ -44,7 +45,7 @@ def results(seq: int, *call_ids: str) -> Message:
 
 
 def make(*history: Message, plan: Sequence[PlanItem] = (), factor: float = FACTOR) -> Conversation:
-    return Conversation(history, plan, None, None, Calibration(factor))
+    return Conversation(StoredConversation(history), plan, Calibration(factor))
 
 
 def started(*history: Message, factor: float = FACTOR) -> Conversation:
@@ -124,7 +125,9 @@ class TestGenerations:
     def test_a_stored_generation_continues_with_the_plan_that_it_shows(self, plan: tuple[PlanItem, ...]) -> None:
         before = make(user(1), plan=plan)
         now(before.refresh(config()))
-        again = Conversation((user(1),), (PlanItem(text="Then leap."),), before.generation, None, Calibration())
+        again = Conversation(
+            StoredConversation((user(1),), before.generation), (PlanItem(text="Then leap."),), Calibration()
+        )
         assert now(again.refresh(config())) is None
         assert again.request(config()).system == before.generation.system
         opened = now(again.refresh(config(system="You are an agent. Be quick.")))
@@ -141,7 +144,7 @@ class TestGenerations:
 
     def test_a_stored_generation_continues(self) -> None:
         stored = started(user(1)).generation
-        conversation = Conversation((user(1),), (), stored, None, Calibration())
+        conversation = Conversation(StoredConversation((user(1),), stored), (), Calibration())
         assert conversation.has_generation
         assert now(conversation.refresh(config())) is None
         assert conversation.generation is stored
@@ -269,7 +272,9 @@ class TestSettle:
         assert opened is not None
         repaired = list(before.request(config()).messages)
         history = before.history
-        again = Conversation(history, (), opened.generation, None, Calibration(FACTOR), repairs=opened.repairs)
+        again = Conversation(
+            StoredConversation(history, opened.generation, repairs=opened.repairs), (), Calibration(FACTOR)
+        )
         assert now(again.refresh(config())) is None
         assert now(again.settle()) is None
         assert (again.generation, again.request(config()).messages) == (opened.generation, repaired)
@@ -285,7 +290,9 @@ class TestSettle:
         assert (second.generation.number, second.generation.reason) == (3, "repair")
         assert [repair.call_id for repair in second.repairs] == ["c2"]
         known = (*first.repairs, *second.repairs)
-        again = Conversation(conversation.history, (), second.generation, None, Calibration(FACTOR), repairs=known)
+        again = Conversation(
+            StoredConversation(conversation.history, second.generation, repairs=known), (), Calibration(FACTOR)
+        )
         assert now(again.settle()) is None
         assert again.request(config()).messages == conversation.request(config()).messages
 
@@ -378,7 +385,9 @@ class TestState:
         history = {1: user(1), 2: answer(2), 3: user(3, "More, and longer.")}
         stored = started().generation
         conversation = Conversation(
-            list(history.values()), (), stored, Usage(input_tokens=900), Calibration(FACTOR), reported_until=until
+            StoredConversation(list(history.values()), stored, Usage(input_tokens=900), reported_until=until),
+            (),
+            Calibration(FACTOR),
         )
         now(conversation.refresh(config()))
         state = conversation.state(BUDGET)
@@ -389,7 +398,7 @@ class TestState:
 
     def test_a_stored_generation_without_a_report_is_estimated(self) -> None:
         stored = started().generation
-        conversation = Conversation((user(1),), (), stored, None, Calibration(FACTOR), reported_until=1)
+        conversation = Conversation(StoredConversation((user(1),), stored, reported_until=1), (), Calibration(FACTOR))
         state = conversation.state(BUDGET)
         assert (state.source, state.tokens) == ("estimated", FACTOR * (stored.fixed_tokens + user(1).tokens))
 

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from app.agent.changes import GenerationOpened
 from app.agent.conversation import Conversation
+from app.agent.record import StoredConversation
 from app.context.checkpoints import Checkpoint, InForce
 from app.context.policies import preset
 from app.context.tokens import Calibration
@@ -24,7 +25,7 @@ COMPACTED = InForce((CHECKPOINT,), frozenset({"c5"}))
 
 
 def started(*history: Message, factor: float = 1.0) -> Conversation:
-    conversation = Conversation(history or WORK, (), None, None, Calibration(factor))
+    conversation = Conversation(StoredConversation(history or WORK), (), Calibration(factor))
     now(conversation.refresh(config()))
     return conversation
 
@@ -120,13 +121,14 @@ class TestTakingUp:
     def test_after_a_restart_the_context_is_the_same(self) -> None:
         before = compacted()
         again = Conversation(
-            before.history,
+            StoredConversation(
+                before.history,
+                before.generation,
+                checkpoints=before.in_force.checkpoints,
+                pruned=before.in_force.pruned,
+            ),
             (),
-            before.generation,
-            None,
             Calibration(1.0),
-            checkpoints=before.in_force.checkpoints,
-            pruned=before.in_force.pruned,
         )
         assert now(again.refresh(config())) is None
         assert shown(again) == shown(before)
@@ -135,7 +137,9 @@ class TestTakingUp:
     def test_a_round_reverted_between_runs_is_taken_over(self) -> None:
         before = compacted()
         again = Conversation(
-            before.history, (), before.generation, None, Calibration(1.0), shown_pruned=before.in_force.pruned
+            StoredConversation(before.history, before.generation, shown_pruned=before.in_force.pruned),
+            (),
+            Calibration(1.0),
         )
         opened = now(again.refresh(config()))
         assert opened is not None

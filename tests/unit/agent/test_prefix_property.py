@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from app.agent.conversation import Conversation
 from app.agent.ports import AgentConfig
+from app.agent.record import StoredConversation
 from app.context.checkpoints import Checkpoint, InForce
 from app.context.policies import POLICIES, resolve
 from app.context.selection import select
@@ -252,13 +253,11 @@ class World:
         old = self.conversation
         if old.has_generation and self.last is not None and self.last[0] == old.generation.id:
             self.conversation = Conversation(
-                old.history,
+                StoredConversation(
+                    old.history, old.generation, checkpoints=old.in_force.checkpoints, pruned=old.in_force.pruned
+                ),
                 (),
-                old.generation,
-                None,
                 Calibration(),
-                checkpoints=old.in_force.checkpoints,
-                pruned=old.in_force.pruned,
             )
 
     def apply(self, operation: tuple[Any, ...]) -> None:
@@ -293,7 +292,7 @@ def _bare(model: str) -> str:
 
 
 def _conversation(history: Sequence[Message]) -> Conversation:
-    return Conversation(history, (), None, None, Calibration())
+    return Conversation(StoredConversation(history), (), Calibration())
 
 
 def _unsigned(part: Part) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import pytest
 
 from app.agent.conversation import LONG, Conversation
 from app.agent.ports import AgentConfig
+from app.agent.record import StoredConversation
 from app.context.checkpoints import Checkpoint, InForce
 from app.context.policies import preset
 from app.context.tokens import Calibration
@@ -57,7 +58,7 @@ BROKEN = [message for number, message in enumerate(HISTORY) if number != 4]
 
 
 def started(history: Sequence[Message] = HISTORY) -> Conversation:
-    conversation = Conversation(history, (), None, None, Calibration(1.0))
+    conversation = Conversation(StoredConversation(history), (), Calibration(1.0))
     refreshed_here(conversation, config())
     return conversation
 
