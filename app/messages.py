@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 import orjson
 import uuid_utils.compat as uuid
@@ -83,10 +83,19 @@ def is_deeper(value: Any, levels: int) -> bool:
     return True
 
 
+_MISSING = object()
+
+
 class Value(BaseModel):
     """Base of all values: frozen, no unknown fields."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @classmethod
+    def of(cls, source: object, /, **others: Any) -> Self:
+        """A view of a row or another value: the fields that it shares with `source`, and `others`."""
+        named = ((name, getattr(source, name, _MISSING)) for name in cls.model_fields if name not in others)
+        return cls(**{name: value for name, value in named if value is not _MISSING}, **others)
 
 
 class Usage(Value):

@@ -63,10 +63,18 @@ class Appender:
         """The seq of the next event, for a row that has the same one."""
 
     def emit(
-        self, event: type[SessionEvent], /, *, closes: str | None = None, voids: str | None = None, **fields: Any
+        self,
+        event: type[SessionEvent],
+        source: object = None,
+        /,
+        *,
+        closes: str | None = None,
+        voids: str | None = None,
+        **fields: Any,
     ) -> int:
-        """Appends an event with these fields and returns its seq; see `StreamItem` for `closes` and `voids`."""
-        made = event(session_id=self.session_id, at=self.at, **fields)
+        """Appends an event with these fields, and those that it shares with `source`; returns its seq. See `StreamItem`
+        for `closes` and `voids`."""
+        made = event.of(source, session_id=self.session_id, at=self.at, **fields)
         return self._append(event.type, made.__pydantic_serializer__.to_json(made), closes, voids)
 
     def copy(self, event: rows.StoredEvent) -> None:

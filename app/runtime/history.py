@@ -15,6 +15,7 @@ from typing import Any
 from sqlalchemy import Connection, Row
 
 from app.agent.conversation import Conversation, run_off_loop
+from app.agent.record import StoredConversation
 from app.context.policies import CompactionSettings
 from app.context.projection import Transcript
 from app.context.prompts import Notes
@@ -23,7 +24,7 @@ from app.context.validator import repair
 from app.db.repositories import compactions, events, messages, parts, sessions, steps
 from app.errors import ConflictError, MalformedRequestError, NotFoundError
 from app.messages import ToolCallPart, ToolResultPart, Usage
-from app.runtime.agents import AgentSetup, StoredConversation, generation_of
+from app.runtime.agents import AgentSetup, generation_of
 from app.runtime.owner.memory import are_due as notes_are_due
 from app.runtime.transactions import compactions as rounds
 from app.runtime.values.history import (
@@ -72,24 +73,9 @@ def step_page(connection: Connection, session_id: str, after: int, limit: int) -
     items = found[:limit]
     more = len(found) > limit
     return StepPage(
-        items=tuple(_step_view(step) for step in items),
+        items=tuple(StepView.of(step) for step in items),
         last_seq=row.last_seq,
         next_cursor=str(items[-1].opened_seq) if more else None,
-    )
-
-
-def _step_view(row: Row[Any]) -> StepView:
-    return StepView(
-        step=row.step,
-        attempt=row.attempt,
-        message_id=row.message_id,
-        generation=row.generation,
-        finish_reason=row.finish_reason,
-        usage=Usage(**row.usage),
-        context=ContextState(**row.context),
-        compaction_round=row.compaction_round,
-        started_at=row.started_at,
-        duration_ms=row.duration_ms,
     )
 
 
@@ -150,26 +136,16 @@ async def _settle(conversation: Conversation) -> None:
 
 def _view(row: Row[Any], step: int | None, transcript: Transcript, state: ContextState) -> ContextView:
     generation = transcript.generation
-    tools = tuple(
-        ToolView(name=t.name, description=t.description, parameters=t.parameters, tokens=estimate_tools([t]))
-        for t in generation.tools
-    )
-    items = tuple(
-        ContextItemView(message=item.message, tokens=item.tokens, reason=item.reason) for item in transcript.items
-    )
-    return ContextView(
+    return ContextView.of(
+        state,
         session_id=row.id,
         last_seq=row.last_seq,
         step=step,
         generation=generation.number,
         model=generation.model,
         system=SystemView(text=generation.system, tokens=generation.system_tokens),
-        tools=tools,
-        messages=items,
-        tokens=state.tokens,
-        limit=state.limit,
-        usable=state.usable,
-        source=state.source,
+        tools=tuple(ToolView.of(tool, tokens=estimate_tools([tool])) for tool in generation.tools),
+        messages=tuple(map(ContextItemView.of, transcript.items)),
     )
 
 
@@ -231,7 +207,7 @@ def usage_report(connection: Connection) -> UsageReport:
     for row in steps.usage_by_day(connection):
         tokens = {name: getattr(row, name) for name in steps.TOKEN_COLUMNS}
         price = None if row.unpriced_steps else row.cost_usd
-        items.append(UsageByModel(model=row.model, day=row.day, steps=row.steps, usage=Usage(**tokens, cost_usd=price)))
+        items.append(UsageByModel.of(row, usage=Usage(**tokens, cost_usd=price)))
         for name, value in tokens.items():
             total[name] += value
         cost = None if cost is None or price is None else cost + price

@@ -5,33 +5,27 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
-from sqlalchemy import Connection, Row, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Row, func, insert, select, update
 
 from app.db.models import compaction_events, generations, message_parts, messages
 from app.messages import Usage
-from app.sessions import CompactionEvent, CompactionReason, RoundError
+from app.sessions import CompactionEvent
+
+_C = compaction_events.c
 
 
-class NewRound(NamedTuple):
-    """A round as it starts; `instructions` and `settings` are those of a manual one."""
-
-    reason: CompactionReason
-    policy: str
-    background: bool
-    created_at: datetime
-    tokens_before: int = 0
-    instructions: str | None = None
-    settings: dict[str, Any] | None = None
+def _of(session_id: str) -> ColumnElement[bool]:
+    return _C.session_id == session_id
 
 
-def open_round(connection: Connection, session_id: str, new: NewRound) -> int:
+def open_round(connection: Connection, session_id: str, **columns: Any) -> int:
     """Adds a running round with the next number; numbers are never reused."""
-    newest = select(func.max(compaction_events.c.round)).where(compaction_events.c.session_id == session_id)
+    newest = select(func.max(_C.round)).where(_of(session_id))
     number = (connection.execute(newest).scalar() or 0) + 1
     row = {"session_id": session_id, "round": number, "status": "running", "usage": Usage().model_dump()}
-    connection.execute(insert(compaction_events), {**row, **new._asdict()})
+    connection.execute(insert(compaction_events), {**row, **columns})
     return number
 
 
@@ -44,87 +38,54 @@ def complete_round(
 
 
 def change(connection: Connection, session_id: str, round: int, **fields: Any) -> None:
-    connection.execute(
-        update(compaction_events)
-        .where(compaction_events.c.session_id == session_id, compaction_events.c.round == round)
-        .values(**fields)
-    )
+    connection.execute(update(compaction_events).where(_of(session_id), _C.round == round).values(**fields))
 
 
 def find(connection: Connection, session_id: str, round: int) -> Row[Any] | None:
-    query = select(compaction_events).where(
-        compaction_events.c.session_id == session_id, compaction_events.c.round == round
-    )
-    return connection.execute(query).first()
+    return connection.execute(select(compaction_events).where(_of(session_id), _C.round == round)).first()
 
 
 def all_rounds(connection: Connection, session_id: str, *, status: str | None = None) -> Sequence[Row[Any]]:
     """The rounds of a session, or only those with a status, oldest first."""
-    query = select(compaction_events).where(compaction_events.c.session_id == session_id)
+    query = select(compaction_events).where(_of(session_id))
     if status is not None:
-        query = query.where(compaction_events.c.status == status)
-    return connection.execute(query.order_by(compaction_events.c.round)).all()
+        query = query.where(_C.status == status)
+    return connection.execute(query.order_by(_C.round)).all()
 
 
 def sessions_with_running(connection: Connection) -> Sequence[str]:
     """The sessions with a running round."""
-    query = select(compaction_events.c.session_id).where(compaction_events.c.status == "running").distinct()
+    query = select(_C.session_id).where(_C.status == "running").distinct()
     return connection.execute(query).scalars().all()
 
 
 def is_running(connection: Connection, session_id: str) -> bool:
     """Whether a round other than a background one is running."""
-    query = select(compaction_events.c.round).where(
-        compaction_events.c.session_id == session_id,
-        compaction_events.c.status == "running",
-        compaction_events.c.background.is_(False),
-    )
+    query = select(_C.round).where(_of(session_id), _C.status == "running", _C.background.is_(False))
     return connection.execute(query.limit(1)).first() is not None
 
 
 def saved_by_reverted(connection: Connection, session_id: str) -> Mapping[int, int]:
     """The reverted rounds, each with the tokens that it had saved."""
-    query = select(
-        compaction_events.c.round, compaction_events.c.tokens_before, compaction_events.c.tokens_after
-    ).where(compaction_events.c.session_id == session_id, compaction_events.c.status == "reverted")
+    query = select(_C.round, _C.tokens_before, _C.tokens_after).where(_of(session_id), _C.status == "reverted")
     return {row.round: row.tokens_before - row.tokens_after for row in connection.execute(query)}
 
 
 def prepared_in_vain(connection: Connection, session_id: str) -> int:
     """The context's tokens when the last background round since the last completed one started; 0 without one."""
-    of_session = compaction_events.c.session_id == session_id
-    completed = select(func.coalesce(func.max(compaction_events.c.round), 0)).where(
-        of_session, compaction_events.c.status == "completed"
-    )
-    query = select(compaction_events.c.tokens_before).where(
-        of_session,
-        compaction_events.c.background,
-        compaction_events.c.status != "running",
-        compaction_events.c.round > completed.scalar_subquery(),
-    )
-    return connection.execute(query.order_by(compaction_events.c.round.desc()).limit(1)).scalar() or 0
+    completed = select(func.coalesce(func.max(_C.round), 0)).where(_of(session_id), _C.status == "completed")
+    since = _C.round > completed.scalar_subquery()
+    query = select(_C.tokens_before).where(_of(session_id), _C.background, _C.status != "running", since)
+    return connection.execute(query.order_by(_C.round.desc()).limit(1)).scalar() or 0
 
 
 def view(row: Row[Any]) -> CompactionEvent:
     """A round as the API shows it."""
-    return CompactionEvent(
-        round=row.round,
-        reason=row.reason,
-        policy=row.policy,
-        status=row.status,
-        rung=row.rung,
-        first_message_id=row.first_message_id,
-        last_message_id=row.last_message_id,
-        messages_compacted=row.messages_compacted,
-        outputs_pruned=row.outputs_pruned,
-        tokens_before=row.tokens_before,
+    return CompactionEvent.of(
+        row,
         # Without a checkpoint no smaller context was measured, and the column has its default.
         tokens_after=row.tokens_after if row.checkpoint is not None else None,
-        summary=row.summary,
-        error=RoundError(**row.error) if row.error is not None else None,
-        usage=Usage(**row.usage),
         duration_ms=row.duration_ms or 0,
-        created_at=row.created_at,
     )
 
 
@@ -133,13 +94,8 @@ def checkpoints(
 ) -> list[tuple[int, dict[str, Any]]]:
     """Number and checkpoint of the rounds in force, or of the named ones, whether in force or not; in the order of
     their summaries."""
-    query = select(compaction_events.c.round, compaction_events.c.checkpoint).where(
-        compaction_events.c.session_id == session_id, compaction_events.c.checkpoint.is_not(None)
-    )
-    if rounds is None:
-        query = query.where(compaction_events.c.status == "completed")
-    else:
-        query = query.where(compaction_events.c.round.in_(rounds))
+    query = select(_C.round, _C.checkpoint).where(_of(session_id), _C.checkpoint.is_not(None))
+    query = query.where(_C.status == "completed" if rounds is None else _C.round.in_(rounds))
     found = [(row.round, row.checkpoint) for row in connection.execute(query)]
     if len(found) < 2:
         return found

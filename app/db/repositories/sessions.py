@@ -11,8 +11,8 @@ from sqlalchemy import Connection, Row, and_, bindparam, delete, insert, or_, se
 from app.db.models import message_parts, messages, server, sessions
 from app.db.repositories import queue
 from app.db.repositories.events import session_not_found
-from app.messages import Usage, new_id
-from app.sessions import Approval, CompactionState, ContextState, Limits, QueueState, SandboxSpec, Session, Status
+from app.messages import new_id
+from app.sessions import CompactionState, QueueState, SandboxSpec, Session, Status
 
 
 def instance_id(connection: Connection) -> str:
@@ -77,21 +77,8 @@ def snapshot(connection: Connection, session_id: str) -> Session:
 
 def view(row: Row[Any], pending: int) -> Session:
     """A row as the API shows it."""
-    return Session(
-        id=row.id,
-        title=row.title,
-        task=row.task,
-        status=row.status,
-        outcome=row.outcome,
-        error=row.error,
-        model=row.model,
-        reasoning_effort=row.reasoning_effort,
-        created_at=row.created_at,
-        updated_at=row.updated_at,
-        last_seq=row.last_seq,
-        steps=row.steps,
-        usage=Usage(**row.usage),
-        context=ContextState(**row.context),
+    return Session.of(
+        row,
         compaction=CompactionState(
             policy=row.compaction["policy"],
             settings={name: value for name, value in row.compaction.items() if name != "policy"},
@@ -99,12 +86,7 @@ def view(row: Row[Any], pending: int) -> Session:
             last_at=row.compaction_last_at,
             in_progress=row.compaction_in_progress,
         ),
-        sandbox=SandboxSpec(**row.sandbox),
         queue=QueueState(pending=pending),
-        limits=Limits(**row.limits),
-        approval=Approval(**row.approval),
-        parent_id=row.parent_id,
-        metadata=row.metadata,
     )
 
 

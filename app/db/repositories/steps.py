@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from sqlalchemy import JSON, Connection, Row, bindparam, func, insert, select, type_coerce, update
 from sqlalchemy.dialects.sqlite import insert as upsert
@@ -29,28 +29,9 @@ _WITH_CALLS = (
 _APPROVALS_OPEN = _WITH_CALLS.where(approvals.c.decision.is_(None))
 
 
-class NewGeneration(NamedTuple):
-    """A context generation as it is stored; `pruned`, `restored` and `repairs` are its differences from the one
-    before."""
-
-    id: str
-    number: int
-    reason: str
-    model: str
-    system: str
-    tools: list[dict[str, Any]]
-    first_seq: int
-    rounds: list[int]
-    pruned: list[str]
-    restored: list[str]
-    repairs: list[dict[str, Any]] | None
-    echo_reasoning: bool
-    drop_block: bool
-    created_at: datetime
-
-
-def add_generation(connection: Connection, session_id: str, new: NewGeneration) -> None:
-    connection.execute(insert(generations).values(session_id=session_id, **new._asdict()))
+def add_generation(connection: Connection, session_id: str, columns: Mapping[str, Any]) -> None:
+    """Adds a generation; `pruned`, `restored` and `repairs` are its differences from the one before."""
+    connection.execute(insert(generations).values({**columns, "session_id": session_id}))
 
 
 def generation(connection: Connection, session_id: str, number: int | None = None) -> Row[Any] | None:
@@ -68,25 +49,12 @@ def repairs(connection: Connection, session_id: str) -> list[dict[str, Any]]:
     return [repair for repairs in found for repair in repairs or ()]
 
 
-class OpenedAttempt(NamedTuple):
-    """An attempt at a step as it starts; `opened_seq` is the seq of its event."""
-
-    step: int
-    attempt: int
-    message_id: str
-    generation: int
-    opened_seq: int
-    model: str
-    context: ContextState
-    compaction_round: int
-    started_at: datetime
-
-
 _OPEN = insert(steps)
 
 
-def open_attempt(connection: Connection, session_id: str, opened: OpenedAttempt) -> None:
-    fields = {**opened._asdict(), "context": opened.context.model_dump(), "usage": Usage().model_dump()}
+def open_attempt(connection: Connection, session_id: str, *, context: ContextState, **columns: Any) -> None:
+    """Adds an attempt at a step as it starts; `opened_seq` is the seq of its event."""
+    fields = {"context": context.model_dump(), "usage": Usage().model_dump(), **columns}
     connection.execute(_OPEN, {"session_id": session_id, **fields})
 
 
@@ -98,12 +66,11 @@ _CHANGE = update(steps).where(
 def close_step(
     connection: Connection,
     session_id: str,
-    *,
     step: int,
     attempt: int,
     finish_reason: FinishReason,
-    context: ContextState | None,
-    duration_ms: int | None,
+    context: ContextState | None = None,
+    duration_ms: int | None = None,
 ) -> None:
     """Records how an attempt ended; without a context the one of its start stays."""
     values: dict[str, Any] = {"finish_reason": finish_reason, "duration_ms": duration_ms}

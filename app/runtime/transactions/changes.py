@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, assert_never
+from typing import assert_never
 
 from sqlalchemy import Connection
 
@@ -102,13 +102,9 @@ def close_part(connection: Connection, appender: Appender, change: PartClosed) -
     """Stores a complete part of an answer."""
     part = change.part
     parts.put(connection, appender.session_id, change.message_id, part, closed=True)
-    place: dict[str, Any] = {"message_id": change.message_id, "part_id": part.id, "index": part.index}
-    if isinstance(part, ToolCallPart):
-        place |= {"call_id": part.call_id, "name": part.name}
-        appender.emit(ToolCalled, closes=part.id, **place, arguments=part.arguments)
-    else:
-        event = ReasoningCompleted if isinstance(part, ReasoningPart) else TextCompleted
-        appender.emit(event, closes=part.id, **place, text=part.text, interrupted=part.interrupted)
+    written = ReasoningCompleted if isinstance(part, ReasoningPart) else TextCompleted
+    event = ToolCalled if isinstance(part, ToolCallPart) else written
+    appender.emit(event, part, closes=part.id, message_id=change.message_id, part_id=part.id)
 
 
 def close_result(connection: Connection, appender: Appender, change: ResultClosed) -> None:
@@ -120,18 +116,4 @@ def close_result(connection: Connection, appender: Appender, change: ResultClose
     parts.put(connection, session_id, change.message_id, part, closed=True, output_ref=change.output_ref)
     messages.add_tokens(connection, session_id, change.message_id, part.tokens)
     parts.set_call_status(connection, session_id, part.call_id, part.status)
-    appender.emit(
-        ToolResulted,
-        closes=part.id,
-        message_id=change.message_id,
-        part_id=part.id,
-        index=part.index,
-        call_id=part.call_id,
-        name=part.name,
-        status=part.status,
-        output=part.output,
-        truncated=part.truncated,
-        bytes=part.bytes,
-        exit_code=part.exit_code,
-        duration_ms=part.duration_ms,
-    )
+    appender.emit(ToolResulted, part, closes=part.id, message_id=change.message_id, part_id=part.id)

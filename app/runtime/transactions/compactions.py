@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import asdict
 from typing import Any
 
 from sqlalchemy import Connection, Row
@@ -44,26 +45,11 @@ def _open(
     instructions: str | None = None,
     settings: dict[str, Any] | None = None,
 ) -> int:
-    new = compactions.NewRound(
-        reason=opening.reason,
-        policy=opening.policy,
-        background=opening.background,
-        created_at=appender.at,
-        tokens_before=opening.tokens_before,
-        instructions=instructions,
-        settings=settings,
-    )
-    number = compactions.open_round(connection, appender.session_id, new)
+    columns = asdict(opening) | {"instructions": instructions, "settings": settings, "created_at": appender.at}
+    del columns["limit"]  # only the event has it
+    number = compactions.open_round(connection, appender.session_id, **columns)
     _note_progress(connection, appender.session_id)
-    appender.emit(
-        CompactionStarted,
-        round=number,
-        reason=opening.reason,
-        policy=opening.policy,
-        tokens_before=opening.tokens_before,
-        limit=opening.limit,
-        background=opening.background,
-    )
+    appender.emit(CompactionStarted, opening, round=number)
     return number
 
 
@@ -139,15 +125,7 @@ def fail_rung(connection: Connection, appender: Appender, change: RungFailed) ->
         error = {"code": change.code, "detail": change.detail}
         compactions.change(connection, appender.session_id, change.round, status="failed", error=error)
         _note_progress(connection, appender.session_id)
-    appender.emit(
-        CompactionFailed,
-        round=change.round,
-        rung=change.rung,
-        code=change.code,
-        detail=change.detail,
-        usage=change.usage,
-        next=change.next,
-    )
+    appender.emit(CompactionFailed, change)
 
 
 def complete_round(connection: Connection, appender: Appender, change: RoundCompleted) -> None:
@@ -167,7 +145,7 @@ def complete_round(connection: Connection, appender: Appender, change: RoundComp
     _note_progress(connection, session_id)
     note_size(connection, session_id, change.tokens_after, counted=change.counted)
     is_summary = change.rung == "summary"
-    appender.emit(CompactionCompleted, was_pruned=bool(change.pruned), was_summarized=is_summary, **made.model_dump())
+    appender.emit(CompactionCompleted, made, was_pruned=bool(change.pruned), was_summarized=is_summary)
 
 
 def _completed(connection: Connection, session_id: str, change: RoundCompleted) -> CompactionEvent:
@@ -196,7 +174,7 @@ def end_round(connection: Connection, appender: Appender, change: RoundEnded) ->
     row = compactions.find(connection, session_id, change.round)
     assert row is not None
     event = CompactionDiscarded if change.status == "discarded" else CompactionCancelled
-    appender.emit(event, round=change.round, usage=Usage(**row.usage))
+    appender.emit(event, row)
 
 
 def in_force(connection: Connection, session_id: str) -> InForce:
@@ -243,13 +221,9 @@ def prune(connection: Connection, appender: Appender, change: OutputsPruned) -> 
         note_owners_size(connection, appender.session_id, change.tokens_after)
     appender.emit(
         PruneCompleted,
-        reason=change.reason,
-        call_ids=change.call_ids,
+        change,
         outputs_pruned=len(change.call_ids),
-        tokens_before=change.tokens_before,
-        tokens_after=change.tokens_after,
         tokens_saved=max(0, change.tokens_before - change.tokens_after),
-        tools=change.tools,
     )
 
 

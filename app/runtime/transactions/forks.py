@@ -53,7 +53,7 @@ class Fork:
     outputs: Mapping[str, Mapping[str, Any]]
     files: Mapping[str, str]
     rounds: Sequence[Mapping[str, Any]]
-    generation: steps.NewGeneration | None
+    generation: Mapping[str, Any] | None
     queued: Mapping[str, Any] | None
 
     @property
@@ -135,28 +135,21 @@ def _until(rows: Sequence[Message], message_id: str) -> list[Message]:
     return list(rows[:end])
 
 
-def _generation(connection: Connection, excerpt: _Excerpt) -> steps.NewGeneration | None:
+def _generation(connection: Connection, excerpt: _Excerpt) -> dict[str, Any] | None:
     """The fork's first generation. Its history is its parent's, so a provider that verifies thinking is
     asked to drop unknown thinking rather than to refuse it."""
     row = excerpt.generation
     if row is None:
         return None
-    return steps.NewGeneration(
-        id=row.id,
-        number=1,
-        reason=row.reason,
-        model=row.model,
-        system=row.system,
-        tools=row.tools,
-        first_seq=excerpt.numbers.at(row.first_seq),
-        rounds=row.rounds,
-        pruned=sorted(compactions.pruned_in(connection, excerpt.row.id, row.number)),
-        restored=[],
-        repairs=steps.repairs(connection, excerpt.row.id) or None,
-        echo_reasoning=bool(row.echo_reasoning),
-        drop_block=bool(row.drop_block) or binds_thinking(row.model),
-        created_at=row.created_at,
-    )
+    return {
+        **row._mapping,
+        "number": 1,
+        "first_seq": excerpt.numbers.at(row.first_seq),
+        "pruned": sorted(compactions.pruned_in(connection, excerpt.row.id, row.number)),
+        "restored": [],
+        "repairs": steps.repairs(connection, excerpt.row.id) or None,
+        "drop_block": bool(row.drop_block) or binds_thinking(row.model),
+    }
 
 
 def _outputs(

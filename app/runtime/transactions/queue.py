@@ -114,19 +114,7 @@ def _repeated(connection: Connection, session_id: str, message_id: str, content:
 
 def _receipt(connection: Connection, row: Row[Any]) -> QueueReceipt:
     place = queue.position(connection, row.session_id, row.id)
-    return QueueReceipt(id=row.id, position=place, mode=row.mode, status=row.status)
-
-
-def pending_view(row: Row[Any], position: int) -> QueuedMessage:
-    """A queued message as the API shows it."""
-    return QueuedMessage(
-        id=row.id,
-        position=position,
-        mode=row.mode,
-        status=row.status,
-        content=row.content,
-        created_at=row.created_at,
-    )
+    return QueueReceipt.of(row, position=place)
 
 
 def _pending(connection: Connection, session_id: str, message_id: str) -> Row[Any]:
@@ -162,7 +150,7 @@ def edit(
     appender = Appender(connection, session_id)
     appender.emit(MessageEdited, message_id=message_id, mode=mode, content=content, position=place)
     new = _pending(connection, session_id, message_id)
-    return pending_view(new, place), appender.flush()
+    return QueuedMessage.of(new, position=place), appender.flush()
 
 
 def withdraw(connection: Connection, session_id: str, message_id: str) -> tuple[None, list[StreamItem]]:
@@ -249,6 +237,6 @@ async def read_queue(database: Database, session_id: str) -> tuple[list[QueuedMe
     def query(connection: Connection) -> tuple[list[QueuedMessage], int]:
         row = sessions.row(connection, session_id)
         rows = queue.pending(connection, session_id)
-        return [pending_view(row, place) for place, row in enumerate(rows, 1)], row.last_seq
+        return [QueuedMessage.of(row, position=place) for place, row in enumerate(rows, 1)], row.last_seq
 
     return await database.read(query)

@@ -32,13 +32,7 @@ def hold_calls(connection: Connection, appender: Appender, change: CallsHeld) ->
     steps.add_approval(connection, session_id, change.message_id, ids, at=at, expires_at=expires_at)
     parts.hold_calls(connection, session_id, change.message_id)
     for call in change.calls:
-        appender.emit(
-            ApprovalRequested,
-            call_id=call.call_id,
-            name=call.name,
-            arguments=call.arguments,
-            expires_at=expires_at,
-        )
+        appender.emit(ApprovalRequested, call, expires_at=expires_at)
     _set_status(connection, appender, Status.AWAITING_APPROVAL)
 
 
@@ -119,14 +113,8 @@ async def read_pending(database: Database, session_id: str) -> ApprovalList:
 
 
 def _view(row: Row[Any]) -> PendingApproval:
-    return PendingApproval(
-        call_id=row.call_id,
-        message_id=row.message_id,
-        name=row.body["name"],
-        arguments=parse_arguments(row.body["arguments_text"]),
-        requested_at=row.requested_at,
-        expires_at=row.expires_at,
-    )
+    arguments = parse_arguments(row.body["arguments_text"])
+    return PendingApproval.of(row, name=row.body["name"], arguments=arguments)
 
 
 def begin(connection: Connection, appender: Appender, trigger: Trigger) -> None:
@@ -199,10 +187,4 @@ def _end(connection: Connection, appender: Appender, row: Row[Any], result: RunR
         cancel_requested=False,
         queue_held=held,
     )
-    appender.emit(
-        SessionIdle,
-        outcome=result.outcome,
-        error=result.error,
-        usage=Usage(**row.run_usage),
-        steps=row.run_steps,
-    )
+    appender.emit(SessionIdle, result, usage=Usage(**row.run_usage), steps=row.run_steps)

@@ -18,25 +18,10 @@ from app.sessions import ContextState
 
 def open_generation(connection: Connection, appender: Appender, change: GenerationOpened) -> None:
     """Stores a generation of the context, which the next steps send; there is no event."""
-    new = change.generation
-    stored = steps.NewGeneration(
-        id=new.id,
-        number=new.number,
-        reason=new.reason,
-        model=new.model,
-        system=new.system,
-        tools=[{"name": t.name, "description": t.description, "parameters": t.parameters} for t in new.tools],
-        first_seq=new.first_seq,
-        rounds=list(new.rounds),
-        pruned=list(change.pruned),
-        restored=list(change.restored),
-        repairs=[asdict(repair) for repair in change.repairs] or None,
-        echo_reasoning=new.echo_reasoning,
-        drop_block=new.drop_block,
-        created_at=appender.at,
-    )
-    steps.add_generation(connection, appender.session_id, stored)
-    sessions.change(connection, appender.session_id, generation=new.number)
+    columns = asdict(change)
+    columns |= columns.pop("generation") | {"repairs": columns["repairs"] or None, "created_at": appender.at}
+    steps.add_generation(connection, appender.session_id, columns)
+    sessions.change(connection, appender.session_id, generation=change.generation.number)
 
 
 def open_step(connection: Connection, appender: Appender, change: StepOpened) -> None:
@@ -44,40 +29,16 @@ def open_step(connection: Connection, appender: Appender, change: StepOpened) ->
     session_id, seq, at = appender.session_id, appender.next_seq, appender.at
     message = Message(id=change.message_id, seq=seq, role=Role.ASSISTANT, parts=(), model=change.model, created_at=at)
     messages.add(connection, session_id, message)
-    opened = steps.OpenedAttempt(
-        step=change.step,
-        attempt=change.attempt,
-        message_id=change.message_id,
-        generation=change.generation,
-        opened_seq=seq,
-        model=change.model,
-        context=change.context,
-        compaction_round=change.compaction_round,
-        started_at=at,
-    )
-    steps.open_attempt(connection, session_id, opened)
+    steps.open_attempt(connection, session_id, **asdict(change), opened_seq=seq, started_at=at)
     context = with_reverts(connection, session_id, change.context)
     sessions.change(connection, session_id, steps=change.step, context=context.model_dump())
-    appender.emit(
-        StepStarted,
-        step=change.step,
-        attempt=change.attempt,
-        message_id=change.message_id,
-        context=context,
-    )
+    appender.emit(StepStarted, change, context=context)
 
 
 def close_response(connection: Connection, appender: Appender, change: ResponseClosed) -> None:
     """Ends the model's answer, whose calls run from now on; its parts already had events."""
     session_id = appender.session_id
-    messages.close(
-        connection,
-        session_id,
-        change.message_id,
-        finish_reason=change.finish_reason,
-        tokens=change.tokens,
-        error=change.error,
-    )
+    messages.close(connection, session_id, change.message_id, change.finish_reason, change.tokens, change.error)
     steps.set_usage(connection, session_id, step=change.step, attempt=change.attempt, usage=change.usage)
     parts.start_calls(connection, session_id, change.message_id)
 
@@ -87,40 +48,17 @@ def void_attempt(connection: Connection, appender: Appender, change: AttemptVoid
     session_id = appender.session_id
     messages.void(connection, session_id, change.message_id, appender.at)
     parts.close_all(connection, session_id, change.message_id)
-    steps.close_step(
-        connection,
-        session_id,
-        step=change.step,
-        attempt=change.attempt,
-        finish_reason=FinishReason.ERROR,
-        context=None,
-        duration_ms=None,
-    )
+    steps.close_step(connection, session_id, change.step, change.attempt, FinishReason.ERROR)
     steps.set_usage(connection, session_id, step=change.step, attempt=change.attempt, usage=change.usage)
-    appender.emit(
-        StepRetrying,
-        voids=change.message_id,
-        message_id=change.message_id,
-        attempt=change.attempt,
-        delay_ms=change.delay_ms,
-        code=change.code,
-        detail=change.detail,
-    )
+    appender.emit(StepRetrying, change, voids=change.message_id)
 
 
 def close_step(connection: Connection, appender: Appender, change: StepClosed) -> None:
     """Ends a step and adds it to the totals of its session, its run and its day. The step stores the size of its own
     request and answer; if a round was reverted meanwhile, the session's size, which is in the event, differs."""
     session_id = appender.session_id
-    steps.close_step(
-        connection,
-        session_id,
-        step=change.step,
-        attempt=change.attempt,
-        finish_reason=change.finish_reason,
-        context=change.context,
-        duration_ms=change.duration_ms,
-    )
+    ended = (change.finish_reason, change.context, change.duration_ms)
+    steps.close_step(connection, session_id, change.step, change.attempt, *ended)
     row = sessions.row(connection, session_id)
     context = with_reverts(connection, session_id, change.context)
     sessions.change(
@@ -133,16 +71,8 @@ def close_step(connection: Connection, appender: Appender, change: StepClosed) -
     )
     day = appender.at.date().isoformat()
     steps.add_usage(connection, day=day, model=change.model, usage=change.usage)
-    appender.emit(
-        StepFinished,
-        step=change.step,
-        attempt=change.attempt,
-        message_id=change.message_id,
-        finish_reason=change.finish_reason,
-        usage=change.usage,
-        context=context,
-        input_transformations=change.input_transformations or None,
-    )
+    transformations = change.input_transformations or None
+    appender.emit(StepFinished, change, context=context, input_transformations=transformations)
 
 
 def add_to_session(connection: Connection, appender: Appender, model: str, usage: Usage) -> None:

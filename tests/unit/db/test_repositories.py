@@ -182,7 +182,9 @@ async def test_attempts_are_found_by_step(database: Database) -> None:
 
     def opened(connection: Connection) -> None:
         for step, attempt in ((1, 1), (1, 2), (2, 1)):
-            opened = steps.OpenedAttempt(
+            steps.open_attempt(
+                connection,
+                session_id,
                 step=step,
                 attempt=attempt,
                 message_id=new_id(),
@@ -193,7 +195,6 @@ async def test_attempts_are_found_by_step(database: Database) -> None:
                 compaction_round=0,
                 started_at=now(),
             )
-            steps.open_attempt(connection, session_id, opened)
 
     await database.writer.write(opened)
     last = await database.read(lambda c: steps.last_attempt(c, session_id, 1))

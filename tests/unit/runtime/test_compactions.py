@@ -424,8 +424,8 @@ class TestEnding:
         await office.open(BACKGROUND)
         await office.stage.commit(RoundEnded(await office.open(), "cancelled"))
         sid = office.stage.session_id
-        manual = rows.NewRound(reason="manual", policy="reactive", background=False, created_at=now())
-        await office.stage.database.writer.write(lambda c: rows.open_round(c, sid, manual))
+        manual = {"reason": "manual", "policy": "reactive", "background": False, "created_at": now()}
+        await office.stage.database.writer.write(lambda c: rows.open_round(c, sid, **manual))
         await office.abandon(asked_too=False, epoch=(await office.stage.row()).epoch)
         assert await office.statuses() == ["cancelled", "cancelled", "cancelled", "running"]
         assert await office.in_progress(), "a manual round still waits"
