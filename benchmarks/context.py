@@ -29,6 +29,7 @@ from app.agent.conversation import Conversation
 from app.agent.interrupt import Interrupt
 from app.agent.model_calls import ModelCalls
 from app.agent.ports import AgentConfig
+from app.agent.record import StoredConversation
 from app.context.budget import make_budget
 from app.context.policies import DEFAULT, CompactionSettings, resolve
 from app.context.tokens import PER_MESSAGE, Calibration, estimate_part
@@ -126,10 +127,10 @@ class Stage:
     seq: int
 
     @classmethod
-    def of(cls, history: Sequence[Message], scene: Scene) -> Stage:
+    async def of(cls, history: Sequence[Message], scene: Scene) -> Stage:
         config = scene.configure(sum(message.tokens for message in history))
-        conversation = Conversation(history, (), None, None, Calibration(1.0))
-        conversation.refresh(config)
+        conversation = Conversation(StoredConversation(history), (), Calibration(1.0))
+        await conversation.refresh(config)
         calls = ModelCalls(lambda _: _unreachable(), lambda *_: None, 1)
         sink = _NoSink()
         ladder = Ladder(sink, conversation, calls, lambda _: config.budget.limit)  # type: ignore[arg-type]
@@ -139,10 +140,10 @@ class Stage:
     async def step(self) -> None:
         """A step without calling the model and running tools."""
         conversation = self.conversation
-        conversation.refresh(self.config)
+        await conversation.refresh(self.config)
         room = await self.compactor.make_room(self.config, 1, _nothing)
         assert room is RoomResult.ENOUGH
-        assert conversation.settle() is None
+        assert await conversation.settle() is None
         request = conversation.request(self.config)
         assert request.messages
         conversation.state(self.config.budget)
@@ -216,7 +217,7 @@ async def measure(scene: Scene, rounds: int, steps: int) -> list[Round]:
 async def one_round(scene: Scene, histories: dict[int, list[Message]], steps: int, number: int) -> Round:
     """Times the same steps at each history, alternating; the order changes with the round's number."""
     lengths = sorted(histories, reverse=number % 2 == 1)
-    stages = {length: Stage.of(histories[length], scene) for length in lengths}
+    stages = {length: await Stage.of(histories[length], scene) for length in lengths}
     for stage in stages.values():
         for _ in range(WARM_UP):
             await stage.step()

@@ -84,7 +84,7 @@ class _History:
             await self._policy(policy, messages)
 
     async def _baseline(self, messages: Sequence[Message]) -> None:
-        replay = Replay(self._history, messages, self._evaluation.model, self._models)
+        replay = await Replay.of(self._history, messages, self._evaluation.model, self._models)
         row = Row(
             history=self._history.name,
             policy=BASELINE,
@@ -99,7 +99,7 @@ class _History:
         await self._probe(row, replay)
 
     async def _policy(self, policy: Policy, messages: Sequence[Message]) -> None:
-        replay = Replay(
+        replay = await Replay.of(
             self._history,
             messages,
             self._evaluation.model,

@@ -14,6 +14,7 @@ from app.agent.conversation import Conversation
 from app.agent.interrupt import Interrupt
 from app.agent.model_calls import ModelCalls
 from app.agent.ports import AgentConfig, LivePart
+from app.agent.record import StoredConversation
 from app.context.budget import make_budget, trigger
 from app.context.checkpoints import InForce
 from app.context.policies import CompactionSettings, Policy, preset
@@ -114,6 +115,22 @@ class Replay:
     def __init__(
         self,
         history: RecordedHistory,
+        models: Models,
+        conversation: Conversation,
+        config: AgentConfig,
+        real_window: int,
+    ) -> None:
+        """`real_window` is the model's own; the configuration's may be another one."""
+        self.history = history
+        self._models = models
+        self._conversation = conversation
+        self.config = config
+        self.real_window = real_window
+
+    @classmethod
+    async def of(
+        cls,
+        history: RecordedHistory,
         messages: Sequence[Message],
         model: str,
         models: Models,
@@ -121,39 +138,36 @@ class Replay:
         policy: Policy | None = None,
         window: int | None = None,
         summary_template: str | None = None,
-    ) -> None:
+    ) -> Replay:
         """`messages` are those of `history.conversation()`, passed in so that all replays of a history send the same
         bytes and share the provider's cache. Without a `policy` the context stays whole. `window` replaces the model's
         own; without it, a `policy` gets a window that the history has just filled, or the model's own if that is
         smaller. Raises `PalimpsestError` for an unknown model."""
-        self.history = history
-        self._models = models
-        self._settings = preset(policy or "reactive")
+        settings = preset(policy or "reactive")
         info = models.info(model)
-        self.real_window = info.context_window
         config = AgentConfig(
             model,
             _tools(),
             render_system(SYSTEM_TEMPLATE, ENVIRONMENT, history.system_prompt),
-            make_budget(info, self._settings),
-            settings=self._settings,
+            make_budget(info, settings),
+            settings=settings,
             summary_template=summary_template,
         )
-        self._conversation = Conversation(messages, plan_of(messages), None, None, Calibration())
-        self._conversation.refresh(config)
-        self._conversation.settle()
+        conversation = Conversation(StoredConversation(messages), plan_of(messages), Calibration())
+        await conversation.refresh(config)
+        await conversation.settle()
         if policy is not None:
-            filled = filled_window(self._conversation.estimate, info, self._settings)
+            filled = filled_window(conversation.estimate, info, settings)
             limit = window or min(filled, info.context_window)
             # Like an operator's own setting: the answer's share of the window follows from it.
             config = replace(
                 config,
                 budget=make_budget(
                     replace(info, context_window=limit, window_source="setting"),
-                    self._settings,
+                    settings,
                 ),
             )
-        self.config = config
+        return cls(history, models, conversation, config, info.context_window)
 
     @property
     def tokens(self) -> int:
@@ -180,10 +194,10 @@ class Replay:
         ladder = Ladder(notes, self._conversation, self._models.calls, self._window_of)
         compactor = Compactor(RoundSetup(notes, self._conversation, ladder, Interrupt(), _unchanged))
         if due(self._conversation, self.config) is None:
-            await compactor.manual(self.config, ManualRound(1, self._settings))
+            await compactor.manual(self.config, ManualRound(1, self.config.settings))
         else:
             await compactor.make_room(self.config, 1, _nothing)
-        self._conversation.settle()
+        await self._conversation.settle()
         return notes.result(_problem(compactor))
 
     def _window_of(self, model: str) -> int:

@@ -13,8 +13,8 @@ from typing import ParamSpec, TypeVar
 
 import structlog
 
-from app.agent.changes import GenerationOpened
-from app.agent.ports import AgentConfig
+from app.agent.changes import ControlAdded, GenerationOpened
+from app.agent.ports import AgentConfig, Sink
 from app.agent.shown_history import ShownHistory
 from app.context.budget import Budget
 from app.context.checkpoints import InForce
@@ -38,7 +38,41 @@ log = structlog.get_logger(__name__)
 
 
 class Conversation(ShownHistory):
-    """Builds each step's request incrementally, and knows its size."""
+    """Builds each step's request incrementally, and knows its size. What reads all messages is awaited: it runs off the
+    event loop, and what it found is taken over on it."""
+
+    async def refresh(self, config: AgentConfig) -> GenerationOpened | None:
+        """Starts a generation if model, tools or system text have changed or a round was reverted; else returns None. A
+        changed plan is no reason: it is in the results of `update_plan`, and from the next generation on in the system
+        text."""
+        opened = self.due_generation(config)
+        if opened is not None:
+            await self._begin(opened, config)
+        return opened
+
+    async def reshape(self, config: AgentConfig, wanted: Reshape) -> list[GenerationOpened]:
+        """Begins the generation of `reshaped`, repaired: earlier repairs are applied again."""
+        opened = self.reshaped(config, wanted)
+        await self._begin(opened, config)
+        repaired = await self.settle()
+        return [opened] if repaired is None else [opened, repaired]
+
+    async def _begin(self, opened: GenerationOpened, config: AgentConfig) -> None:
+        self.begin(opened, await run_off_loop(self.known, self.shown_by, opened.generation, self._in_force), config)
+
+    async def settle(self) -> GenerationOpened | None:
+        """Repairs the conversation if it could not be sent; a generation then begins. Something repaired before and
+        only shown again, after a restart or in a new generation, is repaired in the same way without beginning one. Of
+        a sound conversation only new messages are checked."""
+        if self.transcript.is_sound():
+            return None
+        return self.take_repaired(*await run_off_loop(self.rows, self.repaired))
+
+    async def say(self, kind: ControlKind, sink: Sink) -> None:
+        """Adds a control message, here and in the stored history."""
+        message = control_message(kind)
+        seq = await sink.record(ControlAdded(message))
+        self.append(message.model_copy(update={"seq": seq}))
 
     def facts(self) -> Facts:
         """The computed facts about the history."""
@@ -198,37 +232,3 @@ async def run_off_loop(messages: Sized, work: Callable[P, T], *args: P.args, **m
     if error is not None:
         log.error("work_failed_after_cancel", work=getattr(work, "__qualname__", repr(work)), exc_info=error)
     raise asyncio.CancelledError from error
-
-
-async def refresh(conversation: Conversation, config: AgentConfig) -> GenerationOpened | None:
-    """Like `Conversation.refresh`."""
-    opened = conversation.due_generation(config)
-    if opened is not None:
-        work = conversation.shown_by
-        shown = await run_off_loop(conversation.known, work, opened.generation, conversation.in_force)
-        conversation.begin(opened, shown, config)
-    return opened
-
-
-async def settle(conversation: Conversation) -> GenerationOpened | None:
-    """Like `Conversation.settle`; of a sound conversation only new messages are checked."""
-    if conversation.transcript.is_sound():
-        return None
-    return conversation.take_repaired(*await run_off_loop(conversation.rows, conversation.repaired))
-
-
-async def reshape(conversation: Conversation, config: AgentConfig, wanted: Reshape) -> list[GenerationOpened]:
-    """Begins the generation of `Conversation.reshaped`, repaired: earlier repairs are applied again."""
-    opened = conversation.reshaped(config, wanted)
-    shown = await run_off_loop(conversation.history, conversation.shown_by, opened.generation, conversation.in_force)
-    conversation.begin(opened, shown, config)
-    repaired = await settle(conversation)
-    return [opened] if repaired is None else [opened, repaired]
-
-
-async def adopt(
-    conversation: Conversation, opened: GenerationOpened, in_force: InForce, summary: Message | None = None
-) -> None:
-    """Begins a drafted generation; see `Conversation.adopt`."""
-    shown = await run_off_loop(conversation.history, conversation.shown_by, opened.generation, in_force, summary)
-    conversation.adopt(opened, shown, in_force, summary)

@@ -7,11 +7,11 @@ from datetime import timedelta
 from typing import Any, Protocol
 
 from app.agent.approvals import WaitingStep
-from app.agent.changes import Change, ControlAdded, GenerationOpened
+from app.agent.changes import Change, GenerationOpened
 from app.agent.compaction.compactor import Compactor
 from app.agent.compaction.rounds import RoomResult
 from app.agent.compaction.triggers import ManualRound
-from app.agent.conversation import Conversation, control_message, had_last_word, refresh, settle
+from app.agent.conversation import Conversation, had_last_word
 from app.agent.interrupt import Interrupt
 from app.agent.limits import (
     SESSION_LIMITS,
@@ -156,7 +156,7 @@ class AgentLoop:
 
     async def _refreshed(self, config: AgentConfig) -> list[Change]:
         """Brings the conversation's generation up to date; returns the changes to record before the next step."""
-        opened = await refresh(self._conversation, config)
+        opened = await self._conversation.refresh(config)
         return [] if opened is None else [opened]
 
     async def _make_room(self, config: AgentConfig, before: list[Change], manual: ManualRound | None) -> RoomResult:
@@ -186,9 +186,10 @@ class AgentLoop:
         last = self._conversation.last
         if last is not None and last.role is Role.ASSISTANT:
             # No provider answers an assistant message: a run that continues after one needs a control message.
-            await self._say("continue" if self._cut_off else "interrupted" if self._goes_on else "resume")
+            kind: ControlKind = "continue" if self._cut_off else "interrupted" if self._goes_on else "resume"
+            await self._conversation.say(kind, self._sink)
         self._goes_on = False
-        if (repaired := await settle(self._conversation)) is not None:
+        if (repaired := await self._conversation.settle()) is not None:
             before.append(repaired)
         config = self._answer_room.of_step(config)
         self._progress.steps += 1
@@ -245,12 +246,6 @@ class AgentLoop:
         """Cleans up the context after the run, even if it failed."""
         await self._compactor.end_of_run(self._session.config())
 
-    async def _say(self, kind: ControlKind) -> None:
-        """Adds a control message to the history and the conversation."""
-        message = control_message(kind)
-        seq = await self._sink.record(ControlAdded(message))
-        self._conversation.append(message.model_copy(update={"seq": seq}))
-
     def _stopped(self) -> RunResult | None:
         match self._interrupt.reason:
             case "cancel":
@@ -275,7 +270,7 @@ class AgentLoop:
         """Warns a model that repeats itself, and ends its run if that does not help."""
         match self._guard.look(self._conversation.history):
             case Verdict.TELL:
-                await self._say("loop_guard")
+                await self._conversation.say("loop_guard", self._sink)
             case Verdict.END:
                 return _at_limit(in_circles())
         return None
@@ -304,7 +299,7 @@ class AgentLoop:
             before = await self._refreshed(config)
             room = await self._fit(config, before)
             if room is RoomResult.ENOUGH:
-                await self._say("last_step_of_session" if of_session else "last_step")
+                await self._conversation.say("last_step_of_session" if of_session else "last_step", self._sink)
                 await self._make_step(config, before, NOT_RUN_IN_SESSION if of_session else NOT_RUN)
                 return
 

@@ -11,9 +11,10 @@ from app.agent.changes import GenerationOpened
 from app.context.checkpoints import Checkpoint, InForce, reachable
 from app.context.facts import Facts, Ledger
 from app.context.prompts import Generation, GenerationReason, differs_by_plan_alone
+from app.context.validator import Repair
 from app.events import PlanItem
 from app.llm.base import ToolSchema
-from app.messages import Message, ReasoningPart, Role, new_id
+from app.messages import Message, ReasoningPart, Role, Usage, new_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,29 @@ class Past:
         """Takes in the history's next messages."""
         self.ledger.take(messages)
         self.has_reasoning = self.has_reasoning or any(map(_reasons, messages))
+
+
+@dataclass(frozen=True, slots=True)
+class StoredConversation:
+    """A conversation as it is stored; with an `outline`, `history` has only the messages of its context, that is what a
+    context can be made of now, plus the newest messages. `generation` is the newest one, if any. `last_usage` is the
+    size of the context after the last step of this generation, if its provider reported it; it covers the history up to
+    and including the seq `reported_until`. `checkpoints` and `pruned` (call ids) are those in force, `shown_pruned` the
+    outputs cleared in the generation, if they differ, and `first_queued` is the first message posted, which is the task
+    of a session created with one. `repairs` were made in its requests. `unused` is the size of the context in tokens
+    when the last background summary was discarded, 0 if none was."""
+
+    history: Sequence[Message]
+    generation: Generation | None = None
+    last_usage: Usage | None = None
+    reported_until: int = 0
+    checkpoints: Sequence[Checkpoint] = ()
+    pruned: AbstractSet[str] = frozenset()
+    shown_pruned: AbstractSet[str] | None = None
+    first_queued: str | None = None
+    repairs: Sequence[Repair] = ()
+    unused: int = 0
+    outline: Outline | None = None
 
 
 class Record:

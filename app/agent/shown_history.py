@@ -3,21 +3,19 @@ large it is."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from app.agent.changes import GenerationOpened
 from app.agent.ports import AgentConfig
-from app.agent.record import Generations, Outline, Past, Record
+from app.agent.record import Generations, Past, Record, StoredConversation
 from app.context.budget import Budget, context_state, context_tokens
-from app.context.checkpoints import Checkpoint, InForce
+from app.context.checkpoints import InForce
 from app.context.projection import Transcript
 from app.context.prompts import Generation, GenerationReason, with_plan
 from app.context.tokens import PER_MESSAGE, Calibration
 from app.context.truncation import LeastTokens, PromptCounts, Sent, may_shrink
-from app.context.validator import Repair
 from app.errors import Reshape
 from app.events import PlanItem
 from app.llm.base import ToolSchema
@@ -41,38 +39,27 @@ class ShownHistory:
 
     def __init__(
         self,
-        history: Sequence[Message],
+        stored: StoredConversation,
         plan: Sequence[PlanItem],
-        generation: Generation | None,
-        last_usage: Usage | None,
         calibration: Calibration,
         *,
-        reported_until: int = 0,
-        checkpoints: Sequence[Checkpoint] = (),
-        pruned: AbstractSet[str] = frozenset(),
-        shown_pruned: AbstractSet[str] | None = None,
         task_id: str | None = None,
         model: str | None = None,
-        repairs: Iterable[Repair] = (),
-        outline: Outline | None = None,
     ) -> None:
-        """`generation` is the stored one, if any, and `last_usage` what its last step reported: the size of everything
-        up to the message with seq `reported_until`, inclusive. `checkpoints` and `pruned` (call ids) are those in force
-        now; the generation may be older, and `shown_pruned` is what it clears, if that differs. `task_id` is the
-        message with the session's task, and `model` the model of `calibration`, if it is not the generation's.
-        `repairs` were made before, in this generation or an earlier one. With an `outline`, `history` is only what a
-        context can be made of now, plus the newest messages."""
-        self._record = Record(history, checkpoints, outline)
-        self._in_force = InForce(tuple(checkpoints), frozenset(pruned))
-        self._generations = Generations(generation, self._in_force.pruned if shown_pruned is None else shown_pruned)
+        """`task_id` is the message with the session's task, and `model` the model of `calibration`, if it is not the
+        generation's."""
+        generation, checkpoints, shown = stored.generation, stored.checkpoints, stored.shown_pruned
+        self._record = Record(stored.history, checkpoints, stored.outline)
+        self._in_force = InForce(tuple(checkpoints), frozenset(stored.pruned))
+        self._generations = Generations(generation, self._in_force.pruned if shown is None else shown)
         self.plan = tuple(plan)
         self.task_id = task_id
         self._per_message = PER_MESSAGE
         self._transcript = None if generation is None else self.shown_by(generation, self._in_force).transcript
         self._wire_cache: dict[str, Any] = {}
-        self._repaired = {repair.key for repair in repairs}
-        later = sum(message.tokens for message in history if message.seq > reported_until)
-        self._gauge = Gauge(model or (generation.model if generation else None), calibration, last_usage, later)
+        self._repaired = {repair.key for repair in stored.repairs}
+        later = sum(message.tokens for message in stored.history if message.seq > stored.reported_until)
+        self._gauge = Gauge(model or (generation.model if generation else None), calibration, stored.last_usage, later)
 
     @property
     def has_generation(self) -> bool:
@@ -141,15 +128,6 @@ class ShownHistory:
         if self._transcript is not None:
             self._gauge.append(message, self._transcript)
 
-    def refresh(self, config: AgentConfig) -> GenerationOpened | None:
-        """Starts a generation if model, tools or system text have changed or a round was reverted; else returns None. A
-        changed plan is no reason: it is in the results of `update_plan`, and from the next generation on in the system
-        text."""
-        opened = self.due_generation(config)
-        if opened is not None:
-            self.begin(opened, self.shown_by(opened.generation, self._in_force), config)
-        return opened
-
     def due_generation(self, config: AgentConfig) -> GenerationOpened | None:
         """The draft of the generation that must begin before the next step, or None. From here on messages are counted
         by the current policy."""
@@ -212,11 +190,6 @@ class ShownHistory:
             self._record.append(summary)
         self._in_force = in_force
         self._take(opened, shown)
-
-    def settle(self) -> GenerationOpened | None:
-        """Repairs the conversation if it could not be sent; a generation then begins. Something repaired before and
-        only shown again, after a restart or in a new generation, is repaired in the same way without beginning one."""
-        return None if self.transcript.is_sound() else self.take_repaired(*self.repaired())
 
     def repaired(self) -> tuple[Shown, GenerationOpened | None]:
         """What the model sees, repaired, and the generation that begins if anything is repaired for the first time."""

@@ -15,14 +15,13 @@ import structlog
 from structlog.contextvars import bind_contextvars, unbind_contextvars
 
 from app.agent.approvals import Batch, WaitingStep
-from app.agent.changes import Change, ControlAdded, ResponseClosed, StepClosed, StepOpened
-from app.agent.conversation import Conversation, control_message, reshape
+from app.agent.changes import Change, ResponseClosed, StepClosed, StepOpened
+from app.agent.conversation import Conversation
 from app.agent.interrupt import Interrupt, Stopped
 from app.agent.model_calls import Attempt, ModelCalls, Spent, WindowLessons
 from app.agent.ports import AgentConfig, Sink
 from app.agent.stream_processor import DEGENERATE
 from app.agent.tool_executor import ToolExecutor
-from app.context.prompts import ControlKind
 from app.errors import (
     ContextOverflowError,
     InvalidRequestError,
@@ -151,16 +150,10 @@ class Step:
     async def _changed(self, error: ProviderError, config: AgentConfig) -> Sequence[Change]:
         """Makes what has to be different in the next attempt; returns the changes to record before it."""
         if isinstance(error, ReshapeError):
-            return await reshape(self._conversation, config, error.reshape)
+            return await self._conversation.reshape(config, error.reshape)
         if error.code == DEGENERATE:
-            await self._note("repetition")
+            await self._conversation.say("repetition", self._sink)
         return ()
-
-    async def _note(self, kind: ControlKind) -> None:
-        """Adds a control message before the next attempt."""
-        message = control_message(kind)
-        seq = await self._sink.record(ControlAdded(message))
-        self._conversation.append(message.model_copy(update={"seq": seq}))
 
     async def go_on(self, waiting: WaitingStep, config: AgentConfig) -> StepResult:
         """Finishes a step that was left waiting; its message is in the conversation already."""

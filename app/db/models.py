@@ -217,6 +217,9 @@ Index(
     sqlite_where=message_parts.c.output_ref.is_not(None) & message_parts.c.output_swept_at.is_(None),
 )
 
+IN_MESSAGE = (messages.c.session_id == message_parts.c.session_id) & (messages.c.id == message_parts.c.message_id)
+"""Joins parts to their messages."""
+
 search_entries = Table(
     "search_entries",
     metadata,

@@ -14,7 +14,7 @@ from app.agent.conversation import Conversation
 from app.agent.limits import RunRules
 from app.agent.model_calls import ModelCalls
 from app.agent.ports import AgentConfig
-from app.agent.record import Outline, Past
+from app.agent.record import Outline, Past, StoredConversation
 from app.context.budget import BelievedSource, Budget, believed_window, make_budget
 from app.context.checkpoints import Checkpoint, InForce, gaps, not_taken_up
 from app.context.content import ReasoningRule, sendable
@@ -122,43 +122,9 @@ class AgentSetup:
     def conversation(self, stored: StoredConversation, row: Row[Any]) -> Conversation:
         """A session's stored conversation, with token counts for the model it last used."""
         model = stored.generation.model if stored.generation is not None else row.model
-        return Conversation(
-            stored.history,
-            [PlanItem(**item) for item in row.plan],
-            stored.generation,
-            stored.last_usage,
-            self.calibration(model),
-            reported_until=stored.reported_until,
-            checkpoints=stored.checkpoints,
-            pruned=stored.pruned,
-            shown_pruned=stored.shown_pruned,
-            task_id=stored.first_queued if row.task is not None else None,
-            model=model,
-            repairs=stored.repairs,
-            outline=stored.outline,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class StoredConversation:
-    """A conversation in the database; with an `outline`, `history` has only the messages of its context; see `reading`.
-    `last_usage` is the size of the context after the last step of this generation, if its provider reported it; it
-    covers the history up to and including the seq `reported_until`. `checkpoints` and `pruned` are those in force,
-    `shown_pruned` the outputs cleared in the generation, and `first_queued` is the first message posted, which is the
-    task of a session created with one. `repairs` were made in its requests. `unused` is the size of the context in
-    tokens when the last background summary was discarded, 0 if none was."""
-
-    history: list[Message]
-    generation: Generation | None
-    last_usage: Usage | None
-    reported_until: int
-    checkpoints: list[Checkpoint]
-    pruned: frozenset[str]
-    shown_pruned: frozenset[str]
-    first_queued: str | None
-    repairs: tuple[Repair, ...] = ()
-    unused: int = 0
-    outline: Outline | None = None
+        plan = [PlanItem(**item) for item in row.plan]
+        task_id = stored.first_queued if row.task is not None else None
+        return Conversation(stored, plan, self.calibration(model), task_id=task_id, model=model)
 
 
 def load_conversation(connection: Connection, session_id: str, *, whole: bool = False) -> StoredConversation:

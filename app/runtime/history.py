@@ -14,7 +14,8 @@ from typing import Any
 
 from sqlalchemy import Connection, Row
 
-from app.agent.conversation import Conversation
+from app.agent.conversation import Conversation, run_off_loop
+from app.agent.record import StoredConversation
 from app.context.policies import CompactionSettings
 from app.context.projection import Transcript
 from app.context.prompts import Notes
@@ -23,7 +24,7 @@ from app.context.validator import repair
 from app.db.repositories import compactions, events, messages, parts, sessions, steps
 from app.errors import ConflictError, MalformedRequestError, NotFoundError
 from app.messages import ToolCallPart, ToolResultPart, Usage
-from app.runtime.agents import AgentSetup, generation_of, load_conversation
+from app.runtime.agents import AgentSetup, generation_of
 from app.runtime.owner.memory import are_due as notes_are_due
 from app.runtime.transactions import compactions as rounds
 from app.runtime.values.history import (
@@ -85,14 +86,9 @@ def reads_notes(connection: Connection, session_id: str) -> Row[Any] | None:
     return row if notes_are_due(row, has_generation=has_generation) else None
 
 
-def context_view(
-    connection: Connection, session_id: str, step: int | None, agents: AgentSetup, notes: Notes | None = None
-) -> ContextView:
-    """What the next step would send, or what step N sent, rebuilt from stored data; `notes` replace the stored ones for
-    the next step. After an answer the next step sends one more message: the one that triggers it."""
+def sent_context(connection: Connection, session_id: str, step: int) -> ContextView:
+    """What a step has sent, rebuilt from stored data. Raises `NotFoundError`."""
     row = sessions.row(connection, session_id)
-    if step is None:
-        return _next_context(connection, row, agents, notes)
     attempt = steps.last_attempt(connection, session_id, step)
     if attempt is None:
         raise NotFoundError(f"The session has no step {step}.", code="step_not_found")
@@ -110,25 +106,30 @@ def context_view(
     return _view(row, step, transcript, ContextState(**attempt.context))
 
 
-def _next_context(connection: Connection, row: Row[Any], agents: AgentSetup, notes: Notes | None) -> ContextView:
-    stored = load_conversation(connection, row.id)
-    conversation = agents.conversation(stored, row)
+async def next_context(
+    row: Row[Any], stored: StoredConversation, agents: AgentSetup, notes: Notes | None = None
+) -> ContextView:
+    """What the next step would send; `notes` replace the stored ones. After an answer the next step sends one more
+    message: the one that triggers it."""
+    conversation = await run_off_loop(stored.history, agents.conversation, stored, row)
     config = agents.config(row, notes)
-    conversation.refresh(config)
-    _settle(conversation)
-    return _view(row, None, conversation.transcript, conversation.state(config.budget))
+    await conversation.refresh(config)
+    await _settle(conversation)
+    state = conversation.state(config.budget)
+    return await run_off_loop(conversation.rows, _view, row, None, conversation.transcript, state)
 
 
-def _settle(conversation: Conversation) -> None:
+async def _settle(conversation: Conversation) -> None:
     """Repairs the conversation as its next step would, except for an answer at its end: the step after it comes with a
     new message, so the control message that would have to follow the answer now is not needed. If that is the only
     repair, none is made, and the size reported by the last step still applies."""
     transcript = conversation.transcript
-    _, repairs = repair(transcript.messages, transcript.generation.reasoning)
+    messages = transcript.messages
+    _, repairs = await run_off_loop(messages, repair, messages, transcript.generation.reasoning)
     ends_with_answer = bool(repairs) and repairs[-1].kind == "last_message"
     if ends_with_answer and len(repairs) == 1:
         return
-    conversation.settle()
+    await conversation.settle()
     if ends_with_answer:
         conversation.transcript.drop_last()
 

@@ -10,7 +10,7 @@ from typing import Any
 from app.agent.changes import GenerationOpened, OutputsPruned, RoundCompleted, RungCode, RungFailed, SummaryFailed
 from app.agent.compaction.rounds import ROOMY, BackgroundSlots, Candidate, Round, candidate, folded, shortest
 from app.agent.compaction.summarizer import Summarizer, SummaryJob, summary_job, summary_model
-from app.agent.conversation import Conversation, adopt, run_off_loop
+from app.agent.conversation import Conversation, run_off_loop
 from app.agent.interrupt import Interrupt
 from app.agent.model_calls import ModelCalls
 from app.agent.ports import AgentConfig, Sink
@@ -117,7 +117,9 @@ class Ladder:
         if isinstance(stored, InForce):
             conversation.revert(stored)
             return False
-        await adopt(conversation, opened, in_force, made.summary.model_copy(update={"seq": stored}))
+        summary = made.summary.model_copy(update={"seq": stored})
+        shown = await run_off_loop(conversation.history, conversation.shown_by, opened.generation, in_force, summary)
+        conversation.adopt(opened, shown, in_force, summary)
         return True
 
     def request(self, round: Round, made: Candidate) -> ModelRequest:

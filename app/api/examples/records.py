@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from app.events import (
     CompactionCancelled,
@@ -41,6 +42,9 @@ CALL_MESSAGE_ID = "01936f5e-8d2e-7d43-bf77-809102132435"
 CALL_PART_ID = "01936f5e-8d2f-7e54-8088-910213243546"
 RESULT_MESSAGE_ID = "01936f5e-8d30-7f65-9199-021324354657"
 RESULT_PART_ID = "01936f5e-8d31-7076-a2aa-132435465768"
+SENT: dict[str, Any] = {"session_id": SESSION_ID, "at": AT}
+"""What each event has."""
+PART: dict[str, Any] = {"message_id": MESSAGE_ID, "part_id": PART_ID, "index": 0}
 MODEL = "anthropic/claude-sonnet-5"
 TASK = "Write hello.py and run it."
 USAGE = Usage(input_tokens=812, cache_read_tokens=2_048, output_tokens=96, cost_usd=0.0021)
@@ -163,8 +167,7 @@ COMPACTION_PREVIEW = CompactionPreview(
 ROUNDS = CompactionList(items=(ROUND, FAILED), last_seq=61)
 COMPACTION_EVENTS: tuple[Event, ...] = (
     PruneCompleted(
-        session_id=SESSION_ID,
-        at=AT,
+        **SENT,
         reason="trigger",
         call_ids=(CALL_ID,),
         outputs_pruned=1,
@@ -173,19 +176,10 @@ COMPACTION_EVENTS: tuple[Event, ...] = (
         tokens_saved=32_334,
         tools=("execute_command",),
     ),
-    CompactionStarted(
-        session_id=SESSION_ID,
-        at=AT,
-        round=1,
-        reason="overflow",
-        policy="reactive",
-        tokens_before=171_204,
-        limit=200_000,
-    ),
-    CompactionCompleted(session_id=SESSION_ID, at=AT, was_pruned=True, was_summarized=True, **ROUND.model_dump()),
+    CompactionStarted(**SENT, round=1, reason="overflow", policy="reactive", tokens_before=171_204, limit=200_000),
+    CompactionCompleted(**SENT, was_pruned=True, was_summarized=True, **ROUND.model_dump()),
     CompactionFailed(
-        session_id=SESSION_ID,
-        at=AT,
+        **SENT,
         round=1,
         rung="summary",
         code="summary_empty",
@@ -193,7 +187,7 @@ COMPACTION_EVENTS: tuple[Event, ...] = (
         usage=USAGE,
         next="fold",
     ),
-    CompactionCancelled(session_id=SESSION_ID, at=AT, round=1, usage=USAGE),
-    CompactionReverted(session_id=SESSION_ID, at=AT, round=1),
-    CompactionDiscarded(session_id=SESSION_ID, at=AT, round=1, usage=USAGE),
+    CompactionCancelled(**SENT, round=1, usage=USAGE),
+    CompactionReverted(**SENT, round=1),
+    CompactionDiscarded(**SENT, round=1, usage=USAGE),
 )

@@ -7,16 +7,22 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Row, func, insert, select, update
 
 from app.db.models import compaction_events, generations, message_parts, messages
 from app.messages import Usage
 from app.sessions import CompactionEvent
 
+_C = compaction_events.c
+
+
+def _of(session_id: str) -> ColumnElement[bool]:
+    return _C.session_id == session_id
+
 
 def open_round(connection: Connection, session_id: str, **columns: Any) -> int:
     """Adds a running round with the next number; numbers are never reused."""
-    newest = select(func.max(compaction_events.c.round)).where(compaction_events.c.session_id == session_id)
+    newest = select(func.max(_C.round)).where(_of(session_id))
     number = (connection.execute(newest).scalar() or 0) + 1
     row = {"session_id": session_id, "round": number, "status": "running", "usage": Usage().model_dump()}
     connection.execute(insert(compaction_events), {**row, **columns})
@@ -32,65 +38,45 @@ def complete_round(
 
 
 def change(connection: Connection, session_id: str, round: int, **fields: Any) -> None:
-    connection.execute(
-        update(compaction_events)
-        .where(compaction_events.c.session_id == session_id, compaction_events.c.round == round)
-        .values(**fields)
-    )
+    connection.execute(update(compaction_events).where(_of(session_id), _C.round == round).values(**fields))
 
 
 def find(connection: Connection, session_id: str, round: int) -> Row[Any] | None:
-    query = select(compaction_events).where(
-        compaction_events.c.session_id == session_id, compaction_events.c.round == round
-    )
-    return connection.execute(query).first()
+    return connection.execute(select(compaction_events).where(_of(session_id), _C.round == round)).first()
 
 
 def all_rounds(connection: Connection, session_id: str, *, status: str | None = None) -> Sequence[Row[Any]]:
     """The rounds of a session, or only those with a status, oldest first."""
-    query = select(compaction_events).where(compaction_events.c.session_id == session_id)
+    query = select(compaction_events).where(_of(session_id))
     if status is not None:
-        query = query.where(compaction_events.c.status == status)
-    return connection.execute(query.order_by(compaction_events.c.round)).all()
+        query = query.where(_C.status == status)
+    return connection.execute(query.order_by(_C.round)).all()
 
 
 def sessions_with_running(connection: Connection) -> Sequence[str]:
     """The sessions with a running round."""
-    query = select(compaction_events.c.session_id).where(compaction_events.c.status == "running").distinct()
+    query = select(_C.session_id).where(_C.status == "running").distinct()
     return connection.execute(query).scalars().all()
 
 
 def is_running(connection: Connection, session_id: str) -> bool:
     """Whether a round other than a background one is running."""
-    query = select(compaction_events.c.round).where(
-        compaction_events.c.session_id == session_id,
-        compaction_events.c.status == "running",
-        compaction_events.c.background.is_(False),
-    )
+    query = select(_C.round).where(_of(session_id), _C.status == "running", _C.background.is_(False))
     return connection.execute(query.limit(1)).first() is not None
 
 
 def saved_by_reverted(connection: Connection, session_id: str) -> Mapping[int, int]:
     """The reverted rounds, each with the tokens that it had saved."""
-    query = select(
-        compaction_events.c.round, compaction_events.c.tokens_before, compaction_events.c.tokens_after
-    ).where(compaction_events.c.session_id == session_id, compaction_events.c.status == "reverted")
+    query = select(_C.round, _C.tokens_before, _C.tokens_after).where(_of(session_id), _C.status == "reverted")
     return {row.round: row.tokens_before - row.tokens_after for row in connection.execute(query)}
 
 
 def prepared_in_vain(connection: Connection, session_id: str) -> int:
     """The context's tokens when the last background round since the last completed one started; 0 without one."""
-    of_session = compaction_events.c.session_id == session_id
-    completed = select(func.coalesce(func.max(compaction_events.c.round), 0)).where(
-        of_session, compaction_events.c.status == "completed"
-    )
-    query = select(compaction_events.c.tokens_before).where(
-        of_session,
-        compaction_events.c.background,
-        compaction_events.c.status != "running",
-        compaction_events.c.round > completed.scalar_subquery(),
-    )
-    return connection.execute(query.order_by(compaction_events.c.round.desc()).limit(1)).scalar() or 0
+    completed = select(func.coalesce(func.max(_C.round), 0)).where(_of(session_id), _C.status == "completed")
+    since = _C.round > completed.scalar_subquery()
+    query = select(_C.tokens_before).where(_of(session_id), _C.background, _C.status != "running", since)
+    return connection.execute(query.order_by(_C.round.desc()).limit(1)).scalar() or 0
 
 
 def view(row: Row[Any]) -> CompactionEvent:
@@ -108,13 +94,8 @@ def checkpoints(
 ) -> list[tuple[int, dict[str, Any]]]:
     """Number and checkpoint of the rounds in force, or of the named ones, whether in force or not; in the order of
     their summaries."""
-    query = select(compaction_events.c.round, compaction_events.c.checkpoint).where(
-        compaction_events.c.session_id == session_id, compaction_events.c.checkpoint.is_not(None)
-    )
-    if rounds is None:
-        query = query.where(compaction_events.c.status == "completed")
-    else:
-        query = query.where(compaction_events.c.round.in_(rounds))
+    query = select(_C.round, _C.checkpoint).where(_of(session_id), _C.checkpoint.is_not(None))
+    query = query.where(_C.status == "completed" if rounds is None else _C.round.in_(rounds))
     found = [(row.round, row.checkpoint) for row in connection.execute(query)]
     if len(found) < 2:
         return found

@@ -7,11 +7,9 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, insert, select
 
-from app.db.models import compaction_events, generations, message_parts, messages, queue
+from app.db.models import compaction_events, generations, message_parts, queue
 from app.db.models import events as log
 from app.db.repositories.events import StoredEvent
-from app.db.repositories.parts import part_row
-from app.messages import Message
 
 SHAPING = (
     "plan.updated",
@@ -47,29 +45,6 @@ def outputs(connection: Connection, session_id: str) -> dict[str, dict[str, Any]
         row.call_id: {"output_ref": row.output_ref, "output_swept_at": row.output_swept_at}
         for row in connection.execute(query)
     }
-
-
-def add_messages(
-    connection: Connection, session_id: str, added: Sequence[Message], stored: Mapping[str, Mapping[str, Any]]
-) -> None:
-    """Adds complete messages with the marks on their parts; `stored` are the columns of `outputs`, by call."""
-    rows = [{"session_id": session_id, **message.model_dump(exclude={"parts"})} for message in added]
-    if rows:
-        connection.execute(insert(messages), rows)
-    parts = list(_part_rows(session_id, added, stored))
-    if parts:
-        connection.execute(insert(message_parts), parts)
-
-
-def _part_rows(
-    session_id: str, added: Iterable[Message], stored: Mapping[str, Mapping[str, Any]]
-) -> Iterable[dict[str, Any]]:
-    nowhere = {"output_ref": None, "output_swept_at": None}
-    for message in added:
-        for part in message.parts:
-            row = part_row(session_id, message.id, part, closed=True, output_ref=None)
-            place = stored.get(row["call_id"], nowhere) if part.type == "tool_result" else nowhere
-            yield {**row, "compacted_at": getattr(part, "compacted_at", None), **place}
 
 
 def add_rounds(connection: Connection, session_id: str, rows: Iterable[Mapping[str, Any]]) -> None:

@@ -3,18 +3,37 @@ attempt is voided, or when a mark is set on it."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any
 
-from sqlalchemy import Connection, LargeBinary, Row, Select, bindparam, cast, func, insert, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    LargeBinary,
+    Row,
+    Select,
+    bindparam,
+    cast,
+    func,
+    insert,
+    select,
+    update,
+)
 
-from app.db.models import message_parts, messages
+from app.db.models import IN_MESSAGE, message_parts, messages
 from app.db.repositories import parts
 from app.db.repositories.parts import part_row
 from app.messages import FinishReason, Message, Part, Role
 
 _ADD = insert(messages)
+_THIS = (messages.c.session_id == bindparam("sid")) & (messages.c.id == bindparam("mid"))
+"""One message, in statements that are made once because every step runs them."""
+
+
+def _is(session_id: str, message_id: str) -> ColumnElement[bool]:
+    return (messages.c.session_id == session_id) & (messages.c.id == message_id)
 
 
 def add(connection: Connection, session_id: str, message: Message) -> None:
@@ -25,41 +44,29 @@ def add(connection: Connection, session_id: str, message: Message) -> None:
         parts.put(connection, session_id, message.id, part, closed=True)
 
 
-_CLOSE = (
-    update(messages)
-    .where(messages.c.session_id == bindparam("sid"), messages.c.id == bindparam("mid"))
-    .values(finish_reason=bindparam("reason"), tokens=bindparam("size"), error=bindparam("problem"))
-)
+_UPDATE = update(messages).where(_THIS)
+_CLOSE = _UPDATE.values(finish_reason=bindparam("reason"), tokens=bindparam("size"), error=bindparam("problem"))
 
 
 def close(
     connection: Connection,
     session_id: str,
     message_id: str,
-    *,
     finish_reason: FinishReason,
     tokens: int,
     error: dict[str, Any] | None,
 ) -> None:
     """Records how an assistant message ended and its size."""
-    connection.execute(
-        _CLOSE,
-        {"sid": session_id, "mid": message_id, "reason": finish_reason, "size": tokens, "problem": error},
-    )
+    ended = {"reason": finish_reason, "size": tokens, "problem": error}
+    connection.execute(_CLOSE, {"sid": session_id, "mid": message_id, **ended})
 
 
 def void(connection: Connection, session_id: str, message_id: str, at: datetime) -> None:
     """Marks a message as void: its attempt was retried."""
-    connection.execute(
-        update(messages).where(messages.c.session_id == session_id, messages.c.id == message_id).values(voided_at=at)
-    )
+    connection.execute(update(messages).where(_is(session_id, message_id)).values(voided_at=at))
 
 
-_ADD_TOKENS = (
-    update(messages)
-    .where(messages.c.session_id == bindparam("sid"), messages.c.id == bindparam("mid"))
-    .values(tokens=messages.c.tokens + bindparam("more"))
-)
+_ADD_TOKENS = _UPDATE.values(tokens=messages.c.tokens + bindparam("more"))
 
 
 def add_tokens(connection: Connection, session_id: str, message_id: str, tokens: int) -> None:
@@ -112,10 +119,7 @@ def _with_parts(
 
 _SIZES = (
     select(messages.c.id, func.length(cast(message_parts.c.body, LargeBinary)))
-    .outerjoin(
-        message_parts,
-        (message_parts.c.session_id == messages.c.session_id) & (message_parts.c.message_id == messages.c.id),
-    )
+    .outerjoin(message_parts, IN_MESSAGE)
     .where(messages.c.session_id == bindparam("sid"), messages.c.seq > bindparam("after_seq"))
     .order_by(messages.c.seq)
 )
@@ -149,7 +153,7 @@ def _message(row: Row[Any], content: Iterable[Part]) -> Message:
     return Message(**fields, parts=tuple(content))
 
 
-_EXISTS = select(messages.c.id).where(messages.c.session_id == bindparam("sid"), messages.c.id == bindparam("mid"))
+_EXISTS = select(messages.c.id).where(_THIS)
 
 
 def exists(connection: Connection, session_id: str, message_id: str) -> bool:
@@ -158,7 +162,7 @@ def exists(connection: Connection, session_id: str, message_id: str) -> bool:
 
 def text(connection: Connection, session_id: str, message_id: str) -> str | None:
     """The text of a message, summaries and voided attempts included; None if the message does not exist."""
-    query = select(messages).where(messages.c.session_id == session_id, messages.c.id == message_id)
+    query = select(messages).where(_is(session_id, message_id))
     row = connection.execute(query).first()
     if row is None:
         return None
@@ -167,23 +171,19 @@ def text(connection: Connection, session_id: str, message_id: str) -> str | None
 
 def is_open(connection: Connection, session_id: str, message_id: str) -> bool:
     """Whether an assistant message is still being streamed."""
-    query = select(messages.c.finish_reason, messages.c.voided_at).where(
-        messages.c.session_id == session_id, messages.c.id == message_id
-    )
+    query = select(messages.c.finish_reason, messages.c.voided_at).where(_is(session_id, message_id))
     row = connection.execute(query).first()
     return row is not None and row.finish_reason is None and row.voided_at is None
 
 
 def finish_reason(connection: Connection, session_id: str, message_id: str) -> FinishReason | None:
     """How an assistant message ended, None if it has not."""
-    query = select(messages.c.finish_reason).where(messages.c.session_id == session_id, messages.c.id == message_id)
+    query = select(messages.c.finish_reason).where(_is(session_id, message_id))
     found = connection.execute(query).scalar()
     return None if found is None else FinishReason(found)
 
 
-_VOIDED_AT = select(messages.c.voided_at).where(
-    messages.c.session_id == bindparam("sid"), messages.c.id == bindparam("mid")
-)
+_VOIDED_AT = select(messages.c.voided_at).where(_THIS)
 
 
 def is_voided(connection: Connection, session_id: str, message_id: str) -> bool:
@@ -247,18 +247,31 @@ def tool_message_after(connection: Connection, session_id: str, seq: int) -> str
     return connection.execute(query).scalar()
 
 
-def add_all(connection: Connection, session_id: str, added: Sequence[Message]) -> None:
-    """Adds messages with their parts, all closed."""
+def add_all(
+    connection: Connection,
+    session_id: str,
+    added: Sequence[Message],
+    stored: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
+) -> None:
+    """Adds complete messages with the marks on their parts; `stored` are the columns with the locations of raw outputs,
+    by call."""
     rows = [{"session_id": session_id, **message.model_dump(exclude={"parts"})} for message in added]
-    parts = [
-        part_row(session_id, message.id, part, closed=True, output_ref=None)
-        for message in added
-        for part in message.parts
-    ]
     if rows:
         connection.execute(insert(messages), rows)
+    parts = list(_part_rows(session_id, added, stored))
     if parts:
         connection.execute(insert(message_parts), parts)
+
+
+def _part_rows(
+    session_id: str, added: Iterable[Message], stored: Mapping[str, Mapping[str, Any]]
+) -> Iterable[dict[str, Any]]:
+    nowhere = {"output_ref": None, "output_swept_at": None}
+    for message in added:
+        for part in message.parts:
+            row = part_row(session_id, message.id, part, closed=True, output_ref=None)
+            place = stored.get(row["call_id"], nowhere) if part.type == "tool_result" else nowhere
+            yield {**row, "compacted_at": getattr(part, "compacted_at", None), **place}
 
 
 def last_answer(connection: Connection, session_id: str, before: int) -> int | None:

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, Select, bindparam, func, select, text, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 
-from app.db.models import message_parts, messages
+from app.db.models import IN_MESSAGE, message_parts, messages
 from app.messages import (
     CompactionMarkerPart,
     ImagePart,
@@ -171,16 +171,11 @@ def of_call(connection: Connection, session_id: str, call_id: str) -> list[Row[A
 
 def call_ids(connection: Connection, session_id: str, message_id: str) -> Sequence[str]:
     """The ids of a message's calls, in order."""
-    query = (
-        select(message_parts.c.call_id)
-        .where(
-            message_parts.c.session_id == session_id,
-            message_parts.c.message_id == message_id,
-            message_parts.c.type == "tool_call",
-        )
-        .order_by(message_parts.c.index)
+    part = message_parts.c
+    query = select(part.call_id).where(
+        part.session_id == session_id, part.message_id == message_id, part.type == "tool_call"
     )
-    return [call_id for call_id in connection.execute(query).scalars() if call_id is not None]
+    return [call_id for call_id in connection.execute(query.order_by(part.index)).scalars() if call_id is not None]
 
 
 def calls(connection: Connection, session_id: str, message_id: str) -> tuple[ToolCallPart, ...]:
@@ -207,17 +202,10 @@ def messages_with(connection: Connection, session_id: str, ids: Collection[str])
 
 def open_parts(connection: Connection, session_id: str) -> list[Row[Any]]:
     """Parts that were being written when their owner ended; those of void attempts are left out."""
-    same_message = (messages.c.session_id == message_parts.c.session_id) & (messages.c.id == message_parts.c.message_id)
-    query = (
-        select(message_parts)
-        .join(messages, same_message)
-        .where(
-            message_parts.c.session_id == session_id,
-            message_parts.c.closed.is_(False),
-            messages.c.voided_at.is_(None),
-        )
-    )
-    return list(connection.execute(query.order_by(message_parts.c.message_id, message_parts.c.index)).all())
+    part = message_parts.c
+    query = select(message_parts).join(messages, IN_MESSAGE)
+    query = query.where(part.session_id == session_id, part.closed.is_(False), messages.c.voided_at.is_(None))
+    return list(connection.execute(query.order_by(part.message_id, part.index)).all())
 
 
 _IS_OPEN = text("message_parts.status IN ('pending', 'running')")
@@ -226,18 +214,9 @@ _IS_OPEN = text("message_parts.status IN ('pending', 'running')")
 
 def open_calls(connection: Connection, session_id: str) -> list[Row[Any]]:
     """Calls without a result, except those of void messages, in order. A result also sets its call's status."""
-    query = (
-        select(message_parts, messages.c.seq)
-        .join(
-            messages,
-            (messages.c.session_id == message_parts.c.session_id) & (messages.c.id == message_parts.c.message_id),
-        )
-        .where(
-            message_parts.c.session_id == session_id,
-            message_parts.c.type == "tool_call",
-            _IS_OPEN,
-            messages.c.voided_at.is_(None),
-        )
-        .order_by(messages.c.seq, message_parts.c.index)
+    part = message_parts.c
+    query = select(message_parts, messages.c.seq).join(messages, IN_MESSAGE)
+    query = query.where(
+        part.session_id == session_id, part.type == "tool_call", _IS_OPEN, messages.c.voided_at.is_(None)
     )
-    return list(connection.execute(query).all())
+    return list(connection.execute(query.order_by(messages.c.seq, part.index)).all())

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, Select, and_, func, insert, literal_column, select
 
-from app.db.models import message_parts, messages, search_entries, search_text
+from app.db.models import IN_MESSAGE, message_parts, messages, search_entries, search_text
 from app.db.repositories.messages import history
 from app.messages import Message, ToolCallPart
 
@@ -50,18 +50,9 @@ class Entry(NamedTuple):
 
 def seq_of_call(connection: Connection, session_id: str, call_id: str) -> int:
     """The seq of the message that holds a call; 0 without one."""
-    query = (
-        select(messages.c.seq)
-        .join(
-            message_parts,
-            (messages.c.session_id == message_parts.c.session_id) & (messages.c.id == message_parts.c.message_id),
-        )
-        .where(
-            message_parts.c.session_id == session_id,
-            message_parts.c.call_id == call_id,
-            message_parts.c.type == "tool_call",
-        )
-    )
+    part = message_parts.c
+    query = select(messages.c.seq).join(message_parts, IN_MESSAGE)
+    query = query.where(part.session_id == session_id, part.call_id == call_id, part.type == "tool_call")
     return connection.execute(query).scalar() or 0
 
 

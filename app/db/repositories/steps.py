@@ -66,12 +66,11 @@ _CHANGE = update(steps).where(
 def close_step(
     connection: Connection,
     session_id: str,
-    *,
     step: int,
     attempt: int,
     finish_reason: FinishReason,
-    context: ContextState | None,
-    duration_ms: int | None,
+    context: ContextState | None = None,
+    duration_ms: int | None = None,
 ) -> None:
     """Records how an attempt ended; without a context the one of its start stays."""
     values: dict[str, Any] = {"finish_reason": finish_reason, "duration_ms": duration_ms}

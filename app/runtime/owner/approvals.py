@@ -16,11 +16,12 @@ from app.agent.changes import CallsHeld, StepOpened
 from app.agent.interrupt import StopReason
 from app.agent.loop import RunResult
 from app.agent.ports import Decision
+from app.agent.record import StoredConversation
 from app.db.repositories import messages, parts, queue, steps
 from app.db.repositories import steps as approvals
 from app.eventlog.log import Appender, StreamItem
 from app.messages import FinishReason, now
-from app.runtime.agents import StoredConversation, load_conversation
+from app.runtime.agents import load_conversation
 from app.runtime.owner.recorder import Recorder
 from app.runtime.owner.state import SessionState
 from app.runtime.setup import RuntimeSetup

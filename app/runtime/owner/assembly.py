@@ -12,12 +12,13 @@ from app.agent.compaction.triggers import ManualRound
 from app.agent.conversation import Conversation, run_off_loop
 from app.agent.interrupt import Interrupt
 from app.agent.ports import ApprovalGate
+from app.agent.record import StoredConversation
 from app.agent.step import Step
 from app.agent.tool_executor import ToolExecutor, ToolSetup
 from app.context.policies import CompactionSettings
 from app.db.engine import Database
 from app.events import PlanItem
-from app.runtime.agents import StoredConversation, read_again, read_past
+from app.runtime.agents import read_again, read_past
 from app.runtime.owner.memory import StoredHistory
 from app.runtime.owner.recorder import Recorder
 from app.runtime.owner.state import SessionState

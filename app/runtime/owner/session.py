@@ -13,16 +13,16 @@ from structlog.contextvars import unbind_contextvars
 from app.agent.approvals import WaitingStep
 from app.agent.compaction.compactor import Compactor
 from app.agent.compaction.triggers import ManualRound
-from app.agent.conversation import Conversation, refresh
+from app.agent.conversation import Conversation
 from app.agent.interrupt import Interrupt, Stopped, StopReason
 from app.agent.limits import Progress
 from app.agent.loop import AgentLoop, RunResult, RunStart
 from app.agent.ports import AgentConfig
+from app.agent.record import StoredConversation
 from app.agent.step import LOGGED
 from app.db.repositories import steps
 from app.errors import PalimpsestError, StaleOwnerError, StorageError, SupersededError
 from app.messages import Role, Usage, now
-from app.runtime.agents import StoredConversation
 from app.runtime.owner import approvals
 from app.runtime.owner.approvals import StoredApprovals
 from app.runtime.owner.assembly import ManualRounds, make_step, open_conversation
@@ -184,7 +184,7 @@ class SessionOwner:
         await self._ask_windows()
         await self._read_first_notes(stored)
         config = self._session.config()
-        if (opened := await refresh(conversation, config)) is not None:
+        if (opened := await conversation.refresh(config)) is not None:
             await self._recorder.record(opened)
         await compactor.manual(config, asked)
 

@@ -11,6 +11,7 @@ import structlog
 from sqlalchemy import Row
 
 from app.agent.ports import AgentConfig
+from app.agent.record import StoredConversation
 from app.context.budget import BelievedSource
 from app.context.clipping import spill_file
 from app.context.prompts import Notes
@@ -18,7 +19,7 @@ from app.context.tokens import estimate_text
 from app.db.repositories import sessions
 from app.errors import PalimpsestError
 from app.messages import Message
-from app.runtime.agents import StoredConversation, load_conversation
+from app.runtime.agents import load_conversation
 from app.runtime.owner.memory import keep_notes, read_notes, refresh_notes
 from app.runtime.sandboxes.slots import Lease
 from app.runtime.setup import RuntimeSetup

@@ -12,13 +12,13 @@ from sqlalchemy import Connection
 
 from app.db.engine import Database
 from app.db.repositories import sessions
-from app.errors import NotFoundError, TooLargeError
 from app.runtime.sandboxes.pool import Sandboxes
 from app.runtime.sandboxes.slots import Lease
 from app.runtime.values.history import FileList, FileView, RawOutput
 from app.sandbox import paths
-from app.sandbox.base import FileInfo, OpenFile, Sandbox
+from app.sandbox.base import FileInfo, OpenFile
 from app.sessions import Session
+from app.tools.files import file_exists
 
 LISTED_FILES = 10_000
 """Maximum entries listed of one directory."""
@@ -77,7 +77,7 @@ class FileService:
             await lease.admit(TURN_S)
             # After the wait, in which another server may have taken over.
             await self._database.read(self._fence)
-            existed = await _exists(lease.sandbox, path)
+            existed = await file_exists(lease.sandbox, path)
             await lease.sandbox.write(path, data)
         finally:
             lease.release()
@@ -171,16 +171,6 @@ def _within_bounds(found: Sequence[FileInfo], most: int) -> Iterator[FileView]:
 _EARLIEST = datetime(1, 1, 1, tzinfo=UTC).timestamp()
 _LATEST = datetime(9999, 12, 31, tzinfo=UTC).timestamp()
 """A command may set a file's time to a year beyond datetime's range."""
-
-
-async def _exists(sandbox: Sandbox, path: str) -> bool:
-    try:
-        await sandbox.read(path, max_bytes=0)
-    except NotFoundError:
-        return False
-    except TooLargeError:
-        return True
-    return True
 
 
 def _file_view(info: FileInfo) -> FileView:

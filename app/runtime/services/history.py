@@ -16,6 +16,7 @@ from app.agent.changes import RoundOpening
 from app.agent.compaction.rounds import Round, folded
 from app.agent.compaction.triggers import ManualRound, Refusal, manual_round, manual_selection
 from app.agent.conversation import Conversation, run_off_loop
+from app.agent.record import StoredConversation
 from app.context.budget import trigger
 from app.context.policies import CompactionSettings, resolve
 from app.context.prompts import Notes
@@ -28,7 +29,7 @@ from app.eventlog.log import EventLog
 from app.eventlog.reader import follow, follow_all
 from app.interchange import WireFormat
 from app.runtime import history
-from app.runtime.agents import AgentSetup, StoredConversation, load_conversation
+from app.runtime.agents import AgentSetup, load_conversation
 from app.runtime.history import log_page, read_seq
 from app.runtime.owner.memory import are_due as notes_are_due
 from app.runtime.owner.memory import read_beside_owner, swept
@@ -80,8 +81,11 @@ class HistoryService:
     async def context(self, session_id: str, *, step: int | None) -> ContextView:
         """What the next step would send, or what a step has sent. Before the first step it includes the workspace's
         current notes, and the model's server is asked for its window."""
-        notes = await self._first_notes(session_id) if step is None else None
-        return await self._database.read(lambda c: history.context_view(c, session_id, step, self._agents, notes))
+        if step is not None:
+            return await self._database.read(lambda c: history.sent_context(c, session_id, step))
+        notes = await self._first_notes(session_id)
+        row, stored = await self._database.read(lambda c: _read(c, session_id))
+        return await history.next_context(row, stored, self._agents, notes)
 
     async def _first_notes(self, session_id: str) -> Notes | None:
         row = await self._database.read(lambda c: history.reads_notes(c, session_id))
@@ -161,7 +165,7 @@ async def opening(
     text and tools. Additions of a running step are not included, so that such a round completes with more
     `tokens_before`. `notes` are the workspace's, for a session without a context. Raises `NotFoundError`."""
     row, stored = await database.read(lambda c: _read(c, session_id))
-    _, round = await run_off_loop(stored.history, _conversation, row, stored, ManualRound(0, settings), agents, notes)
+    _, round = await _round(row, stored, ManualRound(0, settings), agents, notes)
     return RoundOpening("manual", settings.policy, round.target.before, round.budget.limit)
 
 
@@ -171,7 +175,9 @@ async def preview(
     """Reads the whole conversation and measures the context after a round. `notes` are the workspace's current notes,
     which a round puts into the system text; None if they cannot be read. Raises `NotFoundError`."""
     row, stored = await database.read(lambda c: _read(c, session_id, whole=True))
-    return await run_off_loop(stored.history, _preview, row, stored, asked, agents, notes)
+    conversation, round = await _round(row, stored, asked, agents, notes)
+    system = agents.system(row, round.config.budget, notes)
+    return await run_off_loop(stored.history, _preview, conversation, round, system)
 
 
 def _read(connection: Connection, session_id: str, *, whole: bool = False) -> tuple[Row[Any], StoredConversation]:
@@ -179,27 +185,24 @@ def _read(connection: Connection, session_id: str, *, whole: bool = False) -> tu
     return sessions.row(connection, session_id), load_conversation(connection, session_id, whole=whole)
 
 
-def _preview(
-    row: Row[Any], stored: StoredConversation, asked: ManualRound, agents: AgentSetup, notes: Notes | None
-) -> CompactionPreview:
-    conversation, round = _conversation(row, stored, asked, agents, notes)
+def _preview(conversation: Conversation, round: Round, system: str) -> CompactionPreview:
     covered = manual_selection(conversation, round)
     if isinstance(covered, Refusal):
         return _result(round, None, round.target.before)
-    system = agents.system(row, round.config.budget, notes)
     made = replace(round, config=replace(round.config, system=system))
     return _result(round, covered, folded(conversation, made, covered).tokens)
 
 
-def _conversation(
+async def _round(
     row: Row[Any], stored: StoredConversation, asked: ManualRound, agents: AgentSetup, notes: Notes | None
 ) -> tuple[Conversation, Round]:
-    conversation = agents.conversation(stored, row)
+    conversation = await run_off_loop(stored.history, agents.conversation, stored, row)
     first = notes_are_due(row, has_generation=stored.generation is not None)
     config = agents.config(row, notes if first else None)
-    conversation.refresh(config)
+    await conversation.refresh(config)
     numbered = replace(asked, number=conversation.round + 1)
-    return conversation, manual_round(conversation, config, numbered, agents.budget(row.model, asked.settings))
+    budget = agents.budget(row.model, asked.settings)
+    return conversation, await run_off_loop(stored.history, manual_round, conversation, config, numbered, budget)
 
 
 def _result(round: Round, covered: Selection | None, after: int) -> CompactionPreview:

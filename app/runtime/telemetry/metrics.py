@@ -6,6 +6,7 @@ import asyncio
 import math
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import get_args
 
@@ -54,57 +55,38 @@ class Metrics:
         self._readings = _Readings()
         registry.register(self._readings)
         ProcessCollector(registry=registry)
-        self._events = Counter("palimpsest_events", "Durable events.", ("type",), registry=registry)
-        self._queued = Counter("palimpsest_messages_queued", "Messages accepted.", ("mode",), registry=registry)
-        self._runs = Counter("palimpsest_runs", "Runs that ended.", ("outcome",), registry=registry)
-        self._steps = Counter("palimpsest_steps", "Steps that ended.", ("finish_reason",), registry=registry)
-        self._retries = Counter("palimpsest_step_retries", "Retried model calls.", ("code",), registry=registry)
-        self._tokens = Counter(
-            "palimpsest_tokens", "Tokens; reasoning is part of output.", ("kind",), registry=registry
+        counter, histogram = partial(Counter, registry=registry), partial(Histogram, registry=registry)
+        self._events = counter("palimpsest_events", "Durable events.", ("type",))
+        self._queued = counter("palimpsest_messages_queued", "Messages accepted.", ("mode",))
+        self._runs = counter("palimpsest_runs", "Runs that ended.", ("outcome",))
+        self._steps = counter("palimpsest_steps", "Steps that ended.", ("finish_reason",))
+        self._retries = counter("palimpsest_step_retries", "Retried model calls.", ("code",))
+        self._tokens = counter("palimpsest_tokens", "Tokens; reasoning is part of output.", ("kind",))
+        self._repairs = counter(
+            "palimpsest_context_repairs", "Repairs of requests before they were sent, each counted once.", ("kind",)
         )
-        self._repairs = Counter(
-            "palimpsest_context_repairs",
-            "Repairs of requests before they were sent, each counted once.",
-            ("kind",),
-            registry=registry,
+        self._cost = counter("palimpsest_cost_usd", "Cost of steps with a known price.")
+        self._unpriced = counter("palimpsest_unpriced_steps", "Steps without a known price.")
+        self._calls = counter("palimpsest_tool_calls", "Tool calls.", ("tool", "status"))
+        self._call_seconds = histogram(
+            "palimpsest_tool_call_seconds", "Duration of tool calls.", ("tool",), buckets=TOOL_BUCKETS
         )
-        self._cost = Counter("palimpsest_cost_usd", "Cost of steps with a known price.", registry=registry)
-        self._unpriced = Counter("palimpsest_unpriced_steps", "Steps without a known price.", registry=registry)
-        self._calls = Counter("palimpsest_tool_calls", "Tool calls.", ("tool", "status"), registry=registry)
-        self._call_seconds = Histogram(
-            "palimpsest_tool_call_seconds",
-            "Duration of tool calls.",
-            ("tool",),
-            buckets=TOOL_BUCKETS,
-            registry=registry,
+        self._compactions = counter("palimpsest_compactions", "Rounds that made a context smaller.", ("rung", "reason"))
+        self._rungs_failed = counter(
+            "palimpsest_compaction_failures", "Compaction rungs that failed.", ("rung", "code")
         )
-        self._compactions = Counter(
-            "palimpsest_compactions", "Rounds that made a context smaller.", ("rung", "reason"), registry=registry
+        self._compaction_tokens = counter("palimpsest_compaction_tokens", "Tokens of summary calls.", ("kind",))
+        self._compaction_cost = counter("palimpsest_compaction_cost_usd", "Cost of summary calls with a known price.")
+        self._pruned = counter("palimpsest_outputs_pruned", "Tool outputs cleared from contexts.")
+        self._commit_seconds = histogram(
+            "palimpsest_database_commit_seconds", "Duration of commits.", buckets=COMMIT_BUCKETS
         )
-        self._rungs_failed = Counter(
-            "palimpsest_compaction_failures", "Compaction rungs that failed.", ("rung", "code"), registry=registry
+        self._batch = histogram(
+            "palimpsest_database_batch_writes", "Writes that share a commit.", buckets=BATCH_BUCKETS
         )
-        self._compaction_tokens = Counter(
-            "palimpsest_compaction_tokens", "Tokens of summary calls.", ("kind",), registry=registry
-        )
-        self._compaction_cost = Counter(
-            "palimpsest_compaction_cost_usd", "Cost of summary calls with a known price.", registry=registry
-        )
-        self._pruned = Counter("palimpsest_outputs_pruned", "Tool outputs cleared from contexts.", registry=registry)
-        self._commit_seconds = Histogram(
-            "palimpsest_database_commit_seconds", "Duration of commits.", buckets=COMMIT_BUCKETS, registry=registry
-        )
-        self._batch = Histogram(
-            "palimpsest_database_batch_writes", "Writes that share a commit.", buckets=BATCH_BUCKETS, registry=registry
-        )
-        self._refused = Counter(
-            "palimpsest_database_refusals", "Commits that the database refused.", ("code",), registry=registry
-        )
-        self._lag = Histogram(
-            "palimpsest_event_loop_lag_seconds",
-            "How late the event loop wakes a sleeping task.",
-            buckets=LAG_BUCKETS,
-            registry=registry,
+        self._refused = counter("palimpsest_database_refusals", "Commits that the database refused.", ("code",))
+        self._lag = histogram(
+            "palimpsest_event_loop_lag_seconds", "How late the event loop wakes a sleeping task.", buckets=LAG_BUCKETS
         )
         self._begin_at_zero()
 

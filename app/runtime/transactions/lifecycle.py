@@ -14,7 +14,6 @@ from app.agent.conversation import control_message
 from app.agent.limits import UsedUp, used_up
 from app.context.policies import CompactionSettings
 from app.db.repositories import forks, messages, queue, sessions, steps
-from app.db.repositories import messages as transfer
 from app.errors import ConflictError, PalimpsestError
 from app.eventlog.log import Appender, StreamItem
 from app.events import MessageCreated, SessionCreated, SessionUpdated
@@ -98,7 +97,7 @@ def fork(connection: Connection, made: Fork) -> tuple[Session, list[StreamItem]]
     appender.emit(SessionCreated, session=found.model_copy(update={"compaction": before}))
     items = appender.flush()
     for start in range(0, len(made.messages), CHUNK):
-        forks.add_messages(connection, made.session_id, made.messages[start : start + CHUNK], made.outputs)
+        messages.add_all(connection, made.session_id, made.messages[start : start + CHUNK], made.outputs)
     for start in range(0, len(made.log), CHUNK):
         for event in made.log[start : start + CHUNK]:
             appender.copy(event)
@@ -208,7 +207,7 @@ def store_history(connection: Connection, session_id: str, history: Sequence[Mes
             message.model_copy(update={"seq": seq, "created_at": appender.at})
             for seq, message in enumerate(chunk, start=appender.next_seq)
         ]
-        transfer.add_all(connection, session_id, stored)
+        messages.add_all(connection, session_id, stored)
         for message in stored:
             appender.emit(MessageCreated, message=message)
         items += appender.flush()
@@ -249,5 +248,5 @@ def _start(connection: Connection, session_id: str, after: int) -> int:
     following = messages.history(connection, session_id, after=after, limit=1)
     if not following or following[0].role is not Role.TOOL:
         return after
-    answer = transfer.last_answer(connection, session_id, following[0].seq)
+    answer = messages.last_answer(connection, session_id, following[0].seq)
     return after if answer is None else answer - 1

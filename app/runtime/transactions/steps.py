@@ -38,14 +38,7 @@ def open_step(connection: Connection, appender: Appender, change: StepOpened) ->
 def close_response(connection: Connection, appender: Appender, change: ResponseClosed) -> None:
     """Ends the model's answer, whose calls run from now on; its parts already had events."""
     session_id = appender.session_id
-    messages.close(
-        connection,
-        session_id,
-        change.message_id,
-        finish_reason=change.finish_reason,
-        tokens=change.tokens,
-        error=change.error,
-    )
+    messages.close(connection, session_id, change.message_id, change.finish_reason, change.tokens, change.error)
     steps.set_usage(connection, session_id, step=change.step, attempt=change.attempt, usage=change.usage)
     parts.start_calls(connection, session_id, change.message_id)
 
@@ -55,15 +48,7 @@ def void_attempt(connection: Connection, appender: Appender, change: AttemptVoid
     session_id = appender.session_id
     messages.void(connection, session_id, change.message_id, appender.at)
     parts.close_all(connection, session_id, change.message_id)
-    steps.close_step(
-        connection,
-        session_id,
-        step=change.step,
-        attempt=change.attempt,
-        finish_reason=FinishReason.ERROR,
-        context=None,
-        duration_ms=None,
-    )
+    steps.close_step(connection, session_id, change.step, change.attempt, FinishReason.ERROR)
     steps.set_usage(connection, session_id, step=change.step, attempt=change.attempt, usage=change.usage)
     appender.emit(StepRetrying, change, voids=change.message_id)
 
@@ -72,15 +57,8 @@ def close_step(connection: Connection, appender: Appender, change: StepClosed) -
     """Ends a step and adds it to the totals of its session, its run and its day. The step stores the size of its own
     request and answer; if a round was reverted meanwhile, the session's size, which is in the event, differs."""
     session_id = appender.session_id
-    steps.close_step(
-        connection,
-        session_id,
-        step=change.step,
-        attempt=change.attempt,
-        finish_reason=change.finish_reason,
-        context=change.context,
-        duration_ms=change.duration_ms,
-    )
+    ended = (change.finish_reason, change.context, change.duration_ms)
+    steps.close_step(connection, session_id, change.step, change.attempt, *ended)
     row = sessions.row(connection, session_id)
     context = with_reverts(connection, session_id, change.context)
     sessions.change(

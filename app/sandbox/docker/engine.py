@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, NamedTuple, TypeVar
 
@@ -94,13 +94,19 @@ class Engine:
             raise self.away("the connection was lost") from exc
 
     @asynccontextmanager
-    async def answering(self, timeout_s: float | None = None) -> AsyncIterator[Callable[[], None]]:
+    async def answering(
+        self, timeout_s: float | None = None, *, accepted: Collection[int] = ()
+    ) -> AsyncIterator[Callable[[], None]]:
         """Like `translated`, with a timeout for an Engine that says nothing. Calling the yielded function restarts the
-        timeout."""
+        timeout. A refusal with an `accepted` status ends the work without an error."""
         wait_s = self.answer_s if timeout_s is None else timeout_s
         with self.translated():
             async with asyncio.timeout(wait_s) as limit:
-                yield lambda: limit.reschedule(asyncio.get_running_loop().time() + wait_s)
+                try:
+                    yield lambda: limit.reschedule(asyncio.get_running_loop().time() + wait_s)
+                except aiodocker.DockerError as exc:
+                    if exc.status not in accepted:
+                        raise
 
     def away(self, reason: str) -> SandboxAwayError:
         """The error to raise if it does not answer."""
@@ -124,13 +130,9 @@ class Engine:
 
     async def find(self, name: str) -> dict[str, Any] | None:
         """A container's description, None if it does not exist."""
-        async with self.answering(self.look_s):
-            try:
-                return await self.docker.containers.container(name).show()
-            except aiodocker.DockerError as exc:
-                if exc.status == 404:
-                    return None
-                raise
+        async with self.answering(self.look_s, accepted=(404,)):
+            return await self.docker.containers.container(name).show()
+        return None
 
     def container(self, name: str) -> DockerContainer:
         return self.docker.containers.container(name)
@@ -175,38 +177,26 @@ class Engine:
                 raise _no_image(image, exc) from exc
 
     async def ensure_network(self) -> None:
-        async with self.answering():
-            try:
-                await self.docker.networks.create(
-                    {
-                        "Name": NETWORK,
-                        "CheckDuplicate": True,
-                        "Driver": "bridge",
-                        "Options": {"com.docker.network.bridge.enable_icc": "false"},
-                    }
-                )
-            except aiodocker.DockerError as exc:
-                if exc.status != 409:  # there already
-                    raise
+        async with self.answering(accepted=(409,)):  # there already
+            await self.docker.networks.create(
+                {
+                    "Name": NETWORK,
+                    "CheckDuplicate": True,
+                    "Driver": "bridge",
+                    "Options": {"com.docker.network.bridge.enable_icc": "false"},
+                }
+            )
 
     async def kill(self, name: str) -> None:
         """Kills all processes in a container, which stays, and returns when they are dead; does nothing if none run."""
-        async with self.answering(self.look_s):
-            try:
-                await self.container(name).kill()
-                await self.container(name).wait(condition="not-running")
-            except aiodocker.DockerError as exc:
-                if exc.status not in (404, 409):
-                    raise
+        async with self.answering(self.look_s, accepted=(404, 409)):
+            await self.container(name).kill()
+            await self.container(name).wait(condition="not-running")
 
     async def remove(self, name: str) -> None:
         """Removes a container with all its processes and returns when it is gone; does nothing if it does not exist."""
-        async with self.answering():
-            try:
-                await self._delete(self.container(name))
-            except aiodocker.DockerError as exc:
-                if exc.status != 404:
-                    raise
+        async with self.answering(accepted=(404,)):
+            await self._delete(self.container(name))
 
     async def _delete(self, container: DockerContainer) -> None:
         try:
@@ -219,23 +209,17 @@ class Engine:
 
     async def has_volume(self, name: str) -> bool:
         """Whether a volume of that name exists."""
-        async with self.answering(self.look_s):
-            try:
-                await self.docker._query_json(f"volumes/{name}")
-            except aiodocker.DockerError as exc:
-                if exc.status == 404:
-                    return False
-                raise
-        return True
+        async with self.answering(self.look_s, accepted=(404,)):
+            await self.docker._query_json(f"volumes/{name}")
+            return True
+        return False
 
     async def remove_volume(self, name: str) -> None:
-        async with self.answering():
-            try:
-                async with self.docker._query(f"volumes/{name}", method="DELETE", params={"force": "1"}):
-                    pass
-            except aiodocker.DockerError as exc:
-                if exc.status != 404:
-                    raise
+        async with (
+            self.answering(accepted=(404,)),
+            self.docker._query(f"volumes/{name}", method="DELETE", params={"force": "1"}),
+        ):
+            pass
 
     async def labelled(self, label: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         """The containers, running or not, and the volumes that carry a label."""

@@ -26,6 +26,7 @@ from app.agent.conversation import Conversation
 from app.agent.interrupt import Interrupt
 from app.agent.model_calls import ModelCalls, Windows
 from app.agent.ports import AgentConfig
+from app.agent.record import StoredConversation
 from app.context.budget import Budget
 from app.context.policies import CompactionSettings, Policy, preset
 from app.context.selection import Selection
@@ -34,6 +35,7 @@ from app.context.tokens import Calibration, counted_tokens
 from app.llm.base import Provider, ToolSchema
 from app.messages import Message, Role, Usage
 from app.sessions import Rung
+from tests.unit.agent.changes import refreshed_here
 from tests.unit.agent.scenes import MODEL, Reply, Script, config, price, says
 from tests.unit.agent.sinks import KeptSink
 from tests.unit.context import builders as b
@@ -100,8 +102,8 @@ class Tight:
         self.budget, self.model, self.system = budget, MODEL, "You are an agent."
         self.tools: tuple[ToolSchema, ...] = ()
         given = [counted(message) for message in (b.long_task(12, 1_000) if history is None else history)]
-        self.conversation = Conversation(given, (), None, None, Calibration(calibration))
-        self.conversation.refresh(self.config)
+        self.conversation = Conversation(StoredConversation(given), (), Calibration(calibration))
+        refreshed_here(self.conversation, self.config)
         self.ladder = Ladder(self.sink, self.conversation, models_of(self.script), lambda _: window)
         self.notes: asyncio.Event | None = None
         self.taken = 0
@@ -156,7 +158,7 @@ class Tight:
 
     def refresh(self) -> None:
         """Applies configuration changes, as before a step."""
-        self.conversation.refresh(self.config)
+        refreshed_here(self.conversation, self.config)
 
     def reports(self, tokens: int) -> None:
         """A step has reported a context of this size."""

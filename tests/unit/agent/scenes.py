@@ -20,6 +20,7 @@ from app.agent.limits import Progress, RunRules
 from app.agent.loop import AgentLoop, RunStart
 from app.agent.model_calls import ModelCalls
 from app.agent.ports import AgentConfig
+from app.agent.record import StoredConversation
 from app.agent.step import Step, StepResult
 from app.agent.tool_executor import ToolExecutor, ToolSetup
 from app.context.budget import Budget
@@ -153,7 +154,7 @@ def config(model: str = MODEL, **changes: Any) -> AgentConfig:
 
 
 def conversation(*history: Message) -> Conversation:
-    return Conversation(history or [user()], (), None, None, Calibration(1.0))
+    return Conversation(StoredConversation(history or [user()]), (), Calibration(1.0))
 
 
 async def turns() -> None:
@@ -240,7 +241,7 @@ class Scene:
     async def run(self, number: int = 1, settings: AgentConfig | None = None) -> StepResult:
         """One step, its generation begun as in the loop."""
         settings = settings or config()
-        opened = self.conversation.refresh(settings)
+        opened = await self.conversation.refresh(settings)
         return await self.step().run(number, settings, [opened] if opened is not None else [])
 
     async def run_until(self, reached: asyncio.Event, do: Callable[[], None]) -> StepResult:

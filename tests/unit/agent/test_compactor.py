@@ -17,6 +17,7 @@ from app.agent.compaction.rounds import RoomResult
 from app.agent.compaction.summarizer import MAX_ATTEMPTS
 from app.agent.compaction.triggers import CROWDED_ROUNDS, CROWDED_STEPS, LITTLE, NEAR_SHARE, PREPARE_SHARE
 from app.agent.conversation import Conversation
+from app.agent.record import StoredConversation
 from app.context.budget import trigger
 from app.context.checkpoints import InForce
 from app.context.shrinking import shrunk
@@ -513,7 +514,7 @@ class TestEndOfRun:
 
     async def test_a_run_without_a_step_has_nothing_to_clean_up(self) -> None:
         tight = Tight(settings=settings_of())
-        never = Conversation(b.long_task(12, 1_000), (), None, None, Calibration(1.0))
+        never = Conversation(StoredConversation(b.long_task(12, 1_000)), (), Calibration(1.0))
         compactor = Compactor(RoundSetup(tight.sink, never, tight.ladder, tight.interrupt, tight._refreshed))
         await compactor.end_of_run(tight.config)
         assert tight.sink.changes == []

@@ -12,12 +12,14 @@ from hypothesis import strategies as st
 from app.agent.changes import GenerationOpened
 from app.agent.conversation import Conversation
 from app.agent.ports import AgentConfig
+from app.agent.record import StoredConversation
 from app.context.budget import Budget
 from app.context.prompts import GenerationReason
 from app.context.tokens import Calibration, counted_tokens
 from app.events import PlanItem
 from app.llm.base import ToolSchema
 from app.messages import Message, Role, TextPart, Usage
+from tests.unit.agent.changes import now
 from tests.unit.agent.scenes import BUDGET, MODEL, config
 from tests.unit.context import builders as b
 
@@ -43,12 +45,12 @@ def results(seq: int, *call_ids: str) -> Message:
 
 
 def make(*history: Message, plan: Sequence[PlanItem] = (), factor: float = FACTOR) -> Conversation:
-    return Conversation(history, plan, None, None, Calibration(factor))
+    return Conversation(StoredConversation(history), plan, Calibration(factor))
 
 
 def started(*history: Message, factor: float = FACTOR) -> Conversation:
     conversation = make(*(history or (user(1),)), factor=factor)
-    conversation.refresh(config())
+    now(conversation.refresh(config()))
     return conversation
 
 
@@ -72,7 +74,7 @@ class TestGenerations:
     def test_the_first_begins_after_the_history(self, history: tuple[Message, ...], first_seq: int) -> None:
         conversation = make(*history)
         assert not conversation.has_generation
-        opened = conversation.refresh(config(tools=(TOOL,)))
+        opened = now(conversation.refresh(config(tools=(TOOL,))))
         assert opened == GenerationOpened(conversation.generation)
         generation = conversation.generation
         assert (generation.number, generation.reason, generation.first_seq) == (1, "created", first_seq)
@@ -93,7 +95,7 @@ class TestGenerations:
     def test_a_change_begins_another(self, changed: AgentConfig, reason: GenerationReason) -> None:
         conversation = started()
         before, cache = conversation.generation, conversation.request(config()).wire_cache
-        opened = conversation.refresh(changed)
+        opened = now(conversation.refresh(changed))
         assert opened is not None
         generation = opened.generation
         assert (generation.number, generation.reason) == (2, reason)
@@ -103,30 +105,32 @@ class TestGenerations:
         request = conversation.request(changed)
         assert (request.model, request.system, request.tools) == (changed.model, generation.system, changed.tools)
         assert request.wire_cache is not cache
-        assert conversation.refresh(changed) is None
+        assert now(conversation.refresh(changed)) is None
 
     def test_a_changed_plan_begins_none_and_is_in_the_next(self) -> None:
         conversation = make(user(1), plan=[PlanItem(text="Look first.")])
-        conversation.refresh(config())
+        now(conversation.refresh(config()))
         first = conversation.request(config()).system
         assert first.startswith("You are an agent.\n\n## Your plan\n")
         assert first.endswith("\n- [ ] Look first.")
 
         conversation.plan = (PlanItem(text="Then leap."),)
-        assert conversation.refresh(config()) is None
+        assert now(conversation.refresh(config())) is None
         assert conversation.request(config()).system == first
-        opened = conversation.refresh(config(tools=(TOOL,)))
+        opened = now(conversation.refresh(config(tools=(TOOL,))))
         assert opened is not None
         assert opened.generation.system == first.replace("Look first.", "Then leap.")
 
     @pytest.mark.parametrize("plan", [(), (PlanItem(text="Look first."),)])
     def test_a_stored_generation_continues_with_the_plan_that_it_shows(self, plan: tuple[PlanItem, ...]) -> None:
         before = make(user(1), plan=plan)
-        before.refresh(config())
-        again = Conversation((user(1),), (PlanItem(text="Then leap."),), before.generation, None, Calibration())
-        assert again.refresh(config()) is None
+        now(before.refresh(config()))
+        again = Conversation(
+            StoredConversation((user(1),), before.generation), (PlanItem(text="Then leap."),), Calibration()
+        )
+        assert now(again.refresh(config())) is None
         assert again.request(config()).system == before.generation.system
-        opened = again.refresh(config(system="You are an agent. Be quick."))
+        opened = now(again.refresh(config(system="You are an agent. Be quick.")))
         assert opened is not None
         assert opened.generation.reason == "system_prompt"
         assert opened.generation.system.endswith("\n- [ ] Then leap.")
@@ -134,23 +138,23 @@ class TestGenerations:
     @pytest.mark.parametrize("changed", [config(temperature=0.9), config(budget=Budget(10, 5, 1, 4, "learned"))])
     def test_settings_outside_the_prompt_begin_none_and_are_sent(self, changed: AgentConfig) -> None:
         conversation = started()
-        assert conversation.refresh(changed) is None
+        assert now(conversation.refresh(changed)) is None
         request = conversation.request(changed)
         assert (request.temperature, request.max_output_tokens) == (changed.temperature, changed.budget.output_reserve)
 
     def test_a_stored_generation_continues(self) -> None:
         stored = started(user(1)).generation
-        conversation = Conversation((user(1),), (), stored, None, Calibration())
+        conversation = Conversation(StoredConversation((user(1),), stored), (), Calibration())
         assert conversation.has_generation
-        assert conversation.refresh(config()) is None
+        assert now(conversation.refresh(config())) is None
         assert conversation.generation is stored
 
     def test_another_model_does_not_see_foreign_reasoning(self) -> None:
         conversation = started(user(1), answer(2, b.signed("Hm."), b.text("Well.")), user(3))
         assert len(conversation.transcript.messages[1].parts) == 2
-        conversation.refresh(config(OTHER))
+        now(conversation.refresh(config(OTHER)))
         assert [type(part) for part in conversation.transcript.messages[1].parts] == [TextPart]
-        conversation.refresh(config())
+        now(conversation.refresh(config()))
         assert len(conversation.transcript.messages[1].parts) == 2, "the history still has it"
 
     @given(later=st.lists(st.sampled_from(["user", "answer", "calls", "nothing"]), max_size=6))
@@ -167,8 +171,8 @@ class TestGenerations:
             elif kind == "calls":
                 answered(conversation, answer(10 * seq, b.call(f"c{seq}")), None)
                 conversation.append(results(10 * seq + 1, f"c{seq}"))
-            assert conversation.refresh(config()) is None
-            assert conversation.settle() is None
+            assert now(conversation.refresh(config())) is None
+            assert now(conversation.settle()) is None
             request = conversation.request(config())
             assert request.messages is first.messages
             assert request.wire_cache is first.wire_cache
@@ -194,7 +198,7 @@ class TestLast:
     def test_messages_appended_before_a_generation_are_in_it(self) -> None:
         conversation = make(user(1))
         conversation.append(user(2))
-        conversation.refresh(config())
+        now(conversation.refresh(config()))
         assert conversation.transcript.messages == [user(1), user(2)]
         assert conversation.generation.first_seq == 3
 
@@ -210,13 +214,13 @@ class TestSettle:
 
     def test_a_sound_conversation_is_unchanged(self) -> None:
         conversation = started()
-        assert conversation.settle() is None
+        assert now(conversation.settle()) is None
         assert conversation.generation.number == 1
 
     def test_a_broken_conversation_is_repaired_in_a_new_generation(self) -> None:
         conversation = self.broken()
         before = conversation.generation
-        opened = conversation.settle()
+        opened = now(conversation.settle())
         assert opened is not None
         after = conversation.generation
         assert opened.generation is after
@@ -229,33 +233,33 @@ class TestSettle:
         roles = [message.role for message in conversation.request(config()).messages]
         assert roles == [Role.USER, Role.ASSISTANT, Role.TOOL, Role.USER]
         assert conversation.request(config()).wire_cache == {}
-        assert conversation.settle() is None
-        assert conversation.refresh(config()) is None
+        assert now(conversation.settle()) is None
+        assert now(conversation.refresh(config())) is None
 
     def test_the_repaired_conversation_grows(self) -> None:
         conversation = self.broken()
-        conversation.settle()
+        now(conversation.settle())
         messages = conversation.request(config()).messages
         conversation.append(user(4, "More."))
         assert conversation.last == user(4, "More.")
         assert conversation.request(config()).messages is messages
-        assert (len(messages), conversation.settle()) == (5, None)
+        assert (len(messages), now(conversation.settle())) == (5, None)
 
     def test_earlier_reports_do_not_apply_to_it(self) -> None:
         conversation = self.broken()
         assert conversation.state(BUDGET).source == "reported"
-        conversation.settle()
+        now(conversation.settle())
         state = conversation.state(BUDGET)
         assert state.source == "estimated"
         assert state.tokens == conversation.calibration.apply(conversation.transcript.request_tokens)
 
     def test_another_generation_is_made_from_the_history_and_repaired_in_the_same_way(self) -> None:
         conversation = self.broken()
-        conversation.settle()
+        now(conversation.settle())
         repaired = list(conversation.request(config()).messages)
-        conversation.refresh(config(OTHER))
+        now(conversation.refresh(config(OTHER)))
         conversation.request(config(OTHER)).wire_cache["m1"] = "encoded"
-        assert conversation.settle() is None
+        assert now(conversation.settle()) is None
         assert conversation.generation.number == 3
         request = conversation.request(config(OTHER))
         # The previous model's answer is shown to this one too; only the repair is checked here.
@@ -264,28 +268,32 @@ class TestSettle:
 
     def test_earlier_repairs_are_repeated_silently_after_a_restart(self) -> None:
         before = self.broken()
-        opened = before.settle()
+        opened = now(before.settle())
         assert opened is not None
         repaired = list(before.request(config()).messages)
         history = before.history
-        again = Conversation(history, (), opened.generation, None, Calibration(FACTOR), repairs=opened.repairs)
-        assert again.refresh(config()) is None
-        assert again.settle() is None
+        again = Conversation(
+            StoredConversation(history, opened.generation, repairs=opened.repairs), (), Calibration(FACTOR)
+        )
+        assert now(again.refresh(config())) is None
+        assert now(again.settle()) is None
         assert (again.generation, again.request(config()).messages) == (opened.generation, repaired)
 
     def test_later_faults_are_repaired_in_another_generation(self) -> None:
         conversation = self.broken()
-        first = conversation.settle()
+        first = now(conversation.settle())
         assert first is not None
         for message in (answer(4, b.call("c2")), user(5)):
             conversation.append(message)
-        second = conversation.settle()
+        second = now(conversation.settle())
         assert second is not None
         assert (second.generation.number, second.generation.reason) == (3, "repair")
         assert [repair.call_id for repair in second.repairs] == ["c2"]
         known = (*first.repairs, *second.repairs)
-        again = Conversation(conversation.history, (), second.generation, None, Calibration(FACTOR), repairs=known)
-        assert again.settle() is None
+        again = Conversation(
+            StoredConversation(conversation.history, second.generation, repairs=known), (), Calibration(FACTOR)
+        )
+        assert now(again.settle()) is None
         assert again.request(config()).messages == conversation.request(config()).messages
 
 
@@ -358,7 +366,7 @@ class TestState:
     def test_another_generation_begins_with_an_estimate(self, changed: AgentConfig) -> None:
         conversation = started()
         answered(conversation, answer(2), reported(500, 50))
-        conversation.refresh(changed)
+        now(conversation.refresh(changed))
         conversation.append(user(3))
         state = conversation.state(BUDGET)
         assert state.source == "estimated"
@@ -377,9 +385,11 @@ class TestState:
         history = {1: user(1), 2: answer(2), 3: user(3, "More, and longer.")}
         stored = started().generation
         conversation = Conversation(
-            list(history.values()), (), stored, Usage(input_tokens=900), Calibration(FACTOR), reported_until=until
+            StoredConversation(list(history.values()), stored, Usage(input_tokens=900), reported_until=until),
+            (),
+            Calibration(FACTOR),
         )
-        conversation.refresh(config())
+        now(conversation.refresh(config()))
         state = conversation.state(BUDGET)
         assert state.source == "reported"
         assert state.tokens == 900 + FACTOR * sum(history[seq].tokens for seq in later)
@@ -388,7 +398,7 @@ class TestState:
 
     def test_a_stored_generation_without_a_report_is_estimated(self) -> None:
         stored = started().generation
-        conversation = Conversation((user(1),), (), stored, None, Calibration(FACTOR), reported_until=1)
+        conversation = Conversation(StoredConversation((user(1),), stored, reported_until=1), (), Calibration(FACTOR))
         state = conversation.state(BUDGET)
         assert (state.source, state.tokens) == ("estimated", FACTOR * (stored.fixed_tokens + user(1).tokens))
 
@@ -429,7 +439,7 @@ class TestCalibration:
         conversation = started(user(1, "x" * 4_000))
         conversation.observe(Usage(input_tokens=3_000))
         learnt = conversation.calibration
-        conversation.refresh(config(OTHER))
+        now(conversation.refresh(config(OTHER)))
         assert conversation.calibration != learnt
 
 
@@ -453,7 +463,7 @@ class TestCuts:
 
     def test_in_another_generation_it_is_not(self) -> None:
         conversation = self.long()
-        conversation.refresh(config(system=OTHER_SYSTEM))
+        now(conversation.refresh(config(system=OTHER_SYSTEM)))
         assert not conversation.was_truncated(reported(3_000))
         assert conversation.known_to_fit(reported(3_000, wrote=10)) == 3_010
 

@@ -7,10 +7,12 @@ from hypothesis import strategies as st
 
 from app.agent.changes import GenerationOpened
 from app.agent.conversation import Conversation
+from app.agent.record import StoredConversation
 from app.context.checkpoints import Checkpoint, InForce
 from app.context.policies import preset
 from app.context.tokens import Calibration
 from app.messages import Message, Usage
+from tests.unit.agent.changes import now
 from tests.unit.agent.rounds import counted
 from tests.unit.agent.scenes import MODEL, config
 from tests.unit.context import builders as b
@@ -23,8 +25,8 @@ COMPACTED = InForce((CHECKPOINT,), frozenset({"c5"}))
 
 
 def started(*history: Message, factor: float = 1.0) -> Conversation:
-    conversation = Conversation(history or WORK, (), None, None, Calibration(factor))
-    conversation.refresh(config())
+    conversation = Conversation(StoredConversation(history or WORK), (), Calibration(factor))
+    now(conversation.refresh(config()))
     return conversation
 
 
@@ -102,41 +104,44 @@ class TestReverting:
     def test_the_next_step_begins_a_generation_with_everything(self) -> None:
         conversation = compacted()
         conversation.revert(InForce())
-        opened = conversation.refresh(config())
+        opened = now(conversation.refresh(config()))
         assert opened is not None
         assert (opened.generation.reason, opened.generation.rounds) == ("revert", ())
         assert (opened.pruned, opened.restored) == ((), ("c5",))
         assert shown(conversation) == shown(started())
-        assert conversation.refresh(config()) is None
+        assert now(conversation.refresh(config())) is None
 
     def test_reverting_an_unknown_round_changes_nothing(self) -> None:
         conversation = started()
         conversation.revert(InForce())
-        assert conversation.refresh(config()) is None
+        assert now(conversation.refresh(config())) is None
 
 
 class TestTakingUp:
     def test_after_a_restart_the_context_is_the_same(self) -> None:
         before = compacted()
         again = Conversation(
-            before.history,
+            StoredConversation(
+                before.history,
+                before.generation,
+                checkpoints=before.in_force.checkpoints,
+                pruned=before.in_force.pruned,
+            ),
             (),
-            before.generation,
-            None,
             Calibration(1.0),
-            checkpoints=before.in_force.checkpoints,
-            pruned=before.in_force.pruned,
         )
-        assert again.refresh(config()) is None
+        assert now(again.refresh(config())) is None
         assert shown(again) == shown(before)
         assert (again.estimate, again.round) == (before.estimate, 1)
 
     def test_a_round_reverted_between_runs_is_taken_over(self) -> None:
         before = compacted()
         again = Conversation(
-            before.history, (), before.generation, None, Calibration(1.0), shown_pruned=before.in_force.pruned
+            StoredConversation(before.history, before.generation, shown_pruned=before.in_force.pruned),
+            (),
+            Calibration(1.0),
         )
-        opened = again.refresh(config())
+        opened = now(again.refresh(config()))
         assert opened is not None
         assert (opened.generation.reason, opened.restored) == ("revert", ("c5",))
 
@@ -165,8 +170,8 @@ class TestSoundRequests:
 def test_a_messages_cost_follows_its_policy() -> None:
     conversation = started()
     whole, messages = conversation.estimate, len(conversation.transcript.messages)
-    assert conversation.refresh(config(settings=preset("threshold"))) is None
+    assert now(conversation.refresh(config(settings=preset("threshold")))) is None
     assert whole - conversation.estimate == 2 * messages
     assert conversation.size == conversation.estimate
-    conversation.refresh(config())
+    now(conversation.refresh(config()))
     assert conversation.estimate == whole

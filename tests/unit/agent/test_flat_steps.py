@@ -86,7 +86,7 @@ async def make_step(tight: Tight) -> None:
     conversation = tight.conversation
     tight.refresh()
     assert await tight.make_room() is RoomResult.ENOUGH
-    assert conversation.settle() is None
+    assert await conversation.settle() is None
     assert conversation.request(tight.config).messages
     conversation.observe(Usage(input_tokens=conversation.transcript.request_tokens))
     seq = conversation.history[-1].seq + 1

@@ -182,7 +182,7 @@ class TestCandidates:
         tight = Climb(settings=settings_of(policy, prune_exempt_tools=UNPRUNED), calibration=calibration)
         candidate = await tight.commit()
         assert candidate.tokens == tight.conversation.estimate == tight.conversation.state(tight.budget).tokens
-        assert tight.conversation.settle() is None, "the context is valid"
+        assert await tight.conversation.settle() is None, "the context is valid"
 
     @pytest.mark.parametrize(
         ("policy", "role"), [("reactive", Role.USER), ("threshold", Role.ASSISTANT), ("handoff", Role.USER)]
@@ -290,7 +290,7 @@ class TestCommit:
         assert not await tight.ladder.commit(round, candidate)
         assert [message.id for message in tight.conversation.history] == before
         assert tight.conversation.in_force == InForce((), frozenset({"c9"}))
-        opened = tight.conversation.refresh(tight.config)
+        opened = await tight.conversation.refresh(tight.config)
         assert opened is not None
         assert (opened.generation.reason, opened.generation.number) == ("revert", 3)
 

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from app.agent.conversation import Conversation
 from app.agent.ports import AgentConfig
+from app.agent.record import StoredConversation
 from app.context.checkpoints import Checkpoint, InForce
 from app.context.policies import POLICIES, resolve
 from app.context.selection import select
@@ -31,6 +32,7 @@ from tests.provider.anthropic.binding import Prefix, judge, unmarked
 from tests.provider.responses.rules import check as check_responses
 from tests.provider.settings import Settings
 from tests.provider.thinking import SealBook
+from tests.unit.agent.changes import now
 from tests.unit.context import builders
 
 EXAMPLES = 10_000 if os.environ.get("PALIMPSEST_TEST_LONG") else 200
@@ -140,11 +142,11 @@ class World:
     def request(self) -> dict[str, Any]:
         """The next request, after everything that a step does before it; checked against what was sent and issued
         before."""
-        self.conversation.refresh(self.config)
+        now(self.conversation.refresh(self.config))
         last = self.conversation.last
         if last is None or last.role is Role.ASSISTANT:
             self.add(Role.CONTROL, builders.text("[go on]"))
-        self.conversation.settle()
+        now(self.conversation.settle())
         request = self.conversation.request(self.config)
         named = ModelRequest(**{**_fields(request), "model": _bare(request.model)})
         body = self.format.encode(named, self.echo)
@@ -251,13 +253,11 @@ class World:
         old = self.conversation
         if old.has_generation and self.last is not None and self.last[0] == old.generation.id:
             self.conversation = Conversation(
-                old.history,
+                StoredConversation(
+                    old.history, old.generation, checkpoints=old.in_force.checkpoints, pruned=old.in_force.pruned
+                ),
                 (),
-                old.generation,
-                None,
                 Calibration(),
-                checkpoints=old.in_force.checkpoints,
-                pruned=old.in_force.pruned,
             )
 
     def apply(self, operation: tuple[Any, ...]) -> None:
@@ -292,7 +292,7 @@ def _bare(model: str) -> str:
 
 
 def _conversation(history: Sequence[Message]) -> Conversation:
-    return Conversation(history, (), None, None, Calibration())
+    return Conversation(StoredConversation(history), (), Calibration())
 
 
 def _unsigned(part: Part) -> dict[str, Any]:

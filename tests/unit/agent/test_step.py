@@ -349,7 +349,7 @@ class TestFailed:
         ]
         assert not scene.begun.is_set()
         assert all("error outside of the call" in part.output for part in results)
-        assert scene.conversation.settle() is None, "each call has its result"
+        assert await scene.conversation.settle() is None, "each call has its result"
 
     async def test_a_crash_among_the_calls_gives_the_others_results(self) -> None:
         made: list[Output] = []
@@ -369,7 +369,7 @@ class TestFailed:
         assert len(scene.sink.of(ResultClosed)) == 3
         assert {change.part.status for change in scene.sink.of(ResultClosed)} == {ToolStatus.INTERRUPTED}
         assert errors(logs) == ["tools_crashed"]
-        assert scene.conversation.settle() is None
+        assert await scene.conversation.settle() is None
 
     @pytest.mark.parametrize("kind", [StepOpened, AttemptVoided, ResponseClosed, ResultClosed])
     @pytest.mark.parametrize("error", [StaleOwnerError("Another."), StorageError("Full.")])
@@ -421,7 +421,7 @@ class TestStopped:
         assert scene.sink.shape == "GO P C R S"
         [result] = scene.sink.of(ResultClosed)
         assert result.part.status is ToolStatus.CANCELLED
-        assert scene.conversation.settle() is None
+        assert await scene.conversation.settle() is None
 
     async def test_before_it_began_the_model_is_not_called(self) -> None:
         scene = Scene(Script())

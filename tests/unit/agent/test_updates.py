@@ -9,13 +9,14 @@ from typing import Any, ClassVar
 
 import pytest
 
-from app.agent import conversation as updates
 from app.agent.conversation import LONG, Conversation
 from app.agent.ports import AgentConfig
+from app.agent.record import StoredConversation
 from app.context.checkpoints import Checkpoint, InForce
 from app.context.policies import preset
 from app.context.tokens import Calibration
 from app.messages import Message
+from tests.unit.agent.changes import refreshed_here
 from tests.unit.agent.rounds import counted
 from tests.unit.agent.scenes import config
 from tests.unit.context import builders as b
@@ -57,8 +58,8 @@ BROKEN = [message for number, message in enumerate(HISTORY) if number != 4]
 
 
 def started(history: Sequence[Message] = HISTORY) -> Conversation:
-    conversation = Conversation(history, (), None, None, Calibration(1.0))
-    conversation.refresh(config())
+    conversation = Conversation(StoredConversation(history), (), Calibration(1.0))
+    refreshed_here(conversation, config())
     return conversation
 
 
@@ -111,62 +112,46 @@ class TestRefreshing:
         self, made: Callable[[], Conversation], wanted: AgentConfig
     ) -> None:
         one, other = made(), made()
-        opened, again = await updates.refresh(one, wanted), other.refresh(wanted)
+        opened, again = await one.refresh(wanted), refreshed_here(other, wanted)
         assert (opened is None) == (again is None) == (wanted == CHANGED["policy"][1])
         assert state(one) == state(other)
 
     @pytest.mark.parametrize(("made", "wanted"), CHANGED.values(), ids=CHANGED)
     async def test_nothing_is_read_on_the_loop(self, made: Callable[[], Conversation], wanted: AgentConfig) -> None:
         conversation = made()
-        assert await reads(lambda: updates.refresh(conversation, wanted)) < 20
+        assert await reads(lambda: conversation.refresh(wanted)) < 20
 
     async def test_a_cancel_leaves_it_unchanged(self) -> None:
         conversation = started()
         before = state(conversation)
-        task = asyncio.create_task(updates.refresh(conversation, config(system="You are quick.")))
+        task = asyncio.create_task(conversation.refresh(config(system="You are quick.")))
         await asyncio.sleep(0)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
         assert state(conversation) == before
-        assert conversation.refresh(config(system="You are quick.")) is not None
+        assert await conversation.refresh(config(system="You are quick.")) is not None
 
 
 class TestSettling:
     async def test_the_result_is_the_same_as_on_the_loop(self) -> None:
         one, other = started(BROKEN), started(BROKEN)
-        opened, again = await updates.settle(one), other.settle()
+        opened, again = await one.settle(), other.take_repaired(*other.repaired())
         assert opened is not None
         assert again is not None
         assert opened.repairs == again.repairs
         assert state(one) == state(other)
-        assert await updates.settle(one) is None
+        assert await one.settle() is None
 
     async def test_nothing_is_read_on_the_loop(self) -> None:
         conversation = started(BROKEN)
-        assert await reads(lambda: updates.settle(conversation)) < 20
+        assert await reads(conversation.settle) < 20
 
     async def test_in_a_sound_conversation_only_new_messages_are_read(self) -> None:
         conversation = started()
-        assert await reads(lambda: updates.settle(conversation)) < 20
+        assert await reads(conversation.settle) < 20
         conversation.append(watched(counted(b.user(2 * STEPS + 2))))
-        assert 0 < await reads(lambda: updates.settle(conversation)) < 20
-
-
-class TestAdopting:
-    async def adopt(self, conversation: Conversation) -> None:
-        opened = conversation.draft(config(), "checkpoint", COMPACTED)
-        await updates.adopt(conversation, opened, COMPACTED, SUMMARY)
-
-    async def test_the_result_is_the_same_as_on_the_loop(self) -> None:
-        conversation = started()
-        await self.adopt(conversation)
-        assert state(conversation) == state(compacted())
-        assert [message.id for message in conversation.rows] == ["m1", f"m{2 * STEPS}", f"m{2 * STEPS + 1}", SUMMARY.id]
-
-    async def test_nothing_is_read_on_the_loop(self) -> None:
-        conversation = started()
-        assert await reads(lambda: self.adopt(conversation)) < 20
+        assert 0 < await reads(conversation.settle) < 20
 
 
 async def test_reverting_a_round_reads_nothing_by_itself() -> None:

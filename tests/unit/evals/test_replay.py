@@ -20,9 +20,9 @@ from .stage import MODEL, SUMMARY, Model, history, models
 INFO = ModelInfo(MODEL, "acme", 128_000, "catalog", None, UNKNOWN_PRICES, True)
 
 
-def replay(model: Model, policy: Policy | None = None, *, steps: int = 30, window: int | None = None) -> Replay:
+async def replay(model: Model, policy: Policy | None = None, *, steps: int = 30, window: int | None = None) -> Replay:
     recorded = history(steps=steps)
-    return Replay(recorded, recorded.conversation(), MODEL, models(model), policy=policy, window=window)
+    return await Replay.of(recorded, recorded.conversation(), MODEL, models(model), policy=policy, window=window)
 
 
 @given(st.integers(5_000, 2_000_000), st.sampled_from(POLICIES))
@@ -39,8 +39,8 @@ def test_the_window_is_the_largest_that_the_context_fills(tokens: int, policy: P
         assert trigger_of(window + 1) >= tokens
 
 
-def test_the_full_context_is_what_the_next_step_would_send() -> None:
-    whole = replay(Model())
+async def test_the_full_context_is_what_the_next_step_would_send() -> None:
+    whole = await replay(Model())
     request = whole.request()
     assert len(request.messages) == 61
     assert "Write omega.txt" in request.system
@@ -48,12 +48,11 @@ def test_the_full_context_is_what_the_next_step_would_send() -> None:
     assert whole.fits
 
 
-def test_replays_of_one_conversation_send_the_same_bytes() -> None:
+async def test_replays_of_one_conversation_send_the_same_bytes() -> None:
     recorded = history()
     conversation = recorded.conversation()
-    whole, policy = (
-        Replay(recorded, conversation, MODEL, models(Model()), policy=name) for name in (None, POLICIES[0])
-    )
+    whole = await Replay.of(recorded, conversation, MODEL, models(Model()))
+    policy = await Replay.of(recorded, conversation, MODEL, models(Model()), policy=POLICIES[0])
     assert whole.request().messages == policy.request().messages
     assert (whole.request().system, whole.request().tools) == (policy.request().system, policy.request().tools)
 
@@ -61,7 +60,7 @@ def test_replays_of_one_conversation_send_the_same_bytes() -> None:
 @pytest.mark.parametrize("policy", POLICIES)
 async def test_a_round_makes_the_context_smaller_and_keeps_the_task(policy: Policy) -> None:
     model = Model()
-    made = replay(model, policy)
+    made = await replay(model, policy)
     before = made.tokens
     result = await made.compact()
     assert result.rung == "summary"
@@ -79,7 +78,7 @@ async def test_a_round_makes_the_context_smaller_and_keeps_the_task(policy: Poli
 
 async def test_the_summary_is_requested_in_the_conversation_if_the_policy_says_so() -> None:
     model = Model()
-    made = replay(model, "reactive", steps=60)
+    made = await replay(model, "reactive", steps=60)
     prefix = list(made.request().messages)
     await made.compact()
     (asked,) = model.summaries
@@ -89,7 +88,7 @@ async def test_the_summary_is_requested_in_the_conversation_if_the_policy_says_s
 
 async def test_a_given_window_replaces_the_filled_one() -> None:
     model = Model()
-    made = replay(model, "handoff", window=16_000)
+    made = await replay(model, "handoff", window=16_000)
     assert made.window == 16_000
     await made.compact()
     # Only the summary and the last request are left.
@@ -99,7 +98,7 @@ async def test_a_given_window_replaces_the_filled_one() -> None:
 async def test_a_history_larger_than_the_model_is_summarized_in_pieces() -> None:
     model = Model()
     recorded = history(steps=300)
-    made = Replay(recorded, recorded.conversation(), MODEL, models(model, window=16_000), policy="reactive")
+    made = await Replay.of(recorded, recorded.conversation(), MODEL, models(model, window=16_000), policy="reactive")
     assert made.window == 16_000 < made.tokens
     result = await made.compact()
     assert result.rung == "summary"
@@ -114,13 +113,13 @@ async def test_a_round_succeeds_without_a_models_summary() -> None:
     def refuse(request: ModelRequest) -> str:
         raise ProviderError("The provider is down.", code="provider_unavailable")
 
-    made = replay(Model(refuse), "threshold")
+    made = await replay(Model(refuse), "threshold")
     result = await made.compact()
     assert result.rung == "fold"
     assert [(failure.rung, failure.code) for failure in result.failures] == [("summary", "provider_unavailable")]
 
 
-def with_large_outputs() -> Replay:
+async def with_large_outputs() -> Replay:
     """Steps whose first outputs are most of the context, replayed under `reactive`."""
     recorded = history(steps=20)
     large = [
@@ -130,11 +129,11 @@ def with_large_outputs() -> Replay:
         for message in recorded.messages
     ]
     recorded = recorded.model_copy(update={"messages": tuple(large)})
-    return Replay(recorded, recorded.conversation(), MODEL, models(Model()), policy="reactive")
+    return await Replay.of(recorded, recorded.conversation(), MODEL, models(Model()), policy="reactive")
 
 
 async def test_only_old_outputs_are_cleared_if_that_is_enough_for_the_policy() -> None:
-    made = with_large_outputs()
+    made = await with_large_outputs()
     before, asked = made.tokens, len(made.request().messages)
     assert before > made.config.budget.usable
     result = await made.compact()
@@ -153,8 +152,10 @@ async def test_only_old_outputs_are_cleared_if_that_is_enough_for_the_policy() -
 
 
 async def test_if_clearing_is_not_enough_the_window_is_summarized_too() -> None:
-    made = with_large_outputs()
-    smaller = Replay(made.history, made.history.conversation(), MODEL, models(Model()), policy="reactive", window=7_000)
+    made = await with_large_outputs()
+    smaller = await Replay.of(
+        made.history, made.history.conversation(), MODEL, models(Model()), policy="reactive", window=7_000
+    )
     result = await smaller.compact()
     assert result.rung == "summary"
     assert result.summary == SUMMARY
@@ -163,7 +164,7 @@ async def test_if_clearing_is_not_enough_the_window_is_summarized_too() -> None:
 
 @pytest.mark.parametrize("policy", POLICIES)
 async def test_below_the_trigger_a_manual_round_is_made(policy: Policy) -> None:
-    made = replay(Model(), policy, window=100_000)
+    made = await replay(Model(), policy, window=100_000)
     before = made.tokens
     result = await made.compact()
     assert (result.rung, result.summary) == ("summary", SUMMARY)
@@ -175,7 +176,9 @@ async def test_a_task_that_does_not_fit_is_clipped_without_a_model() -> None:
         return "I would rather not." * 2_000
 
     recorded = history(steps=0).model_copy(update={"messages": ({"role": "user", "content": "word " * 8_000},)})
-    made = Replay(recorded, recorded.conversation(), MODEL, models(Model(refuse)), policy="reactive", window=8_000)
+    made = await Replay.of(
+        recorded, recorded.conversation(), MODEL, models(Model(refuse)), policy="reactive", window=8_000
+    )
     before = made.tokens
     result = await made.compact()
     assert (result.rung, result.problem, result.usage.total_tokens) == ("fold", None, 0)
@@ -184,20 +187,20 @@ async def test_a_task_that_does_not_fit_is_clipped_without_a_model() -> None:
 
 @pytest.mark.parametrize("policy", POLICIES)
 async def test_a_short_history_has_nothing_old_enough_or_gets_smaller(policy: Policy) -> None:
-    made = replay(Model(), policy, steps=1)
+    made = await replay(Model(), policy, steps=1)
     before = made.tokens
     result = await made.compact()
     assert (result.rung is None) == (made.tokens == before)
     assert (result.problem is None) == (result.rung is not None)
 
 
-def test_a_context_larger_than_the_window_does_not_fit() -> None:
+async def test_a_context_larger_than_the_window_does_not_fit() -> None:
     recorded = history(steps=60)
-    whole = Replay(recorded, recorded.conversation(), MODEL, models(Model(), window=8_000))
+    whole = await Replay.of(recorded, recorded.conversation(), MODEL, models(Model(), window=8_000))
     assert not whole.fits
 
 
-def test_an_unknown_model_is_reported() -> None:
+async def test_an_unknown_model_is_reported() -> None:
     recorded = history()
     with pytest.raises(UnknownModelError):
-        Replay(recorded, recorded.conversation(), "nobody/x", models(Model()))
+        await Replay.of(recorded, recorded.conversation(), "nobody/x", models(Model()))

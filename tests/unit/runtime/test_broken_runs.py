@@ -17,7 +17,7 @@ from app.context.policies import preset
 from app.context.prompts import Notes
 from app.db.repositories import steps
 from app.runtime.agents import AgentSetup
-from app.runtime.history import context_view
+from app.runtime.history import sent_context
 from app.runtime.transactions import compactions, queue
 from app.runtime.values.queue import QueueAdd
 from app.sandbox.host.local import LocalFactory
@@ -78,7 +78,7 @@ async def test_a_context_that_was_not_stored_is_built_again(server: Server) -> N
     outcomes = [data["outcome"] for data in of_type(events, "session.idle")]
     assert outcomes == [Outcome.FAILED, Outcome.COMPLETED], "the second run is of the same owner"
     [step] = await server.stage.database.read(lambda c: steps.page(c, server.id, after_seq=0, limit=10))
-    shown = await server.stage.database.read(lambda c: context_view(c, server.id, step.step, server.setup.agents))
+    shown = await server.stage.database.read(lambda c: sent_context(c, server.id, step.step))
     assert shown.generation == step.generation == 1
     assert [item.message.text for item in shown.messages] == ["first", "second"]
     assert server.model.asked == [["first", "second"]]
@@ -94,7 +94,7 @@ async def test_a_context_refused_by_the_database_is_built_by_the_next_owner(serv
     await server.go_on()
     events = await server.idle()
     assert [data["outcome"] for data in of_type(events, "session.idle")] == [Outcome.COMPLETED]
-    shown = await server.stage.database.read(lambda c: context_view(c, server.id, 1, server.setup.agents))
+    shown = await server.stage.database.read(lambda c: sent_context(c, server.id, 1))
     assert (shown.generation, [item.message.text for item in shown.messages]) == (1, ["first"])
 
 

@@ -17,7 +17,7 @@ from app.db.repositories import steps
 from app.errors import ConflictError, NotFoundError
 from app.messages import FinishReason, ToolStatus, Usage, new_id
 from app.runtime import history
-from app.runtime.agents import AgentSetup
+from app.runtime.agents import AgentSetup, load_conversation
 from app.runtime.history import read_seq
 from app.runtime.transactions import queue
 from app.runtime.values.history import ContextView, MessagePage, StepPage
@@ -110,7 +110,10 @@ def agents(stage: Stage, tmp_path: Path) -> AgentSetup:
 
 
 async def context(stage: Stage, step: int | None, agents: AgentSetup) -> ContextView:
-    return await stage.database.read(lambda c: history.context_view(c, stage.session_id, step, agents))
+    if step is not None:
+        return await stage.database.read(lambda c: history.sent_context(c, stage.session_id, step))
+    stored = await stage.database.read(lambda c: load_conversation(c, stage.session_id))
+    return await history.next_context(await stage.row(), stored, agents)
 
 
 async def test_a_step_s_context_is_what_was_sent(stage: Stage, agents: AgentSetup) -> None:

@@ -157,7 +157,7 @@ async def test_a_sandbox_that_does_not_stop_blocks_neither_its_user_nor_the_shut
     other = asyncio.create_task(sandboxes.lease("b", SPEC).start())
     await boxes.seen("a stopping")
     back = sandboxes.lease("a", SPEC)
-    with pytest.raises(SandboxUnavailableError, match="being stopped"):
+    with pytest.raises(SandboxUnavailableError, match="still stopping"):
         await back.start()
     back.release()
     other.cancel()
