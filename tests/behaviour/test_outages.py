@@ -197,7 +197,8 @@ async def test_an_engine_that_says_nothing(
 async def test_a_stalled_engine_does_not_delay_a_cancel(
     engine: EngineProxy, start_server: StartServer, provider: FakeProvider, when: str
 ) -> None:
-    """The command is dead anyway, on this host, and the next one runs as soon as the Engine answers."""
+    """The command is dead anyway, on this host, and the next one runs as soon as the Engine answers. Before it runs,
+    the call waits for the Engine to describe the container, but the cancel does not."""
     engine.mend()
     seconds = unique_seconds()
     sleep = ToolCall("execute_command", {"command": f"echo begun; sleep {seconds}"})

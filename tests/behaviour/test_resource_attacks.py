@@ -304,15 +304,17 @@ async def test_control_codes(target: Target, client: Client) -> None:
 
 
 async def test_catastrophic_patterns(target: Target, client: Client) -> None:
+    """The image in Docker has busybox's grep, which would search for hours; others refuse such patterns."""
     lines = "for n in 1 2 3 4; do yes xxxxxxxxxxxxxxxxxxxxxxxxxxxxxz | head -n 2000 > f$n; done"
-    patterns = ["(x+x+)+y", r"(x*)*(x*)*\1y", "(((x{1,90}){1,90}){1,90}){1,90}"]
+    patterns = [r"(x*)*(x*)*\1y", "(((x{1,90}){1,90}){1,90}){1,90}"]
     ran = await target.attack(
         client,
         "patterns",
         (command(lines, timeout_s=60),),
         tuple(ToolCall("search_files", {"pattern": pattern}) for pattern in patterns),
     )
-    assert [len(result.data["output"]) < 200_000 for result in ran.results] == [True] * 4
+    assert any("timed out" in output for output in ran.outputs) or target.kind == "bubblewrap"
+    assert max(result.data["duration_ms"] for result in ran.results[1:]) < (TIMEOUT_S + 10) * 1000
 
 
 async def test_huge_arguments(target: Target, client: Client) -> None:

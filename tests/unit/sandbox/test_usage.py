@@ -140,8 +140,9 @@ def waiting() -> Iterator[subprocess.Popen[bytes]]:
 
 @pytest.mark.parametrize("much", [True, False])
 async def test_nothing_is_written_while_far_too_much_is_counted(tmp_path: Path, *, much: bool) -> None:
-    disk = HostDisk([filled(tmp_path / "workspace", 30_000)], DiskUse(MIB))
-    disk.use.counted(1000 * MIB if much else MIB, whole=True)
+    limit = 2**40
+    disk = HostDisk([filled(tmp_path / "workspace", 30_000)], DiskUse(limit))
+    disk.use.counted(2 * limit if much else limit, whole=True)
     with waiting() as child:
         counting = asyncio.ensure_future(in_thread(partial(disk.count, os.getpid())))
         states = set()
