@@ -33,7 +33,7 @@ QUICK: dict[str, Measurement] = {
     "steps": lambda bench: measure_steps(bench, long_messages=400, rounds=3),
     "first-byte": lambda bench: measure_first_byte(bench, posts=30),
     "history": lambda bench: measure_history(bench, messages=2_000, posts=15),
-    "memory": lambda bench: measure_memory(bench, running=40, idle=100),
+    "memory": lambda bench: measure_memory(bench, running=150, idle=100),
 }
 
 

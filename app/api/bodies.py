@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import Any, NoReturn
 
 import orjson
@@ -16,9 +17,11 @@ from fastapi.routing import APIRoute
 from starlette.types import Message, Receive
 
 from app.api.errors import MalformedJsonError, UnsupportedMediaTypeError
+from app.api.large_history import divided
 from app.errors import MalformedRequestError, ServerBusyError, TooLargeError
 from app.json_bounds import JsonBounds, JsonBoundsError
 from app.messages import clean_text
+from app.raw_messages import RawMessages
 
 MAX_HELD_BYTES = 96 * 1024 * 1024
 """Total for all bodies; raised only if a single body may be larger."""
@@ -171,14 +174,16 @@ def _check_type(request: Request) -> None:
 def _parse_bounded(body: bytearray, limit: int) -> Any:
     """Like `parse_json`, but also limits the body outside the messages of its history. Raises `TooLargeError`
     or `MalformedJsonError`."""
-    value = parse_json(body)
+    value = divided(body, parse_json, partial(parse_json, again=True)) if len(body) > limit else None
+    if value is None:
+        value = parse_json(body)
     history = value.get("history") if isinstance(value, dict) else None
     messages = history.get("messages") if isinstance(history, dict) else None
-    _check_fields(value, messages if isinstance(messages, list) else None, limit)
+    _check_fields(value, messages if isinstance(messages, list | RawMessages) else None, limit)
     return value
 
 
-def _check_fields(body: Any, messages: list[Any] | None, limit: int) -> None:
+def _check_fields(body: Any, messages: list[Any] | RawMessages | None, limit: int) -> None:
     """Limits a body without its `messages`: the number of names and values, and the bytes of its texts to `limit`."""
     waiting, count, size = [body], 0, 0
     while waiting:
@@ -200,9 +205,10 @@ def _check_fields(body: Any, messages: list[Any] | None, limit: int) -> None:
             )
 
 
-def parse_json(body: bytearray) -> Any:
+def parse_json(body: bytearray, *, again: bool = False) -> Any:
     """The JSON value of `body`, with NUL and lone surrogates as U+FFFD. Raises `MalformedJsonError` for anything but
-    JSON in UTF-8, and for duplicate names in an object. Empties a body larger than 64 KiB, to save memory."""
+    JSON in UTF-8, and for duplicate names in an object. Empties a body larger than 64 KiB, to save memory.
+    One that is read `again` has no duplicate names."""
     unclean = _UNCLEAN.search(body) is not None
     if len(body) > AT_ONCE_BYTES:
         value = _parse_in_turns(body)
@@ -214,7 +220,7 @@ def parse_json(body: bytearray) -> Any:
                 raise MalformedJsonError(f"The body is not valid JSON: {error}.") from None
             value = _parse_in_turns(body)
         else:
-            if body.count(b":") > 1:
+            if not again and body.count(b":") > 1:
                 _check_names(body)
     return _cleaned(value) if unclean else value
 

@@ -153,8 +153,12 @@ class Channel:
     def publish(self, items: Iterable[StreamItem]) -> None:
         """Adds committed durable events."""
         for item in items:
-            self.recent.append(item)
-            self._recent_bytes += len(item.data)
+            if item.data:
+                self.recent.append(item)
+                self._recent_bytes += len(item.data)
+            else:
+                self.recent.clear()
+                self._recent_bytes = 0
             self.published = item.seq or self.published
             self.last_seq = max(self.last_seq, self.published)
             if item.closes is not None:

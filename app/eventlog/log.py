@@ -27,7 +27,8 @@ PAGE_BYTES = 128 * 1024
 @dataclass(frozen=True, slots=True)
 class StreamItem:
     """One event of a stream: `seq` is None for a live delta; `data` is its JSON. `closes` names the open part that a
-    durable event closes, `voids` the message whose parts it closes. A large event comes in several items, of which the
+    durable event closes, `voids` the message whose parts it closes. Without `data`, readers take a committed event from
+    the log. A large event comes in several items, of which the
     first `begins` it and the last `ends` it."""
 
     type: str

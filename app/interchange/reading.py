@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import orjson
@@ -35,26 +35,29 @@ _OF_ASSISTANT = _SPOKEN | {"tool_calls", "function_call"}
 _OF_TOOL = frozenset({"role", "content", "name", "tool_call_id", "is_error"})
 
 
-def read_turns(format: WireFormat, messages: Sequence[Any]) -> list[Turn]:
-    """The content of each message. Raises `InvalidRequestError` (code `invalid_history`, with the `index`) for anything
-    that is not a message.
+def read_turns(format: WireFormat, messages: Iterable[Any]) -> Iterator[Turn]:
+    """The content of each message, read one by one. Raises `InvalidRequestError` (code `invalid_history`, with the
+    `index`) for anything that is not a message.
 
     Anthropic's format treats consecutive assistant messages as one, and transcripts in it have a message per block:
     these become one turn, so that reasoning and parallel calls stay together.
     """
-    turns: list[Turn] = []
+    last: Turn | None = None
     parts = 0
     for index, message in enumerate(messages):
         turn = _read(format, index, message)
         parts += len(turn.parts) + len(turn.after)
         if parts > MAX_PARTS:
             raise invalid(index, f"the history has more than {MAX_PARTS:,} parts up to here")
-        if format == "anthropic" and turn.role is Role.ASSISTANT and turns and turns[-1].role is Role.ASSISTANT:
-            turns[-1].parts.extend(turn.parts)
-            turns[-1].after.extend(turn.after)
-        else:
-            turns.append(turn)
-    return turns
+        if format == "anthropic" and last is not None and turn.role is last.role is Role.ASSISTANT:
+            last.parts.extend(turn.parts)
+            last.after.extend(turn.after)
+            continue
+        if last is not None:
+            yield last
+        last = turn
+    if last is not None:
+        yield last
 
 
 def _read(format: WireFormat, index: int, message: Any) -> Turn:

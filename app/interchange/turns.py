@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import orjson
+from pydantic import TypeAdapter
 
 from app.errors import InvalidRequestError
 from app.messages import ImagePart, Part, ReasoningPart, Role, TextPart, ToolCallPart, ToolResultPart, ToolStatus
@@ -59,6 +60,41 @@ class Turn:
         """Adds a text unless it is empty."""
         if text:
             self.parts.append(text_part(text))
+
+
+Place = tuple[int, int]
+"""Index of a turn and of a part in it."""
+_PART: TypeAdapter[Part] = TypeAdapter(Part)
+
+
+class PackedTurns:
+    """Turns with their parts as JSON, in which short ones take a third of their memory, and long texts a byte for a
+    letter whatever else is in them."""
+
+    def __init__(self) -> None:
+        self._turns: list[tuple[Role, tuple[bytes, ...], tuple[bytes, ...]]] = []
+
+    def __len__(self) -> int:
+        return len(self._turns)
+
+    def __iter__(self) -> Iterator[Turn]:
+        for role, parts, after in self._turns:
+            yield Turn(role, list(map(_unpacked, parts)), list(map(_unpacked, after)))
+
+    def append(self, turn: Turn) -> None:
+        self._turns.append((turn.role, tuple(map(_packed, turn.parts)), tuple(map(_packed, turn.after))))
+
+    def part(self, place: Place) -> Part:
+        return _unpacked(self._turns[place[0]][1][place[1]])
+
+
+def _packed(part: Part) -> bytes:
+    # Copied: orjson cuts its result from a block of eight times the text's size, whose rest would stay unused.
+    return bytes(memoryview(orjson.dumps(part.__dict__)))
+
+
+def _unpacked(data: bytes) -> Part:
+    return _PART.validate_python(orjson.loads(data))
 
 
 def invalid(index: int, detail: str) -> InvalidRequestError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import thread_time
 from typing import Any
@@ -23,6 +23,7 @@ from app.context.tokens import PER_MESSAGE, Calibration, counted_tokens, estimat
 from app.errors import ForbiddenError, InvalidRequestError, MessageTooLargeError, ValidationFailedError
 from app.interchange import ImportedHistory, import_history
 from app.messages import Message, new_id
+from app.raw_messages import RawMessages
 from app.runtime.agents import AgentSetup
 from app.runtime.setup import RuntimeSetup
 from app.runtime.values.sessions import (
@@ -71,11 +72,12 @@ class Draft:
     task: str | None
     fingerprint: str
     fields: dict[str, Any]
-    history: tuple[Message, ...] = ()
+    history: Iterable[Message] = ()
 
 
-async def draft(body: SessionCreate, setup: RuntimeSetup, rules: ServiceRules) -> Draft:
-    """Validates everything that a request asks for. Raises an error for what is not available."""
+async def draft(body: SessionCreate, fingerprint: str, setup: RuntimeSetup, rules: ServiceRules) -> Draft:
+    """Validates everything that a request asks for. Raises an error for what is not available. The messages of a large
+    history can be read no more afterward."""
     fields = _checked_fields(body, setup, rules)
     session_id = body.id or new_id()
     task_tokens = text_tokens(body.task) if body.task is not None else 0
@@ -83,31 +85,34 @@ async def draft(body: SessionCreate, setup: RuntimeSetup, rules: ServiceRules) -
         await setup.agents.ask_windows(fields["model"])
     check_fits(setup.agents, DraftedRow(fields), task_tokens)
     if body.history is None:
-        return Draft(session_id, body.task, request_fingerprint(body), fields)
+        return Draft(session_id, body.task, fingerprint, fields)
     # In a thread: a history has up to 64 MiB, which must not block the event loop.
-    fingerprint, imported = await asyncio.to_thread(_import, body, body.history)
+    imported, tokens, last_request = await asyncio.to_thread(_import, body, body.history)
     fields["system_prompt"] = imported.system_prompt if body.system_prompt is None else body.system_prompt
-    check_fits(setup.agents, DraftedRow(fields), _last_request_tokens(imported.messages))
+    check_fits(setup.agents, DraftedRow(fields), last_request)
     budget = make_budget(setup.agents.model_info(fields["model"]), CompactionSettings(**fields["compaction"]))
-    fields["context"] = context_state(budget, imported.tokens, reported=False).model_dump()
-    return Draft(session_id, body.task, fingerprint, fields, imported.messages)
+    fields["context"] = context_state(budget, tokens, reported=False).model_dump()
+    return Draft(session_id, body.task, fingerprint, fields, imported)
 
 
-def _last_request_tokens(history: Sequence[Message]) -> int:
-    """Estimated tokens of a history's last user message, 0 without one; all others can be summarized."""
-    return next((counted_tokens(message) for message in reversed(history) if is_request(message)), 0)
-
-
-def _import(body: SessionCreate, history: HistoryImport) -> tuple[str, ImportedHistory]:
+def _import(body: SessionCreate, history: HistoryImport) -> tuple[ImportedHistory, int, int]:
+    """The history, with the estimated tokens of all its messages and of the user's last one, 0 without one: all others
+    can be summarized."""
     keep_system = body.system_prompt is not None
-    imported = import_history(history.format, history.messages, keep_system=keep_system)
+    messages = history.messages.taken() if isinstance(history.messages, RawMessages) else history.messages
+    imported = import_history(history.format, messages, keep_system=keep_system)
     if len(imported.system_prompt or "") > MAX_SYSTEM_PROMPT_CHARS:
         raise InvalidRequestError(
             f"history.messages: the system message in front may have {MAX_SYSTEM_PROMPT_CHARS:,} characters.",
             code="invalid_history",
             index=0,
         )
-    return request_fingerprint(body), imported
+    tokens = last_request = 0
+    for message in imported:
+        tokens += message.tokens
+        if is_request(message):
+            last_request = counted_tokens(message)
+    return imported, tokens, last_request
 
 
 def _checked_fields(body: SessionCreate, setup: RuntimeSetup, rules: ServiceRules) -> dict[str, Any]:
@@ -137,8 +142,27 @@ def _checked_fields(body: SessionCreate, setup: RuntimeSetup, rules: ServiceRule
 
 def request_fingerprint(body: SessionCreate) -> str:
     """Distinguishes a repeated request from another one with the same id."""
-    asked = body.model_dump(mode="json", exclude={"id"}, exclude_unset=True)
-    return hashlib.sha256(orjson.dumps(asked, option=orjson.OPT_SORT_KEYS)).hexdigest()
+    digest = hashlib.sha256()
+    for piece in _canonical(body):
+        digest.update(piece)
+    return digest.hexdigest()
+
+
+def _canonical(body: SessionCreate) -> Iterator[bytes]:
+    """The request as JSON with sorted names, message by message."""
+    asked = body.model_dump(mode="json", exclude={"id": True, "history": {"messages"}}, exclude_unset=True)
+    before = b"{"
+    for name in sorted(asked):
+        yield b"%s%s:" % (before, orjson.dumps(name))
+        before = b","
+        if name == "history" and body.history is not None:
+            yield b'{"format":%s,"messages":' % orjson.dumps(body.history.format)
+            for place, message in enumerate(body.history.messages):
+                yield b"%s%s" % (b"," if place else b"[", orjson.dumps(message, option=orjson.OPT_SORT_KEYS))
+            yield b"]}"
+        else:
+            yield orjson.dumps(asked[name], option=orjson.OPT_SORT_KEYS)
+    yield b"}" if asked else b"{}"
 
 
 def checked_patch(body: SessionPatch, setup: RuntimeSetup, rules: ServiceRules) -> dict[str, Any]:

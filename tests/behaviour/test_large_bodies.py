@@ -16,8 +16,8 @@ from tests.behaviour.test_connections import answers
 from tests.provider import FakeProvider
 
 MIB = 1024 * 1024
-IMPORT_MB = 600
-"""While 64 MiB of history are read, which takes the body, its messages and their rows."""
+IMPORT_MB = 300
+"""While 64 MiB of history are read, of which one copy is in memory at a time."""
 P99_MS = 100 if LONG else 400
 """Limits for `/healthz`: as promised on an idle machine, and below the unbounded value on a busy one."""
 AT_ONCE, ROUNDS = 4, 4 if LONG else 2

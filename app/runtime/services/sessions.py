@@ -12,7 +12,14 @@ import structlog
 from app.db.repositories import sessions
 from app.errors import PalimpsestError
 from app.messages import new_id
-from app.runtime.admission import ServiceRules, check_patterns, checked_patch, draft, has_patterns
+from app.runtime.admission import (
+    ServiceRules,
+    check_patterns,
+    checked_patch,
+    draft,
+    has_patterns,
+    request_fingerprint,
+)
 from app.runtime.history import read_session_cursor, session_cursor
 from app.runtime.registry import Registry
 from app.runtime.setup import RuntimeSetup
@@ -58,17 +65,21 @@ class SessionService:
         """A new session, and True; or the one that was created before with the same `id` and content, and False.
         Raises `ConflictError` if that id was used with different content, and `ServerBusyError` if it would start a run
         while too many are waiting."""
+        # In a thread for a history, which has up to 64 MiB and must not block the event loop.
+        fingerprint = (
+            request_fingerprint(body) if body.history is None else await asyncio.to_thread(request_fingerprint, body)
+        )
         if body.id is not None:
             # Before validation: a retry succeeds even if what it asks for is no longer available.
-            known = await self._database.read(lambda c: lifecycle.made_before(c, body))
+            known = await self._database.read(lambda c: lifecycle.made_before(c, body.id, fingerprint))
             if known is not None:
                 return known, False
         await self._check_patterns(body.approval)
-        drafted = await draft(body, self._setup, self._rules)
+        drafted = await draft(body, fingerprint, self._setup, self._rules)
         with self._registry.admitting() as room:
             if body.task is not None and not room:
                 raise self._registry.no_room()
-            session, is_new = await self._setup.write(drafted.session_id, lambda c: lifecycle.create(c, body, drafted))
+            session, is_new = await self._setup.write(drafted.session_id, lambda c: lifecycle.create(c, drafted))
             if is_new and body.task is not None:
                 self._registry.wake(session.id)
         return session, is_new

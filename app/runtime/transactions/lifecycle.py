@@ -4,8 +4,8 @@ export."""
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import Connection, Row
@@ -25,7 +25,6 @@ from app.runtime.admission import (
     approval_within,
     changed_compaction,
     limits_within,
-    request_fingerprint,
 )
 from app.runtime.history import PAGE_BYTES
 from app.runtime.transactions import queue as inbox
@@ -34,11 +33,13 @@ from app.runtime.transactions.changes import add_message
 from app.runtime.transactions.forks import Fork
 from app.runtime.values.history import ExportPage
 from app.runtime.values.queue import QueueAdd
-from app.runtime.values.sessions import SessionCreate, SessionPatch
+from app.runtime.values.sessions import SessionPatch
 from app.sessions import Approval, Limits, Outcome, Session, Status
 
 CHUNK = 500
 """Messages per statement: bounds the memory of a statement's parameters, in addition to the messages themselves."""
+CHUNK_TOKENS = 250_000
+"""Their maximum tokens, about a megabyte of text, not counting the last message."""
 GROWTH = 8
 """How much further an export reads, repeatedly, if a page cannot end at its limit."""
 _ALL = sys.maxsize
@@ -46,20 +47,21 @@ JOINED_BYTES = 4 * PAGE_BYTES
 """Consecutive messages that the format joins are split if they have more bytes, since they are in memory together."""
 
 
-def made_before(connection: Connection, body: SessionCreate) -> Session | None:
-    """The session that this request created before. Raises `ConflictError` if its id has different content."""
-    found = sessions.find(connection, body.id) if body.id is not None else None
+def made_before(connection: Connection, session_id: str | None, fingerprint: str) -> Session | None:
+    """The session that a request with this fingerprint created before. Raises `ConflictError` if its id has different
+    content."""
+    found = sessions.find(connection, session_id) if session_id is not None else None
     if found is None:
         return None
-    if found.fingerprint != request_fingerprint(body):
+    if found.fingerprint != fingerprint:
         raise ConflictError(f"Session {found.id} was already created with different content.", code="id_in_use")
     return sessions.snapshot(connection, found.id)
 
 
-def create(connection: Connection, body: SessionCreate, draft: Draft) -> tuple[tuple[Session, bool], list[StreamItem]]:
+def create(connection: Connection, draft: Draft) -> tuple[tuple[Session, bool], list[StreamItem]]:
     """Creates a session, with its imported history and its first message if it has a task; or returns the one that this
     request created before."""
-    if (found := made_before(connection, body)) is not None:
+    if (found := made_before(connection, draft.session_id, draft.fingerprint)) is not None:
         return (found, False), []
     at = now()
     sessions.add(
@@ -197,11 +199,11 @@ def _refuse_used_up(connection: Connection, row: Row[Any]) -> None:
             )
 
 
-def store_history(connection: Connection, session_id: str, history: Sequence[Message]) -> list[StreamItem]:
-    """Adds imported messages in order, each with its event; returns the events to publish after the commit."""
+def store_history(connection: Connection, session_id: str, history: Iterable[Message]) -> list[StreamItem]:
+    """Adds imported messages in order, each with its event; returns the events to publish after the commit, without
+    their data: together they are larger than the history, and readers find them in the log."""
     items: list[StreamItem] = []
-    waiting = iter(history)
-    while chunk := list(islice(waiting, CHUNK)):
+    for chunk in _chunks(history):
         appender = Appender(connection, session_id)
         stored = [
             message.model_copy(update={"seq": seq, "created_at": appender.at})
@@ -210,8 +212,22 @@ def store_history(connection: Connection, session_id: str, history: Sequence[Mes
         messages.add_all(connection, session_id, stored)
         for message in stored:
             appender.emit(MessageCreated, message=message)
-        items += appender.flush()
+        items += [replace(item, data=b"") for item in appender.flush()]
     return items
+
+
+def _chunks(history: Iterable[Message]) -> Iterator[list[Message]]:
+    """Up to `CHUNK` messages each, fewer if they are large."""
+    chunk: list[Message] = []
+    tokens = 0
+    for message in history:
+        chunk.append(message)
+        tokens += message.tokens
+        if len(chunk) == CHUNK or tokens > CHUNK_TOKENS:
+            yield chunk
+            chunk, tokens = [], 0
+    if chunk:
+        yield chunk
 
 
 def export_page(connection: Connection, session_id: str, format: WireFormat, after: int, limit: int) -> ExportPage:

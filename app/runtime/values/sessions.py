@@ -5,12 +5,22 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, StrictBool, StringConstraints, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    StrictBool,
+    StringConstraints,
+    ValidatorFunctionWrapHandler,
+    WithJsonSchema,
+    WrapValidator,
+)
 from pydantic_core import PydanticCustomError
 
 from app.context.policies import POLICIES, CompactionSettings
 from app.interchange import WireFormat
 from app.messages import Value, clean_text
+from app.raw_messages import RawMessages
 from app.sessions import MIN_CPUS, AllowedHosts, Network, ReasoningEffort, SandboxKind, SandboxSpec, Session
 
 MAX_CONTENT_CHARS = 1_000_000
@@ -20,9 +30,17 @@ MAX_NUMBER = 2**53 - 1
 _CLIENT_ID = r"^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$"
 
 MAX_HISTORY_MESSAGES = 100_000
-"""Maximum messages of an imported conversation, which is held in memory until it is stored."""
+"""Maximum messages of an imported conversation."""
 SANDBOX_KINDS = ("docker", "bubblewrap")
 """The kinds that a request may ask for. `local-unsafe` is parsed too, so that the error says that it is forbidden."""
+
+
+def _raw_or_list(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
+    """Of messages that are not parsed yet, only the number is checked."""
+    if not isinstance(value, RawMessages):
+        return check(value)
+    check([None] * len(value))
+    return value
 
 
 def _clean(value: Any) -> Any:
@@ -210,6 +228,7 @@ class HistoryImport(Value):
                 "items": {"type": "object", "properties": {"role": {"type": "string"}}, "required": ["role"]}
             },
         ),
+        WrapValidator(_raw_or_list),
     ]
 
 

@@ -52,7 +52,7 @@ def user(content: Any) -> dict[str, Any]:
 
 
 def test_an_empty_conversation_is_valid() -> None:
-    assert openai() == anthropic() == ImportedHistory(())
+    assert openai().messages == anthropic().messages == ()
 
 
 def test_a_leading_system_message_becomes_the_prompt_and_others_control_messages() -> None:

@@ -13,7 +13,15 @@ from app.context.policies import PRESETS, public, resolve
 from app.db.repositories import sessions
 from app.errors import ConflictError, PalimpsestError
 from app.messages import Usage, new_id
-from app.runtime.admission import MAX_METADATA_BYTES, TITLE_CHARS, Draft, ServiceRules, checked_patch, limits_within
+from app.runtime.admission import (
+    MAX_METADATA_BYTES,
+    TITLE_CHARS,
+    Draft,
+    ServiceRules,
+    checked_patch,
+    limits_within,
+    request_fingerprint,
+)
 from app.runtime.admission import draft as make_draft
 from app.runtime.setup import RuntimeSetup
 from app.runtime.transactions import lifecycle
@@ -38,12 +46,12 @@ class Office:
         self.stage, self.setup = stage, setup
 
     async def draft(self, **asked: Any) -> Draft:
-        return await make_draft(SessionCreate(**asked), self.setup, RULES)
+        body = SessionCreate(**asked)
+        return await make_draft(body, request_fingerprint(body), self.setup, RULES)
 
     async def create(self, **asked: Any) -> tuple[Session, bool]:
-        body = SessionCreate(**asked)
-        draft = await make_draft(body, self.setup, RULES)
-        return await self.stage.act(lambda c: lifecycle.create(c, body, draft))
+        draft = await self.draft(**asked)
+        return await self.stage.act(lambda c: lifecycle.create(c, draft))
 
     async def patch(self, **asked: Any) -> Session:
         body = SessionPatch(**asked)
