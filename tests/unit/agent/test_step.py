@@ -514,7 +514,7 @@ class TestUsage:
         assert scene.conversation.last is not None
         assert scene.sink.of(StepClosed)[0].context.tokens == 520 + scene.conversation.last.tokens
 
-    @settings(deadline=None, max_examples=40)
+    @settings(max_examples=40)
     @given(
         reports=st.lists(st.one_of(st.none(), st.tuples(st.integers(0, 9_999), st.integers(0, 999))), max_size=4),
         parts=st.integers(0, 3),

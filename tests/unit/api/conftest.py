@@ -13,6 +13,7 @@ from app.api.main import create_app
 from app.runtime.values.sessions import SessionCreate
 from app.sessions import Session
 from tests.unit.api.double import InMemoryService
+from tests.unit.api.serving import Server, serving
 
 KEY = "key-one"
 ClientFor = Callable[[FastAPI], httpx.AsyncClient]
@@ -55,6 +56,13 @@ async def client_for() -> AsyncIterator[ClientFor]:
 @pytest.fixture
 def client(app: FastAPI, client_for: ClientFor) -> httpx.AsyncClient:
     return client_for(app)
+
+
+@pytest.fixture
+async def server(app: FastAPI) -> AsyncIterator[Server]:
+    """The application on a real socket."""
+    async with serving(app) as server:
+        yield server
 
 
 @pytest.fixture

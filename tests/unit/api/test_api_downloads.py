@@ -6,7 +6,6 @@ import asyncio
 import io
 import re
 import tarfile
-from collections.abc import AsyncIterator
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -24,7 +23,7 @@ from app.messages import new_id
 from app.runtime.values.history import RawOutput
 from app.sessions import Session
 from tests.unit.api.double import CALL_ID, InMemoryService
-from tests.unit.api.serving import Server, serving
+from tests.unit.api.serving import Server
 
 CONTENT = bytes(range(100))
 
@@ -128,12 +127,6 @@ async def test_a_removed_output_is_not_found(
     service.outputs[CALL_ID] = RawOutput(size=100, path=tmp_path / "absent")
     answer = await client.get(f"/v1/sessions/{session.id}/tool-calls/{CALL_ID}/output")
     assert (answer.status_code, answer.json()["code"]) == (404, "output_not_found")
-
-
-@pytest.fixture
-async def server(app: FastAPI) -> AsyncIterator[Server]:
-    async with serving(app) as server:
-        yield server
 
 
 async def test_an_output_shorter_than_promised_is_cut_off(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import AsyncIterator
 
 import httpx
 import orjson
@@ -124,12 +123,6 @@ async def test_streaming_a_new_session_requires_a_task(client: httpx.AsyncClient
     answer = await client.post("/v1/sessions", json={}, headers={"Accept": "text/event-stream"})
     assert (answer.status_code, answer.json()["code"]) == (422, "task_required")
     assert service.sessions == {}
-
-
-@pytest.fixture
-async def server(app: FastAPI) -> AsyncIterator[Server]:
-    async with serving(app) as server:
-        yield server
 
 
 async def test_a_new_session_is_followed_until_idle(server: Server, service: InMemoryService) -> None:

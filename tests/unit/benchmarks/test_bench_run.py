@@ -10,7 +10,9 @@ import pytest
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("row", ["first-byte", "history", "latency"])
+@pytest.mark.parametrize(
+    "row", ["first-byte", *(pytest.param(row, marks=pytest.mark.extended) for row in ("history", "latency"))]
+)
 async def test_a_quick_row_runs(row: str) -> None:
     process = await asyncio.create_subprocess_exec(
         sys.executable,

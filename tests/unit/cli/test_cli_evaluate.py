@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import sys
 from pathlib import Path
@@ -15,6 +14,7 @@ from app.cli import app
 from app.cli.evaluate import LINE_CHARS, Progress, policies_of
 from app.cli.screen import UsageError
 from evals import Evaluation, Row, load_packaged, packaged_names
+from tests.unit.cli.terminal import Terminal
 
 
 def run(*args: str) -> Result:
@@ -36,11 +36,6 @@ def test_policies_keep_their_order(text: str, names: list[str]) -> None:
 def test_unknown_policies_are_refused_with_the_known_ones(text: str) -> None:
     with pytest.raises(UsageError, match="choose from reactive, threshold, handoff"):
         policies_of(text)
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
 
 
 def test_on_a_terminal_progress_is_one_line_that_is_cleared(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.cli.screen import Screen, one_line, visible
+from tests.unit.cli.terminal import Terminal
 
 
 @pytest.mark.parametrize(
@@ -64,11 +65,6 @@ def test_styles_apply_only_with_color() -> None:
     out = io.StringIO()
     Screen(out, colour=True).write("a\x1b[2Jb", dim=True)
     assert out.getvalue() == "\x1b[2ma\\x1b[2Jb\x1b[0m"
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
 
 
 @pytest.mark.parametrize(

@@ -246,3 +246,7 @@ def _working_step(draw: st.DrawFn, seqs: Iterator[int], calls: Iterator[int]) ->
         return [answer, control(next(seqs))]
     statuses = st.sampled_from([ToolStatus.COMPLETED, ToolStatus.COMPLETED, ToolStatus.ERROR])
     return [answer, tool(next(seqs), *(result(i, draw(_sized), status=draw(statuses)) for i in ids))]
+
+
+def ids(messages: Sequence[Message]) -> list[str]:
+    return [message.id for message in messages]

@@ -21,6 +21,7 @@ from .builders import (
     call,
     control,
     generation,
+    ids,
     image,
     long_step,
     long_task,
@@ -39,10 +40,6 @@ BUDGET = budget_of(100_000)
 
 SMALL = budget_of(6_000, limit=8_000)
 """The tail has 2,000 to 2,400 tokens."""
-
-
-def ids(messages: Sequence[Message]) -> list[str]:
-    return [message.id for message in messages]
 
 
 def reactive(

@@ -22,6 +22,7 @@ from .builders import (
     call,
     control,
     generation,
+    ids,
     image,
     long_step,
     long_task,
@@ -52,10 +53,6 @@ def as_shown(history: Sequence[Message], selection: Selection, role: Role = Role
     summary = summary_of(1, history[-1].seq + 1, role)
     checkpoint = Checkpoint(1, summary.id, selection.first_seq, selection.last_seq, selection.kept, selection.clips)
     return Transcript(GENERATION, [*history, summary], [checkpoint])
-
-
-def ids(messages: Sequence[Message]) -> list[str]:
-    return [message.id for message in messages]
 
 
 def test_the_tail_is_clipped_ever_shorter_and_then_dropped_step_by_step() -> None:

@@ -157,7 +157,7 @@ usages = st.builds(
 )
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(spent=st.lists(st.tuples(st.sampled_from(["a/x", "b/y"]), usages), min_size=1, max_size=8))
 async def test_usage_adds_up_by_day_and_model(
     tmp_path_factory: pytest.TempPathFactory, spent: list[tuple[str, Usage]]

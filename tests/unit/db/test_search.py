@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import Connection, func, select, text
 
@@ -199,7 +199,6 @@ async def test_entries_are_deleted_with_their_session(database: Database) -> Non
     )
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     query=st.one_of(
         st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), min_size=1, max_size=60),

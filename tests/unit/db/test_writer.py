@@ -91,7 +91,7 @@ async def test_a_batch_is_bounded(database: Database) -> None:
     assert database.writer.commits == 1 + 3
 
 
-@settings(deadline=None, max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(fails=st.lists(st.booleans(), min_size=1, max_size=30))
 async def test_a_write_that_fails_rolls_back_alone(tmp_path: Path, fails: list[bool]) -> None:
     (tmp_path / "test.db").unlink(missing_ok=True)

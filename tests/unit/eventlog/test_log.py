@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import orjson
@@ -18,13 +16,7 @@ from app.eventlog.log import Appender, EventLog, Head, StreamItem
 from app.events import MessageWithdrawn, SessionUpdated
 from app.messages import new_id, now, rfc3339
 from app.sessions import QueueMode, Session, Status
-from tests.unit.db.rows import add_session, new_database
-
-
-@pytest.fixture
-async def database(tmp_path: Path) -> AsyncIterator[Database]:
-    async with new_database(tmp_path) as database:
-        yield database
+from tests.unit.db.rows import add_session
 
 
 @pytest.fixture

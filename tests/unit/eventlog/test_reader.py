@@ -166,7 +166,7 @@ async def test_a_part_that_the_log_has_closed_gives_no_more_deltas(stage: Stage)
     assert orjson.loads(items[-1].data)["part_id"] == "q"
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(moves=st.lists(st.sampled_from(["publish", "commit", "write", "close", "read", "wait"]), max_size=25))
 async def test_no_interleaving_causes_a_gap_a_duplicate_or_a_late_delta(
     tmp_path_factory: pytest.TempPathFactory, moves: list[str]

@@ -288,7 +288,7 @@ MOVES = st.one_of(
 )
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(moves=st.lists(MOVES, max_size=25))
 async def test_any_sequence_keeps_order_and_leaves_no_gap_in_the_log(
     tmp_path_factory: pytest.TempPathFactory, moves: list[tuple[Any, ...]]

@@ -22,13 +22,7 @@ from app.sandbox.docker.sandbox import DockerFactory
 from app.sandbox.host.bubblewrap import BubblewrapFactory
 from app.sandbox.host.local import LocalFactory
 from tests.requirements import need
-from tests.unit.db.rows import add_session, new_database
-
-
-@pytest.fixture
-async def database(tmp_path: Path) -> AsyncIterator[Database]:
-    async with new_database(tmp_path) as database:
-        yield database
+from tests.unit.db.rows import add_session
 
 
 @pytest.fixture(

@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 import pytest_asyncio
 
-from app.sandbox.base import SandboxFactory
+from app.errors import NotFoundError, SandboxUnavailableError
+from app.sandbox.base import Sandbox, SandboxConfig, SandboxFactory
 from app.sandbox.docker.sandbox import DockerFactory
 from app.sandbox.host.bubblewrap import BubblewrapFactory
 from app.sandbox.host.local import LocalFactory
@@ -78,19 +81,65 @@ async def factory(kind: str, data_dir: Path, instance_id: str) -> AsyncIterator[
     await made.aclose()
 
 
+class Place(NamedTuple):
+    """What a factory finds a container by."""
+
+    instance_id: str
+    config: SandboxConfig
+
+
+@asynccontextmanager
+async def new_place() -> AsyncIterator[Place]:
+    place = Place(f"test-{uuid.uuid4().hex}", new_config())
+    yield place
+    factory = DockerFactory(place.instance_id)
+    with suppress(SandboxUnavailableError):  # there is no Engine, so nothing was made
+        await factory.remove_orphans(set())
+    await factory.aclose()
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def shared_place() -> AsyncIterator[Place]:
+    """One container for tests that leave nothing but files: to make one for each would take most of their time."""
+    async with new_place() as place:
+        yield place
+
+
+@pytest.fixture
+def place(shared_place: Place) -> Place:
+    """Where `shell` and `walled` are; modules whose tests leave processes override it."""
+    return shared_place
+
+
+@asynccontextmanager
+async def entered(kind: str, data_dir: Path, place: Place) -> AsyncIterator[Shell]:
+    """A sandbox without files and without a network."""
+    factory = make_factory(kind, data_dir, place.instance_id)
+    sandbox = factory.open(place.config)
+    yield Shell(sandbox)
+    await (empty(sandbox) if kind == "docker" else sandbox.remove())
+    await factory.aclose()
+
+
+async def empty(sandbox: Sandbox) -> None:
+    """Removes all files, and the sandbox itself if some remain."""
+    try:
+        left = (await Shell(sandbox).run("rm -rf ..?* .[!.]* ./* /tmp/* ~/*; ls -A . /tmp ~ | grep -v ':$'")).out
+    except NotFoundError:  # the test has removed it
+        return
+    if left.strip():
+        await sandbox.remove()
+
+
 @pytest_asyncio.fixture
-async def shell(factory: SandboxFactory) -> AsyncIterator[Shell]:
+async def shell(kind: str, data_dir: Path, place: Place) -> AsyncIterator[Shell]:
     """A sandbox of each kind."""
-    sandbox = factory.open(new_config())
-    yield Shell(sandbox)
-    await sandbox.remove()
+    async with entered(kind, data_dir, place) as shell:
+        yield shell
 
 
 @pytest_asyncio.fixture
-async def walled(walled_kind: str, data_dir: Path, instance_id: str) -> AsyncIterator[Shell]:
-    """A sandbox of each kind that keeps commands from the host, without a network."""
-    made = make_factory(walled_kind, data_dir, instance_id)
-    sandbox = made.open(new_config())
-    yield Shell(sandbox)
-    await sandbox.remove()
-    await made.aclose()
+async def walled(walled_kind: str, data_dir: Path, place: Place) -> AsyncIterator[Shell]:
+    """A sandbox of each kind that keeps commands from the host."""
+    async with entered(walled_kind, data_dir, place) as shell:
+        yield shell

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import AsyncIterator
 from contextlib import suppress
 
 import pytest
+import pytest_asyncio
 
 from app.errors import SandboxError
 from app.sandbox.base import SandboxFactory, Stream
+from tests.unit.sandbox.conftest import Place, new_place
 from tests.unit.sandbox.shell import Shell, new_config, sleepers, unique_seconds, until_sleeping
 
 ESCAPES = {
@@ -21,6 +24,13 @@ ESCAPES = {
     "shell gone": "(setsid sleep {n} &) ; exec sleep {n}",
     "output closed": "(setsid sleep {n} >/dev/null 2>&1 </dev/null &) ; exec >/dev/null 2>&1; sleep {n}",
 }
+
+
+@pytest_asyncio.fixture
+async def place() -> AsyncIterator[Place]:
+    """A new container for each test: what one leaves running, or breaks, must not reach the next."""
+    async with new_place() as place:
+        yield place
 
 
 @pytest.fixture(params=list(ESCAPES.values()), ids=list(ESCAPES))

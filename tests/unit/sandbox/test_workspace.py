@@ -163,6 +163,7 @@ def test_a_listing_keeps_no_more_names_than_it_gives(workspace: Workspace, recur
     assert most < 500_000
 
 
+@pytest.mark.extended
 def test_a_million_names_are_never_held_at_once(workspace: Workspace) -> None:
     """An archive, a copy and a deletion take a workspace with names of one file by the batch."""
     most = NAMES * 100  # bytes; a list of the names alone takes more

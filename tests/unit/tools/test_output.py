@@ -105,7 +105,7 @@ utf8_and_noise = st.one_of(
 
 
 class TestCollector:
-    @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150)
+    @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(data=utf8_and_noise, limit=st.integers(1, 120), seed=st.integers(0, 999))
     async def test_any_chunking_gives_head_line_and_tail_of_the_whole(
         self, store: FileOutputStore, data: bytes, limit: int, seed: int
@@ -115,7 +115,7 @@ class TestCollector:
         assert got.bytes == len(data)
         assert got.truncated == (len(data.decode("utf-8", "replace")) > limit)
 
-    @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=100)
+    @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(data=utf8_and_noise, limit=st.integers(1, 120), seed=st.integers(0, 999))
     async def test_the_raw_bytes_are_stored_or_are_the_text(
         self, store: FileOutputStore, data: bytes, limit: int, seed: int
@@ -124,7 +124,7 @@ class TestCollector:
         raw = got.text.encode() if got.ref is None else await store.read(got.ref)
         assert raw == data
 
-    @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+    @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(
         parts=st.lists(st.tuples(st.sampled_from(["stdout", "stderr"]), st.binary(max_size=20)), max_size=12),
         limit=st.integers(1, 60),
