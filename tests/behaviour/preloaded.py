@@ -27,15 +27,19 @@ from typing import Any, TextIO
 ROOT = Path(__file__).resolve().parents[2]
 PR_SET_CHILD_SUBREAPER = 36
 REQUEST_BYTES = 128 * 1024
-IMPORTED = ("app.cli.serve", "uvicorn.lifespan.off", "uvicorn.loops.auto", "uvicorn.protocols.http.auto")
+IMPORTED = (
+    *(f"app.cli.{name}" for name in ("client", "evaluate", "following", "run", "serve", "sessions", "startup")),
+    *(f"uvicorn.{name}.auto" for name in ("loops", "protocols.http")),
+    "uvicorn.lifespan.off",
+)
 
 
 @dataclass
 class Forked:
-    """A process as `subprocess.Popen` shows one; standard output is a pipe."""
+    """A process as `subprocess.Popen` shows one; standard output is a pipe, or None if it goes elsewhere."""
 
     pid: int
-    stdout: TextIO
+    stdout: TextIO | None = None
     returncode: int | None = None
 
     def poll(self) -> int | None:
@@ -63,23 +67,30 @@ class Forked:
             os.kill(self.pid, number)
 
 
-def start(
+def fork(
     arguments: Sequence[str],
     *,
     env: Mapping[str, str],
     cwd: Path,
-    stderr: int,
+    streams: tuple[int, int, int],
     files: tuple[int, int] | None = None,
 ) -> Forked:
-    """Starts `python -m app` with these arguments. `files` are the limits of open files, soft and hard."""
+    """Starts `python -m app` with these arguments and standard streams. `files` are the limits of open files, soft and
+    hard."""
     request = {"arguments": [*arguments], "env": {**env}, "cwd": str(cwd), "files": files}
+    return Forked(_origin().fork(request, [*streams]))
+
+
+def start(arguments: Sequence[str], *, stderr: int, **more: Any) -> Forked:
+    """Starts a process with nothing to read and with its standard output in a pipe; see `fork`."""
     ours, theirs = os.pipe()
     with open(os.devnull) as nothing:
         try:
-            pid = _origin().fork(request, [nothing.fileno(), theirs, stderr])
+            forked = fork(arguments, streams=(nothing.fileno(), theirs, stderr), **more)
         finally:
             os.close(theirs)
-    return Forked(pid, open(ours))
+    forked.stdout = os.fdopen(ours)
+    return forked
 
 
 class Origin:

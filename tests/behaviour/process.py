@@ -19,8 +19,8 @@ import httpx
 import pytest
 
 from tests.behaviour.harness import ANTHROPIC, OPENAI, RESPONSES
-from tests.behaviour.preloaded import ROOT, Forked
-from tests.behaviour.preloaded import start as fork
+from tests.behaviour.preloaded import ROOT as ROOT
+from tests.behaviour.preloaded import Forked, start
 from tests.databases import make_database
 from tests.provider import FakeProvider
 
@@ -65,7 +65,7 @@ class ServerProcess:
         """Starts it in a directory without a `.env`."""
         arguments, env, cwd = ("serve", "--port", str(self.port)), self._environment(), self.data_dir.parent
         if not self.wrapper:
-            return fork(arguments, env=env, cwd=cwd, stderr=stderr, files=self.files)
+            return start(arguments, env=env, cwd=cwd, stderr=stderr, files=self.files)
         argv = [*self.wrapper, sys.executable, "-m", "app", *arguments]
         return subprocess.Popen(argv, env=env, cwd=cwd, stdout=subprocess.PIPE, stderr=stderr, text=True)
 
