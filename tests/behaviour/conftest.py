@@ -59,11 +59,11 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(
     params=[
         pytest.param("bubblewrap", marks=pytest.mark.bubblewrap),
-        pytest.param("docker", marks=pytest.mark.docker),
+        pytest.param("docker", marks=[pytest.mark.docker, pytest.mark.extended]),
     ]
 )
 def sandbox(request: pytest.FixtureRequest) -> str:
-    """The kind of sandbox; a test that uses it runs with each."""
+    """The kind of sandbox; a test that uses it runs with each, by default with bubblewrap only."""
     need(request.param)
     return str(request.param)
 

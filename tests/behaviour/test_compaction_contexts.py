@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.behaviour.checks import assert_sound
+from tests.behaviour.combinations import across
 from tests.behaviour.harness import OPENAI, Client, Event, RunningServer, of_type
 from tests.behaviour.long_task import LongTask, asks_for_summary
 from tests.behaviour.rounds import (
@@ -57,8 +58,7 @@ async def assert_contexts(client: Client, provider: FakeProvider, session_id: st
     return contexts
 
 
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("policy", POLICIES)
+@across(policy=POLICIES, model=MODELS)
 async def test_the_context_of_each_step_stays_as_it_was_sent(
     start_server: StartServer, provider: FakeProvider, policy: str, model: str
 ) -> None:
@@ -151,8 +151,7 @@ async def assert_kept(client: Client, session_id: str, call_ids: list[str]) -> N
     assert {id for id, part in shown.items() if part["compacted_at"] is not None} == set(call_ids)
 
 
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("outcome", ["completed", "failed"])
+@across(outcome=["completed", "failed"], model=MODELS)
 async def test_old_outputs_are_cleared_when_a_run_ends_near_the_trigger(
     start_server: StartServer, provider: FakeProvider, model: str, outcome: str
 ) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.behaviour.checks import assert_sound, following, user_texts
+from tests.behaviour.combinations import across
 from tests.behaviour.harness import Client, of_type
 from tests.behaviour.long_task import LongTask
 from tests.behaviour.process import ServerProcess
@@ -153,8 +154,7 @@ async def test_an_idle_session_is_unchanged_after_its_server_ended_during_a_roun
         await assert_rounds(client, session_id)
 
 
-@pytest.mark.parametrize("how", ENDS)
-@pytest.mark.parametrize("begun", [True, False])
+@across(begun=[True, False], how=ENDS)
 async def test_a_running_session_continues_after_its_server_ended_before_or_during_a_round(
     start: Start, provider: FakeProvider, how: signal.Signals, begun: bool
 ) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.behaviour.checks import assert_sound
+from tests.behaviour.combinations import across
 from tests.behaviour.harness import OPENAI, Client, RunningServer
 from tests.behaviour.long_task import LongTask, asks_for_summary
 from tests.behaviour.rounds import (
@@ -66,9 +67,7 @@ def assert_once_in_order(request: RecordedRequest, *texts: str) -> None:
     assert sorted(map(whole.index, texts)) == list(map(whole.index, texts))
 
 
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("background", [False, True])
-@pytest.mark.parametrize("policy", POLICIES)
+@across(policy=POLICIES, background=[False, True], model=MODELS)
 async def test_unseen_messages_survive_a_round_verbatim_and_once(
     start_server: StartServer, provider: FakeProvider, policy: str, background: bool, model: str
 ) -> None:

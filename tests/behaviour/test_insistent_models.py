@@ -14,6 +14,7 @@ import pytest
 from app.messages import now
 from app.runtime.learned import QUIRKS_BELIEVED_FOR
 from tests.behaviour.checks import assert_sound
+from tests.behaviour.combinations import across
 from tests.behaviour.harness import OPENAI, Client, RunningServer, of_type
 from tests.behaviour.long_task import ASKS_IN_CONVERSATION, ASKS_WITH_TEXT, LongTask
 from tests.behaviour.rounds import POLICIES, compact, compacted, ended, settings, summaries_of
@@ -59,8 +60,7 @@ async def work(client: Client, provider: FakeProvider, name: str, policy: str) -
     return session_id
 
 
-@pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize("rule", RULES)
+@across(rule=RULES, policy=POLICIES)
 async def test_each_rule_costs_one_request_ever(
     start_server: StartServer, provider: FakeProvider, rule: str, policy: str
 ) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.behaviour.checks import assert_sound, following
+from tests.behaviour.combinations import across
 from tests.behaviour.harness import ANTHROPIC, OPENAI, Client, of_type
 from tests.behaviour.long_task import LongTask, asks_for_summary
 from tests.behaviour.packed import CLEARS_ALL, worked_before
@@ -208,8 +209,7 @@ async def test_an_unknown_session_has_no_rounds(client: Client) -> None:
 # failed rounds
 
 
-@pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize("said", [0, 1])
+@across(said=[0, 1], policy=POLICIES)
 async def test_a_round_with_nothing_to_compact_fails_once(
     client: Client, provider: FakeProvider, policy: str, said: int
 ) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.behaviour.checks import assert_sound
+from tests.behaviour.combinations import across
 from tests.behaviour.harness import ANTHROPIC, OPENAI, Client, Event, RunningServer, of_type
 from tests.behaviour.long_task import asks_for_summary
 from tests.behaviour.rounds import POLICIES, POLICIES_ON_WIRES
@@ -196,8 +197,7 @@ def imported(place: str) -> list[dict[str, Any]]:
     ]
 
 
-@pytest.mark.parametrize("place", ["first", "middle", "answer", "arguments", "result"])
-@pytest.mark.parametrize("policy", POLICIES)
+@across(policy=POLICIES, place=["first", "middle", "answer", "arguments", "result"])
 async def test_an_import_with_an_oversized_item_anywhere(
     server: RunningServer, provider: FakeProvider, policy: str, place: str
 ) -> None:

@@ -279,11 +279,10 @@ async def test_the_seconds_of_a_run_continue_across_a_restart(start: Start, prov
     assert "last step" in provider.requests[1].last_user_text
 
 
-async def test_a_sandbox_that_was_left_running_goes_with_the_next_server(
-    start: Start, provider: FakeProvider, sandbox: str
-) -> None:
-    if sandbox != "docker":
-        pytest.skip("nothing of this kind outlives the server")
+@pytest.mark.usefixtures("sandbox")
+@pytest.mark.parametrize("sandbox", [pytest.param("docker", marks=pytest.mark.docker)], indirect=True)
+async def test_a_sandbox_that_was_left_running_goes_with_the_next_server(start: Start, provider: FakeProvider) -> None:
+    """No sandbox of another kind outlives its server."""
     provider.script(Reply(ToolCall("execute_command", {"command": "true"})), Reply(Text("done")))
     first = start()
     async with Client(first.url) as client:
