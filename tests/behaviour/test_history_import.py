@@ -16,6 +16,8 @@ from tests.behaviour.rounds import compacted, revert, worked
 from tests.provider import EndWithoutFinish, FakeProvider, Gate, RecordedRequest, Reply, Text, ToolCall
 from tests.unit.interchange.conversations import PNG, renumbered
 
+pytestmark = pytest.mark.shared_server
+
 Wire = dict[str, Any]
 MODELS = [OPENAI, ANTHROPIC]
 FORMATS = ["openai", "anthropic"]
