@@ -24,10 +24,10 @@ run: $(RUNTIME) ## Start the server on http://127.0.0.1:8000
 	@$(BIN)/palimpsest serve $(ARGS)
 
 test: $(DEV) ## Run the tests, without the extended ones
-	@$(BIN)/python -m pytest -n $(WORKERS) -m "not extended" $(ARGS)
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not extended" $(ARGS)
 
 test-all: $(DEV) ## Run all tests, as the gate does
-	@$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
 soak: $(DEV) ## Run random users and faults for ten minutes, then check every invariant
 	@$(BIN)/python -m tests.soak $(ARGS)

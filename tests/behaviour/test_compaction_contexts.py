@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.behaviour.checks import assert_sound
-from tests.behaviour.combinations import across
+from tests.behaviour.combinations import across, first_of
 from tests.behaviour.harness import OPENAI, Client, Event, RunningServer, of_type
 from tests.behaviour.long_task import LongTask, asks_for_summary
 from tests.behaviour.rounds import (
@@ -83,7 +83,7 @@ async def test_the_context_of_each_step_stays_as_it_was_sent(
     assert provider.broken == []
 
 
-@pytest.mark.parametrize("model", MODELS)
+@first_of(model=MODELS)
 async def test_contexts_between_rounds_prunes_and_reverts(client: Client, provider: FakeProvider, model: str) -> None:
     pruning = settings(prune_protect=500, prune_minimum=100)
     session_id = await worked(client, provider, LongTask(10, most=4_000, seed=3), compaction=pruning, model=model)

@@ -135,6 +135,7 @@ async def test_what_stands_beside_a_history_has_the_bound_of_any_body(server: Se
     assert (answer.json()["code"], answer.json()["limit_bytes"]) == ("too_large", MIB)
 
 
+@pytest.mark.extended
 async def test_a_large_history_is_accepted_while_others_are_served(server: ServerProcess) -> None:
     """50,000 messages in nearly 64 MiB."""
     content = json.dumps("A line of code: foo[bar] = {'a': 1, \"b\": [2, 3]}; # ü\n" * 43, ensure_ascii=False)
