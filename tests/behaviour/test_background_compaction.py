@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.behaviour.checks import assert_sound, at, following
-from tests.behaviour.combinations import across
+from tests.behaviour.combinations import across, first_of
 from tests.behaviour.harness import OPENAI, Client, Event, RunningServer, of_type
 from tests.behaviour.long_task import ASKS_IN_CONVERSATION, SUMMARY, LongTask, asks_for_summary
 from tests.behaviour.rounds import (
@@ -323,7 +323,7 @@ async def test_background_cost_counts_for_limits(start_server: StartServer, prov
         await assert_rounds(client, session_id)
 
 
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+@first_of(how=[signal.SIGTERM, signal.SIGKILL])
 async def test_a_background_summary_ends_with_its_server(
     start: Any, provider: FakeProvider, how: signal.Signals
 ) -> None:

@@ -7,8 +7,6 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-
 from tests.behaviour.checks import assert_sound
 from tests.behaviour.combinations import across, first_of
 from tests.behaviour.harness import OPENAI, Client, Event, RunningServer, of_type
@@ -188,7 +186,7 @@ async def test_nothing_is_cleared_when_a_run_ends_far_from_the_trigger(
         assert of_type(events, "prune.completed") == []
 
 
-@pytest.mark.parametrize("model", MODELS)
+@first_of(model=MODELS)
 async def test_old_outputs_are_cleared_at_the_trigger_and_recalled(
     start_server: StartServer, provider: FakeProvider, model: str
 ) -> None:
@@ -225,7 +223,7 @@ async def test_old_outputs_are_cleared_at_the_trigger_and_recalled(
 # all at once
 
 
-@pytest.mark.parametrize("seed", range(4))
+@first_of(seed=range(4))
 async def test_concurrent_requests_leave_a_sound_session(
     start_server: StartServer, provider: FakeProvider, seed: int
 ) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from app.tools import ToolRegistry, default_tools
 from tests.behaviour.checks import assert_sound
-from tests.behaviour.combinations import across
+from tests.behaviour.combinations import across, first_of
 from tests.behaviour.harness import ANTHROPIC, OPENAI, Client, Event, RunningServer, of_type
 from tests.behaviour.long_task import asks_for_summary
 from tests.behaviour.packed import packed
@@ -109,7 +109,7 @@ async def test_a_system_prompt_that_does_not_fit(
     assert provider.refusals == []
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@first_of(policy=POLICIES)
 async def test_a_system_prompt_that_grew_while_the_session_worked(
     small: Client, provider: FakeProvider, policy: str
 ) -> None:
@@ -199,7 +199,7 @@ async def test_a_window_known_only_to_the_provider(small: Client, provider: Fake
     assert session["outcome"] == "completed"
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@first_of(policy=POLICIES)
 async def test_outputs_larger_than_the_window_are_clipped(small: Client, provider: FakeProvider, policy: str) -> None:
     calls = [ToolCall("execute_command", {"command": "head -c 30000 /dev/zero | tr '\\0' 'y'"}) for _ in range(4)]
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.behaviour.checks import assert_sound, following, user_texts
-from tests.behaviour.combinations import across
+from tests.behaviour.combinations import across, first_of
 from tests.behaviour.harness import Client, RunningServer, of_type
 from tests.behaviour.long_task import LongTask, asks_for_summary
 from tests.behaviour.rounds import (
@@ -200,7 +200,7 @@ async def test_a_cancel_during_an_automatic_round_leaves_everything_as_it_was(
     assert provider.broken == []
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@first_of(policy=POLICIES)
 async def test_a_cancel_of_a_round_on_an_idle_session(client: Client, provider: FakeProvider, policy: str) -> None:
     session_id = await worked(client, provider, LongTask(6, most=4_000, seed=3, summarise=gated("summary")))
     before = await context(client, session_id)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.behaviour.checks import assert_sound, following
-from tests.behaviour.combinations import across
+from tests.behaviour.combinations import across, first_of
 from tests.behaviour.harness import ANTHROPIC, OPENAI, Client, of_type
 from tests.behaviour.long_task import LongTask, asks_for_summary
 from tests.behaviour.packed import CLEARS_ALL, worked_before
@@ -386,7 +386,7 @@ async def test_a_revert_during_a_round_is_refused(client: Client, provider: Fake
     await revert(client, session_id, 1)
 
 
-@pytest.mark.parametrize("model", [OPENAI, ANTHROPIC])
+@first_of(model=[OPENAI, ANTHROPIC])
 async def test_a_revert_on_a_running_session_takes_effect_at_its_next_step(
     client: Client, provider: FakeProvider, model: str
 ) -> None:

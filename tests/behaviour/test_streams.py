@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.behaviour.combinations import first_of
 from tests.behaviour.conftest import StartServer
 from tests.behaviour.harness import ANTHROPIC, OPENAI, Client, Event, durable, of_type, read_events
 from tests.behaviour.replica import Replica
@@ -108,7 +109,7 @@ async def opened(client: Client, path: str, **params: Any) -> AsyncIterator[http
 # disconnecting and reconnecting
 
 
-@pytest.mark.parametrize("model", [OPENAI, ANTHROPIC])
+@first_of(model=[OPENAI, ANTHROPIC])
 async def test_readers_that_reconnect_anywhere_end_with_the_state_of_a_steady_one(
     client: Client, provider: FakeProvider, model: str
 ) -> None:
