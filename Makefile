@@ -23,8 +23,9 @@ install: $(DEV) ## Create .venv with the service and the development tools
 run: $(RUNTIME) ## Start the server on http://127.0.0.1:8000
 	@$(BIN)/palimpsest serve $(ARGS)
 
+# A file that is named is run with all its tests.
 test: $(DEV) ## Run the tests, without the extended ones
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not extended" $(ARGS)
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(if $(findstring .py,$(ARGS)),,-m "not extended") $(ARGS)
 
 test-all: $(DEV) ## Run all tests, as the gate does
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
