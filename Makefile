@@ -1,7 +1,9 @@
 # Everything here needs only Python 3.11 or newer and make. PYTHON=python3.12 uses another interpreter; ARGS="…" is
-# passed to the command: make test ARGS="-k queue", make run ARGS="--port 9000".
+# passed to the command: make test ARGS="-k queue", make run ARGS="--port 9000". WORKERS is the number of processes that
+# run tests; most tests wait, so two for each core keep it busy.
 PYTHON ?= python3
 ARGS ?=
+WORKERS ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
@@ -11,18 +13,22 @@ RUNTIME := $(VENV)/.runtime
 DEV := $(VENV)/.dev
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test soak fuzz attack check bench docs vendor build clean
+.PHONY: help install run test test-all soak fuzz attack check bench docs vendor build clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 install: $(DEV) ## Create .venv with the service and the development tools
 
 run: $(RUNTIME) ## Start the server on http://127.0.0.1:8000
 	@$(BIN)/palimpsest serve $(ARGS)
 
-test: $(DEV) ## Run the tests
-	@$(BIN)/python -m pytest $(ARGS)
+# A file that is named is run with all its tests.
+test: $(DEV) ## Run the tests, without the extended ones
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(if $(findstring .py,$(ARGS)),,-m "not extended") $(ARGS)
+
+test-all: $(DEV) ## Run all tests, as the gate does
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
 soak: $(DEV) ## Run random users and faults for ten minutes, then check every invariant
 	@$(BIN)/python -m tests.soak $(ARGS)

@@ -9,6 +9,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from blockbuster import blockbuster_ctx
 
@@ -18,10 +19,10 @@ from tests.behaviour.harness import Client, RunningServer, settings_for
 from tests.databases import make_database, migrated
 from tests.logs import quiet_logs
 from tests.provider import FakeProvider
-from tests.provider.fixtures import provider
+from tests.provider.server import running_provider
 from tests.requirements import missing, need
 
-__all__ = ["provider", "quiet_logs"]
+__all__ = ["quiet_logs"]
 
 StartServer = Callable[..., RunningServer]
 
@@ -59,11 +60,11 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(
     params=[
         pytest.param("bubblewrap", marks=pytest.mark.bubblewrap),
-        pytest.param("docker", marks=pytest.mark.docker),
+        pytest.param("docker", marks=[pytest.mark.docker, pytest.mark.extended]),
     ]
 )
 def sandbox(request: pytest.FixtureRequest) -> str:
-    """The kind of sandbox; a test that uses it runs with each."""
+    """The kind of sandbox; a test that uses it runs with each, by default with bubblewrap only."""
     need(request.param)
     return str(request.param)
 
@@ -117,9 +118,53 @@ def start_server(
             remove_containers(server.settings)
 
 
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RunningServer, FakeProvider]]:
+    """The server of the tests marked `shared_server`, and its provider."""
+    data_dir = tmp_path_factory.mktemp("shared") / "data"
+    make_database(data_dir / "palimpsest.db")
+    with running_provider() as provider:
+        server = RunningServer(settings_for(data_dir, provider, "bubblewrap")).start()
+        yield server, provider
+        server.stop()
+
+
+def is_shared(request: pytest.FixtureRequest) -> bool:
+    """Whether the test uses the shared server, which has bubblewrap."""
+    return "sandbox" not in request.fixturenames and request.node.get_closest_marker("shared_server") is not None
+
+
 @pytest.fixture
-def server(start_server: StartServer) -> RunningServer:
-    return start_server()
+def provider(request: pytest.FixtureRequest) -> Iterator[FakeProvider]:
+    """A fresh provider in its own thread."""
+    if is_shared(request):
+        _, provider = request.getfixturevalue("shared")
+        provider.reset()
+        yield provider
+        for error in provider.script_errors:
+            raise error
+    else:
+        with running_provider() as provider:
+            yield provider
+
+
+@pytest.fixture
+def server(request: pytest.FixtureRequest, provider: FakeProvider) -> Iterator[RunningServer]:
+    """A server without sessions."""
+    if is_shared(request):
+        need("bubblewrap")
+        server, _ = request.getfixturevalue("shared")
+        yield server
+        delete_sessions(server)
+    else:
+        yield request.getfixturevalue("start_server")()
+
+
+def delete_sessions(server: RunningServer) -> None:
+    with httpx.Client(base_url=server.url, timeout=30, trust_env=False, verify=False) as http:
+        while items := http.get("/v1/sessions").raise_for_status().json()["items"]:
+            for session in items:
+                http.delete(f"/v1/sessions/{session['id']}").raise_for_status()
 
 
 @pytest.fixture

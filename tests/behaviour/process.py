@@ -1,11 +1,10 @@
-"""The server as a separate process, started from the command line, so that it can be killed."""
+"""The server as a separate process, so that it can be killed."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
-import resource
 import signal
 import subprocess
 import sys
@@ -20,17 +19,17 @@ import httpx
 import pytest
 
 from tests.behaviour.harness import ANTHROPIC, OPENAI, RESPONSES
+from tests.behaviour.preloaded import ROOT as ROOT
+from tests.behaviour.preloaded import Forked, start
 from tests.databases import make_database
 from tests.provider import FakeProvider
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @dataclass
 class ServerProcess:
     """`python -m app serve`, on a free port unless one is given. Its log goes to a file, or to the descriptor `stderr`;
-    `files` is how many it may have open: the soft limit and the hard one. `wrapper` is a program that starts it.
-    Leaving the context kills it if it still runs."""
+    `files` is how many it may have open: the soft limit and the hard one. It is forked from a process that has already
+    imported it, unless `wrapper` is a program that starts it. Leaving the context kills it if it still runs."""
 
     data_dir: Path
     provider: FakeProvider
@@ -42,22 +41,13 @@ class ServerProcess:
     files: tuple[int, int] | None = None
     wrapper: Sequence[str] = ()
     url: str = ""
-    _process: subprocess.Popen[str] | None = None
+    _process: subprocess.Popen[str] | Forked | None = None
 
     def __enter__(self) -> Self:
         if not self.data_dir.exists():
             make_database(self.data_dir / "palimpsest.db")
         with (self.data_dir.parent / "server.log").open("a") as log:
-            # In a directory without a `.env`.
-            self._process = subprocess.Popen(
-                [*self.wrapper, sys.executable, "-m", "app", "serve", "--port", str(self.port)],
-                env=self._environment(),
-                cwd=self.data_dir.parent,
-                stdout=subprocess.PIPE,
-                stderr=log if self.stderr is None else self.stderr,
-                preexec_fn=self._limit_files if self.files is not None else None,
-                text=True,
-            )
+            self._process = self._start(log.fileno() if self.stderr is None else self.stderr)
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         found = re.search(r"http://127\.0\.0\.1:\d+", line)
@@ -70,6 +60,14 @@ class ServerProcess:
 
     def __exit__(self, *_: object) -> None:
         self.end(signal.SIGKILL)
+
+    def _start(self, stderr: int) -> subprocess.Popen[str] | Forked:
+        """Starts it in a directory without a `.env`."""
+        arguments, env, cwd = ("serve", "--port", str(self.port)), self._environment(), self.data_dir.parent
+        if not self.wrapper:
+            return start(arguments, env=env, cwd=cwd, stderr=stderr, files=self.files)
+        argv = [*self.wrapper, sys.executable, "-m", "app", *arguments]
+        return subprocess.Popen(argv, env=env, cwd=cwd, stdout=subprocess.PIPE, stderr=stderr, text=True)
 
     def _await_ready(self) -> None:
         """It has said where it will listen, which is a moment before it does."""
@@ -92,10 +90,6 @@ class ServerProcess:
         if self._process.stdout is not None:
             self._process.stdout.close()
         return code
-
-    def _limit_files(self) -> None:
-        assert self.files is not None
-        resource.setrlimit(resource.RLIMIT_NOFILE, self.files)
 
     @property
     def pid(self) -> int:

@@ -14,6 +14,8 @@ from tests.behaviour.conftest import StartServer
 from tests.behaviour.harness import Client, RunningServer
 from tests.behaviour.test_bad_input import UNKNOWN, assert_refused
 
+pytestmark = pytest.mark.shared_server
+
 KEY, SECOND = "first-key-of-the-test", "second-key-of-the-test"
 PROBES = ("/healthz", "/readyz")
 

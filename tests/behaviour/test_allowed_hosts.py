@@ -186,7 +186,10 @@ def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PublicWeb]:
 
 @pytest.fixture(
     scope="module",
-    params=[pytest.param(kind, marks=getattr(pytest.mark, kind)) for kind in ("bubblewrap", "docker")],
+    params=[
+        pytest.param("bubblewrap", marks=pytest.mark.bubblewrap),
+        pytest.param("docker", marks=[pytest.mark.docker, pytest.mark.extended]),
+    ],
 )
 def kind(request: pytest.FixtureRequest) -> str:
     need(request.param)

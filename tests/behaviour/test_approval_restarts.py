@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import signal
 
-import pytest
-
 from tests.behaviour.approving import ALWAYS, approve_all, command, decide, pending, runs
 from tests.behaviour.checks import assert_sound, following
+from tests.behaviour.combinations import first_of
 from tests.behaviour.harness import ANTHROPIC, Client, of_type
 from tests.behaviour.test_approvals import ends, statuses
 from tests.behaviour.test_cancel_resume import cancel
@@ -28,7 +27,7 @@ async def _waiting(client: Client, provider: FakeProvider, task: str, timeout_s:
     return session_id
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+@first_of(how=[signal.SIGKILL, signal.SIGTERM])
 async def test_calls_wait_through_a_restart(start: Start, provider: FakeProvider, how: signal.Signals) -> None:
     need("bubblewrap")
     first = start()

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-
+from tests.behaviour.combinations import first_of
 from tests.behaviour.harness import OPENAI, Client, Event, RunningServer, of_type
 from tests.behaviour.long_task import asks_for_summary
 from tests.behaviour.packed import packed
@@ -27,7 +26,7 @@ def compactions(events: list[Event]) -> list[str]:
     return [event.type for event in events if event.type.startswith(("compaction.", "prune."))]
 
 
-@pytest.mark.parametrize("policy", ["reactive", "threshold", "handoff"])
+@first_of(policy=["reactive", "threshold", "handoff"])
 async def test_without_it_a_full_context_is_sent_as_it_is(
     start_server: StartServer, provider: FakeProvider, policy: str
 ) -> None:

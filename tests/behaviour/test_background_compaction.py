@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.behaviour.checks import assert_sound, at, following
+from tests.behaviour.combinations import across, first_of
 from tests.behaviour.harness import OPENAI, Client, Event, RunningServer, of_type
 from tests.behaviour.long_task import ASKS_IN_CONVERSATION, SUMMARY, LongTask, asks_for_summary
 from tests.behaviour.rounds import (
@@ -97,9 +98,7 @@ async def all_answered_but_one(provider: FakeProvider) -> None:
 # the shared prefix
 
 
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("policy", ["reactive", "handoff"])
-@pytest.mark.parametrize("background", [False, True])
+@across(background=[False, True], policy=["reactive", "handoff"], model=MODELS)
 async def test_a_summary_asked_for_in_the_conversation_shares_the_prefix_of_the_step_before(
     start_server: StartServer, provider: FakeProvider, policy: str, model: str, background: bool
 ) -> None:
@@ -126,8 +125,7 @@ async def test_a_summary_asked_for_in_the_conversation_shares_the_prefix_of_the_
 # no waiting
 
 
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("policy", ["reactive", "threshold", "handoff"])
+@across(policy=["reactive", "threshold", "handoff"], model=MODELS)
 async def test_an_agent_does_not_pause_for_a_summary_that_is_ready(
     start_server: StartServer, provider: FakeProvider, policy: str, model: str
 ) -> None:
@@ -325,7 +323,7 @@ async def test_background_cost_counts_for_limits(start_server: StartServer, prov
         await assert_rounds(client, session_id)
 
 
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+@first_of(how=[signal.SIGTERM, signal.SIGKILL])
 async def test_a_background_summary_ends_with_its_server(
     start: Any, provider: FakeProvider, how: signal.Signals
 ) -> None:

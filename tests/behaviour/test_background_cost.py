@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.behaviour.combinations import first_of
 from tests.behaviour.harness import OPENAI, Client, RunningServer
 from tests.behaviour.long_task import SUMMARY, LongTask, asks_for_summary
 from tests.behaviour.packed import packed
@@ -116,7 +117,7 @@ async def test_if_clearing_is_enough_no_summary_is_prepared(
     assert summaries_of(provider) == []
 
 
-@pytest.mark.parametrize("policy", ["reactive", "threshold", "handoff"])
+@first_of(policy=["reactive", "threshold", "handoff"])
 async def test_most_prepared_summaries_are_used(start_server: StartServer, provider: FakeProvider, policy: str) -> None:
     provider.configure(window=ROOMY)
     provider.respond(LongTask(80, most=6_000))

@@ -19,6 +19,8 @@ from tests.behaviour.conftest import StartServer
 from tests.behaviour.harness import OPENAI, Client
 from tests.provider import FakeProvider, Gate, HttpError, Reply, Text
 
+pytestmark = pytest.mark.shared_server
+
 DOCUMENTED = Path(__file__).parents[2] / "docs" / "errors.md"
 MIB = 1024 * 1024
 JSON = {"Content-Type": "application/json"}

@@ -9,10 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import pytest
-
 from app.messages import new_id
 from tests.behaviour.checks import Follower, assert_sound, following, requests_of, user_texts
+from tests.behaviour.combinations import first_of
 from tests.behaviour.harness import ANTHROPIC, OPENAI, Client, Event, of_type
 from tests.behaviour.test_interrupt import stubborn
 from tests.behaviour.test_queue import standing
@@ -332,7 +331,7 @@ def _at_work(request: RecordedRequest) -> Reply:
     )
 
 
-@pytest.mark.parametrize("model", [OPENAI, ANTHROPIC])
+@first_of(model=[OPENAI, ANTHROPIC])
 async def test_stops_at_any_instant_leave_a_sound_history(client: Client, provider: FakeProvider, model: str) -> None:
     provider.respond(_at_work)
     rng = random.Random(model)

@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import signal
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from typing import Any
 import pytest
 
 from app.cli.startup import claimed
+from tests.behaviour.commands import Process, open_command
 from tests.behaviour.conftest import StartServer
 from tests.behaviour.harness import OPENAI, Client, RunningServer
 from tests.behaviour.process import ROOT, ServerProcess
@@ -32,14 +32,13 @@ class Terminal:
     folder: Path
     env: dict[str, str] = field(default_factory=dict)
 
-    async def start(self, *args: str, stdin: bool = False, stdout: int = asyncio.subprocess.PIPE) -> Command:
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "app", *args),
+    async def start(self, *args: str, stdin: bool = False, stdout: int | None = None) -> Command:
+        process = await open_command(
+            args,
             cwd=self.folder,
             env={**os.environ, "PYTHONPATH": str(ROOT), "PALIMPSEST_DATA_DIR": str(self.folder / "data"), **self.env},
-            stdin=asyncio.subprocess.PIPE if stdin else asyncio.subprocess.DEVNULL,
+            stdin=stdin,
             stdout=stdout,
-            stderr=asyncio.subprocess.PIPE,
         )
         return Command(process)
 
@@ -58,7 +57,7 @@ class Terminal:
 class Command:
     """A running command; `out` and `err` are its output read so far."""
 
-    process: asyncio.subprocess.Process
+    process: Process | asyncio.subprocess.Process
     out: str = ""
     err: str = ""
 

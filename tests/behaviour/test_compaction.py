@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.behaviour.checks import assert_sound
+from tests.behaviour.combinations import across
 from tests.behaviour.harness import ANTHROPIC, OPENAI, RESPONSES, Client, Event, RunningServer, of_type
 from tests.behaviour.long_task import LongTask
 from tests.behaviour.rounds import MODELS, POLICIES, SMALL, WINDOW, assert_sent, context, steps_of
@@ -38,8 +39,7 @@ def _steps(policy: str, model: str) -> int:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1_200 if LONG else 120)
-@pytest.mark.parametrize("model", [*MODELS, RESPONSES])
-@pytest.mark.parametrize("policy", POLICIES)
+@across(policy=POLICIES, model=[*reversed(MODELS), RESPONSES])
 async def test_a_long_task_finishes_within_a_small_window(
     start_server: StartServer, provider: FakeProvider, policy: str, model: str
 ) -> None:

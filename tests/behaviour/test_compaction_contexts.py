@@ -7,9 +7,8 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-
 from tests.behaviour.checks import assert_sound
+from tests.behaviour.combinations import across, first_of
 from tests.behaviour.harness import OPENAI, Client, Event, RunningServer, of_type
 from tests.behaviour.long_task import LongTask, asks_for_summary
 from tests.behaviour.rounds import (
@@ -57,8 +56,7 @@ async def assert_contexts(client: Client, provider: FakeProvider, session_id: st
     return contexts
 
 
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("policy", POLICIES)
+@across(policy=POLICIES, model=MODELS)
 async def test_the_context_of_each_step_stays_as_it_was_sent(
     start_server: StartServer, provider: FakeProvider, policy: str, model: str
 ) -> None:
@@ -83,7 +81,7 @@ async def test_the_context_of_each_step_stays_as_it_was_sent(
     assert provider.broken == []
 
 
-@pytest.mark.parametrize("model", MODELS)
+@first_of(model=MODELS)
 async def test_contexts_between_rounds_prunes_and_reverts(client: Client, provider: FakeProvider, model: str) -> None:
     pruning = settings(prune_protect=500, prune_minimum=100)
     session_id = await worked(client, provider, LongTask(10, most=4_000, seed=3), compaction=pruning, model=model)
@@ -151,8 +149,7 @@ async def assert_kept(client: Client, session_id: str, call_ids: list[str]) -> N
     assert {id for id, part in shown.items() if part["compacted_at"] is not None} == set(call_ids)
 
 
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("outcome", ["completed", "failed"])
+@across(outcome=["completed", "failed"], model=MODELS)
 async def test_old_outputs_are_cleared_when_a_run_ends_near_the_trigger(
     start_server: StartServer, provider: FakeProvider, model: str, outcome: str
 ) -> None:
@@ -189,7 +186,7 @@ async def test_nothing_is_cleared_when_a_run_ends_far_from_the_trigger(
         assert of_type(events, "prune.completed") == []
 
 
-@pytest.mark.parametrize("model", MODELS)
+@first_of(model=MODELS)
 async def test_old_outputs_are_cleared_at_the_trigger_and_recalled(
     start_server: StartServer, provider: FakeProvider, model: str
 ) -> None:
@@ -226,7 +223,7 @@ async def test_old_outputs_are_cleared_at_the_trigger_and_recalled(
 # all at once
 
 
-@pytest.mark.parametrize("seed", range(4))
+@first_of(seed=range(4))
 async def test_concurrent_requests_leave_a_sound_session(
     start_server: StartServer, provider: FakeProvider, seed: int
 ) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.behaviour.checks import assert_sound
+from tests.behaviour.combinations import across
 from tests.behaviour.harness import ANTHROPIC, OPENAI, Client, RunningServer, of_type
 from tests.behaviour.long_task import asks_for_summary
 from tests.behaviour.packed import packed
@@ -107,8 +108,7 @@ def task_of(kind: str) -> str:
     return f"case {kind}; build the whole thing and leave nothing out."
 
 
-@pytest.mark.parametrize("model", [OPENAI, ANTHROPIC])
-@pytest.mark.parametrize("mode", MODES)
+@across(mode=MODES, model=[OPENAI, ANTHROPIC])
 async def test_a_failed_summary_costs_one_rung(
     start_server: StartServer, provider: FakeProvider, mode: str, model: str
 ) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from app.tools import ToolRegistry, default_tools
 from tests.behaviour.checks import assert_sound
+from tests.behaviour.combinations import across, first_of
 from tests.behaviour.harness import ANTHROPIC, OPENAI, Client, Event, RunningServer, of_type
 from tests.behaviour.long_task import asks_for_summary
 from tests.behaviour.packed import packed
@@ -82,8 +83,7 @@ async def change(client: Client, session_id: str, **fields: Any) -> None:
     assert response.is_success, response.text
 
 
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("policy", POLICIES)
+@across(policy=POLICIES, model=MODELS)
 async def test_a_system_prompt_that_does_not_fit(
     small: Client, provider: FakeProvider, policy: str, model: str
 ) -> None:
@@ -109,7 +109,7 @@ async def test_a_system_prompt_that_does_not_fit(
     assert provider.refusals == []
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@first_of(policy=POLICIES)
 async def test_a_system_prompt_that_grew_while_the_session_worked(
     small: Client, provider: FakeProvider, policy: str
 ) -> None:
@@ -133,8 +133,7 @@ async def test_a_system_prompt_that_grew_while_the_session_worked(
     assert provider.refusals == []
 
 
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("policy", POLICIES)
+@across(policy=POLICIES, model=MODELS)
 async def test_a_message_that_does_not_fit(small: Client, provider: FakeProvider, policy: str, model: str) -> None:
     provider.respond(works_on)
     session, _ = await small.run("a small task", model=model, compaction=policy)
@@ -159,8 +158,7 @@ async def test_a_message_that_does_not_fit(small: Client, provider: FakeProvider
     assert provider.refusals == []
 
 
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("policy", POLICIES)
+@across(policy=POLICIES, model=MODELS)
 async def test_tool_schemas_that_do_not_fit(
     start_server: StartServer, provider: FakeProvider, windows: dict[str, Any], policy: str, model: str
 ) -> None:
@@ -201,7 +199,7 @@ async def test_a_window_known_only_to_the_provider(small: Client, provider: Fake
     assert session["outcome"] == "completed"
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@first_of(policy=POLICIES)
 async def test_outputs_larger_than_the_window_are_clipped(small: Client, provider: FakeProvider, policy: str) -> None:
     calls = [ToolCall("execute_command", {"command": "head -c 30000 /dev/zero | tr '\\0' 'y'"}) for _ in range(4)]
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.behaviour.checks import assert_sound, following, user_texts
+from tests.behaviour.combinations import across, first_of
 from tests.behaviour.harness import Client, RunningServer, of_type
 from tests.behaviour.long_task import LongTask, asks_for_summary
 from tests.behaviour.rounds import (
@@ -73,8 +74,7 @@ def places(request: RecordedRequest, texts: tuple[str, ...]) -> list[int]:
     return [whole.index(text) for text in texts]
 
 
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("policy", POLICIES)
+@across(policy=POLICIES, model=MODELS)
 async def test_messages_around_a_round_between_steps_are_verbatim_in_order_and_once(
     client: Client, provider: FakeProvider, policy: str, model: str
 ) -> None:
@@ -113,8 +113,7 @@ async def test_messages_around_a_round_between_steps_are_verbatim_in_order_and_o
     assert provider.refusals == []
 
 
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("policy", POLICIES)
+@across(policy=POLICIES, model=MODELS)
 async def test_messages_during_an_automatic_round_are_delivered_after_it(
     start_server: StartServer, provider: FakeProvider, policy: str, model: str
 ) -> None:
@@ -173,8 +172,7 @@ async def test_a_message_right_after_a_round_is_in_the_next_request(client: Clie
 # cancels
 
 
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("policy", POLICIES)
+@across(policy=POLICIES, model=MODELS)
 async def test_a_cancel_during_an_automatic_round_leaves_everything_as_it_was(
     start_server: StartServer, provider: FakeProvider, policy: str, model: str
 ) -> None:
@@ -202,7 +200,7 @@ async def test_a_cancel_during_an_automatic_round_leaves_everything_as_it_was(
     assert provider.broken == []
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@first_of(policy=POLICIES)
 async def test_a_cancel_of_a_round_on_an_idle_session(client: Client, provider: FakeProvider, policy: str) -> None:
     session_id = await worked(client, provider, LongTask(6, most=4_000, seed=3, summarise=gated("summary")))
     before = await context(client, session_id)

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.behaviour.checks import assert_sound, following, user_texts
+from tests.behaviour.combinations import across, first_of
 from tests.behaviour.harness import Client, of_type
 from tests.behaviour.long_task import LongTask
 from tests.behaviour.process import ServerProcess
@@ -99,7 +100,7 @@ async def _billed_round(client: Client, session_id: str) -> dict[str, Any]:
                 return running
 
 
-@pytest.mark.parametrize("how", ENDS)
+@first_of(how=ENDS)
 async def test_the_cost_of_a_round_before_its_server_ended_is_kept(
     start: Start, provider: FakeProvider, how: signal.Signals
 ) -> None:
@@ -130,7 +131,7 @@ async def test_the_cost_of_a_round_before_its_server_ended_is_kept(
             assert used[kind] == sum(row["usage"][kind] for row in [*made, *listed]), kind
 
 
-@pytest.mark.parametrize("how", ENDS)
+@first_of(how=ENDS)
 async def test_an_idle_session_is_unchanged_after_its_server_ended_during_a_round(
     start: Start, provider: FakeProvider, how: signal.Signals
 ) -> None:
@@ -153,8 +154,7 @@ async def test_an_idle_session_is_unchanged_after_its_server_ended_during_a_roun
         await assert_rounds(client, session_id)
 
 
-@pytest.mark.parametrize("how", ENDS)
-@pytest.mark.parametrize("begun", [True, False])
+@across(begun=[True, False], how=ENDS)
 async def test_a_running_session_continues_after_its_server_ended_before_or_during_a_round(
     start: Start, provider: FakeProvider, how: signal.Signals, begun: bool
 ) -> None:
@@ -199,7 +199,7 @@ async def test_a_compaction_survives_a_kill(start: Start, provider: FakeProvider
 # what a client knows
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@first_of(policy=POLICIES)
 async def test_a_snapshot_at_any_event_and_the_stream_after_it_are_the_whole(
     client: Client, provider: FakeProvider, policy: str
 ) -> None:

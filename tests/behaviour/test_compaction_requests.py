@@ -9,9 +9,8 @@ from itertools import cycle
 from string import ascii_letters
 from typing import Any
 
-import pytest
-
 from tests.behaviour.checks import assert_sound
+from tests.behaviour.combinations import across, first_of
 from tests.behaviour.harness import OPENAI, Client, RunningServer
 from tests.behaviour.long_task import LongTask, asks_for_summary
 from tests.behaviour.rounds import (
@@ -66,9 +65,7 @@ def assert_once_in_order(request: RecordedRequest, *texts: str) -> None:
     assert sorted(map(whole.index, texts)) == list(map(whole.index, texts))
 
 
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("background", [False, True])
-@pytest.mark.parametrize("policy", POLICIES)
+@across(policy=POLICIES, background=[False, True], model=MODELS)
 async def test_unseen_messages_survive_a_round_verbatim_and_once(
     start_server: StartServer, provider: FakeProvider, policy: str, background: bool, model: str
 ) -> None:
@@ -119,7 +116,7 @@ async def test_a_prepared_summary_does_not_call_an_older_request_the_last_one(
     assert_once_in_order(last, "the old task", "something else now")
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@first_of(policy=POLICIES)
 async def test_the_task_of_a_session_with_an_imported_history_stays(
     client: Client, provider: FakeProvider, policy: str
 ) -> None:
@@ -176,7 +173,7 @@ async def test_a_model_that_cannot_read_the_whole_task_still_summarizes(
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@first_of(policy=POLICIES)
 async def test_the_images_of_the_last_request_stay(client: Client, provider: FakeProvider, policy: str) -> None:
     shows: list[dict[str, Any]] = [
         {"type": "text", "text": "make it look like this"},
@@ -209,7 +206,7 @@ OVERFLOW = HttpError(
 )
 
 
-@pytest.mark.parametrize("policy", ["reactive", "threshold"])
+@first_of(policy=["reactive", "threshold"])
 async def test_a_round_overtaken_by_another_builds_on_it(client: Client, provider: FakeProvider, policy: str) -> None:
     work = [Reply(Text(f"step {number}"), prints(4_000)) for number in range(6)]
     after = [Reply(Text(f"step {number}"), prints(4_000)) for number in range(3)]

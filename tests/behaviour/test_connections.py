@@ -14,6 +14,7 @@ from app.api.bodies import MAX_HELD_BYTES
 from app.api.guard import LOGIN_BYTES
 from app.connections import HEAD_S, MAX_PIPELINED, connections_for
 from tests.behaviour.attack import memory_mb, watched
+from tests.behaviour.combinations import first_of
 from tests.behaviour.process import ServerProcess
 from tests.provider import FakeProvider
 
@@ -71,7 +72,7 @@ FLOODS = {
 }
 
 
-@pytest.mark.parametrize("kind", FLOODS)
+@first_of(2, kind=FLOODS)
 async def test_a_flood_costs_bounded_memory(guarded: ServerProcess, kind: str) -> None:
     head, piece = FLOODS[kind]
     assert await answers(guarded)
@@ -99,7 +100,7 @@ HELD_HEADS = {
 }
 
 
-@pytest.mark.parametrize("kind", HELD_HEADS)
+@first_of(kind=HELD_HEADS)
 async def test_heads_that_are_held_cost_bounded_memory(guarded: ServerProcess, kind: str) -> None:
     connections, data = HELD_HEADS[kind]
     assert await answers(guarded)

@@ -23,11 +23,14 @@ import pytest
 
 from app.cli.run import unpack
 from tests.behaviour.checks import following
+from tests.behaviour.combinations import IN_BOTH_SANDBOXES
 from tests.behaviour.harness import Client, Event, RunningServer, of_type
 from tests.behaviour.test_files import address, names_in_archive
 from tests.behaviour.test_tools import command
 from tests.provider import FakeProvider, Reply, Text, ToolCall
 from tests.unit.sandbox.shell import sleepers, unique_seconds
+
+pytestmark = IN_BOTH_SANDBOXES
 
 HARMLESS = "echo still here"
 

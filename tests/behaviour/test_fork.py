@@ -13,6 +13,7 @@ import pytest
 from app.messages import new_id
 from app.settings import LimitSettings
 from tests.behaviour.checks import assert_sound, following
+from tests.behaviour.combinations import first_of
 from tests.behaviour.conftest import StartServer
 from tests.behaviour.harness import ANTHROPIC, OPENAI, Client, of_type
 from tests.behaviour.long_task import LongTask
@@ -87,7 +88,7 @@ async def assert_shows_itself(client: Client, session_id: str) -> None:
     assert replica.view == (await snapshot(client, session_id)).view
 
 
-@pytest.mark.parametrize("model", [OPENAI, ANTHROPIC])
+@first_of(model=[OPENAI, ANTHROPIC])
 async def test_a_fork_has_everything_and_is_independent(
     client: Client, provider: FakeProvider, sandbox: str, model: str
 ) -> None:

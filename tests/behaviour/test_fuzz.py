@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from schemathesis import GenerationMode
 from schemathesis.core.result import Ok
 
+from tests.behaviour.combinations import first_of
 from tests.behaviour.harness import RunningServer
 from tests.fuzz.api import ApiFuzzer
 from tests.fuzz.api_target import CHECKS, ENDLESS, Target, agent
@@ -27,7 +28,7 @@ from tests.fuzz.tools import ToolFuzzer
 from tests.provider import FakeProvider
 from tests.requirements import need
 
-EXAMPLES = 15
+EXAMPLES = 3, 15
 """Requests to each operation; about half of them to something that exists."""
 
 JSON = "application/json"
@@ -41,7 +42,8 @@ NEVER_TAKEN = {
 
 @pytest.mark.slow
 @pytest.mark.timeout(180)
-def test_every_operation_answers_as_documented(server: RunningServer, provider: FakeProvider) -> None:
+@first_of(examples=EXAMPLES)
+def test_every_operation_answers_as_documented(server: RunningServer, provider: FakeProvider, examples: int) -> None:
     provider.respond(agent)
     schema = schemathesis.openapi.from_url(f"{server.url}/openapi.json")
     operations = [result.ok() for result in schema.get_all_operations() if isinstance(result, Ok)]
@@ -57,7 +59,7 @@ def test_every_operation_answers_as_documented(server: RunningServer, provider: 
         failures = [
             f"{operation.label}: {failure}"
             for operation in operations
-            if operation.path != ENDLESS and (failure := fuzz(operation, target, session))
+            if operation.path != ENDLESS and (failure := fuzz(operation, target, session, examples))
         ]
     assert not failures, "\n\n".join(failures)
     assert len(operations) > 20
@@ -72,12 +74,12 @@ def as_shown(operation: Any) -> Any:
     return operation.Case(path_parameters=dict.fromkeys(names, "a.txt"), query={}, headers={}, **body)
 
 
-def fuzz(operation: Any, target: Target, http: requests.Session) -> Exception | None:
+def fuzz(operation: Any, target: Target, http: requests.Session, examples: int) -> Exception | None:
     """The first response that is not as documented, with a minimized request; None if all are."""
     cases = st.one_of(*(operation.as_strategy(generation_mode=mode) for mode in GenerationMode))
 
     @settings(
-        max_examples=EXAMPLES,
+        max_examples=examples,
         derandomize=True,
         database=None,
         deadline=None,

@@ -10,10 +10,13 @@ import pytest
 
 from app.messages import new_id
 from tests.behaviour.checks import assert_history, assert_sound
+from tests.behaviour.combinations import across
 from tests.behaviour.harness import ANTHROPIC, OPENAI, Client, of_type
 from tests.behaviour.rounds import compacted, revert, worked
 from tests.provider import EndWithoutFinish, FakeProvider, Gate, RecordedRequest, Reply, Text, ToolCall
 from tests.unit.interchange.conversations import PNG, renumbered
+
+pytestmark = pytest.mark.shared_server
 
 Wire = dict[str, Any]
 MODELS = [OPENAI, ANTHROPIC]
@@ -137,8 +140,7 @@ async def export(client: Client, session_id: str, form: str, **params: Any) -> l
         after = {"after": page["next_cursor"]}
 
 
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("form", FORMATS)
+@across(form=FORMATS, model=MODELS)
 async def test_a_conversation_is_continued(client: Client, provider: FakeProvider, model: str, form: str) -> None:
     provider.script(Reply(Text("Gone on.")))
     session, events = await client.run("And now?", model=model, history={"format": form, "messages": SOUND[form]})
@@ -160,8 +162,7 @@ async def test_a_conversation_is_continued(client: Client, provider: FakeProvide
     assert [event.id for event in created] == [message["seq"] for message in messages[:5]]
 
 
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("name", BROKEN)
+@across(name=BROKEN, model=MODELS)
 async def test_a_broken_conversation_is_repaired_and_nothing_is_lost(
     client: Client, provider: FakeProvider, model: str, name: str
 ) -> None:
@@ -334,8 +335,7 @@ async def test_a_run_is_exported_without_its_void_attempts(client: Client, provi
     assert (await export(client, again["id"], form))[: len(whole)] == whole
 
 
-@pytest.mark.parametrize("form", FORMATS)
-@pytest.mark.parametrize("policy", ["reactive", "threshold"])
+@across(policy=["reactive", "threshold"], form=FORMATS)
 async def test_an_export_is_the_whole_history_whatever_was_compacted(
     client: Client, provider: FakeProvider, form: str, policy: str
 ) -> None:

@@ -14,6 +14,7 @@ import pytest
 from app.messages import now
 from app.runtime.learned import QUIRKS_BELIEVED_FOR
 from tests.behaviour.checks import assert_sound
+from tests.behaviour.combinations import across, first_of
 from tests.behaviour.harness import OPENAI, Client, RunningServer, of_type
 from tests.behaviour.long_task import ASKS_IN_CONVERSATION, ASKS_WITH_TEXT, LongTask
 from tests.behaviour.rounds import POLICIES, compact, compacted, ended, settings, summaries_of
@@ -59,8 +60,7 @@ async def work(client: Client, provider: FakeProvider, name: str, policy: str) -
     return session_id
 
 
-@pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize("rule", RULES)
+@across(rule=RULES, policy=POLICIES)
 async def test_each_rule_costs_one_request_ever(
     start_server: StartServer, provider: FakeProvider, rule: str, policy: str
 ) -> None:
@@ -145,7 +145,7 @@ async def test_a_rule_is_learned_again_after_a_month(start_server: StartServer, 
     assert len(provider.refusals) == 2
 
 
-@pytest.mark.parametrize("policy", ["reactive", "handoff"])
+@first_of(policy=["reactive", "handoff"])
 async def test_a_summary_refused_in_the_conversation_is_asked_for_as_text(
     client: Client, provider: FakeProvider, policy: str
 ) -> None:
@@ -170,7 +170,7 @@ async def test_a_refused_key_is_not_retried_as_text(client: Client, provider: Fa
     assert len(summaries_of(provider)) == 1
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@first_of(policy=POLICIES)
 async def test_reasoning_that_a_server_wants_back_costs_one_request_ever(
     start_server: StartServer, provider: FakeProvider, policy: str
 ) -> None:

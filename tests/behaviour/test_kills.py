@@ -17,6 +17,7 @@ MET = ("streaming", "running tools", "compacting")
 
 
 @pytest.mark.slow
+@pytest.mark.extended
 @pytest.mark.bubblewrap
 @pytest.mark.timeout(
     3600 if LONG else 600

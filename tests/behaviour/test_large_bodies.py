@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from tests.behaviour.attack import LONG, watched
+from tests.behaviour.combinations import first_of
 from tests.behaviour.process import ServerProcess
 from tests.behaviour.test_connections import answers
 from tests.provider import FakeProvider
@@ -60,7 +61,7 @@ HOSTILE = {
 OPEN = {"open lists", "open objects"}
 
 
-@pytest.mark.parametrize("kind", HOSTILE)
+@first_of(2, kind=HOSTILE)
 async def test_hostile_bodies_cost_bounded_memory(server: ServerProcess, kind: str) -> None:
     assert await answers(server)
     with watched(server, kind) as seen:
@@ -73,7 +74,7 @@ async def test_hostile_bodies_cost_bounded_memory(server: ServerProcess, kind: s
     assert seen.p99_ms < P99_MS
 
 
-@pytest.mark.parametrize("objects", [50_000, 240_000])
+@first_of(objects=[50_000, 240_000])
 async def test_bodies_up_to_the_bound_cost_bounded_memory(server: ServerProcess, objects: int) -> None:
     """About the maximum number of values accepted, and the maximum body for any route."""
     body = b'{"metadata": {"a": [' + b'{"a":{"b":{"c":1}}},' * objects + b"1]}}"
@@ -98,7 +99,7 @@ SENT_BESIDE = {
 }
 
 
-@pytest.mark.parametrize("kind", SENT_BESIDE)
+@first_of(kind=SENT_BESIDE)
 async def test_fields_without_number_are_refused_before_they_are_checked(server: ServerProcess, kind: str) -> None:
     assert await answers(server)
     with watched(server, kind, FIELDS_MB) as seen:
@@ -134,6 +135,7 @@ async def test_what_stands_beside_a_history_has_the_bound_of_any_body(server: Se
     assert (answer.json()["code"], answer.json()["limit_bytes"]) == ("too_large", MIB)
 
 
+@pytest.mark.extended
 async def test_a_large_history_is_accepted_while_others_are_served(server: ServerProcess) -> None:
     """50,000 messages in nearly 64 MiB."""
     content = json.dumps("A line of code: foo[bar] = {'a': 1, \"b\": [2, 3]}; # ü\n" * 43, ensure_ascii=False)

@@ -42,6 +42,7 @@ async def imported(http: httpx.AsyncClient) -> str:
     return f"/v1/sessions/{made.json()['id']}"
 
 
+@pytest.mark.extended
 async def test_large_contexts_and_forks_cost_bounded_memory(server: ServerProcess, http: httpx.AsyncClient) -> None:
     path = await imported(http)
     with watched(server, f"{AT_ONCE} contexts", MOST_MB):

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.behaviour.checks import assert_sound, following, requests_of
+from tests.behaviour.combinations import first_of
 from tests.behaviour.harness import ANTHROPIC, OPENAI, Client, RunningServer, of_type
 from tests.behaviour.test_cancel_resume import resume
 from tests.provider import FakeProvider, Hang, Reply, Text, Tokens, ToolCall
@@ -242,7 +243,7 @@ async def test_changed_limits_apply_from_the_next_step(client: Client, provider:
     assert (idle.data["outcome"], idle.data["steps"]) == ("limit_reached", 4)
 
 
-@pytest.mark.parametrize("model", [OPENAI, ANTHROPIC])
+@first_of(model=[OPENAI, ANTHROPIC])
 async def test_a_truncated_answer_is_continued_once(client: Client, provider: FakeProvider, model: str) -> None:
     provider.script(Reply(Text("one two "), finish="length"), Reply(Text("three")))
     session, events = await client.run("task", model=model)
@@ -287,7 +288,7 @@ async def test_a_refusal_fails_with_its_code(client: Client, provider: FakeProvi
     assert provider.refusals == []
 
 
-@pytest.mark.parametrize("model", [OPENAI, ANTHROPIC])
+@first_of(model=[OPENAI, ANTHROPIC])
 async def test_calls_run_and_text_completes_whatever_the_reason(
     client: Client, provider: FakeProvider, model: str
 ) -> None:

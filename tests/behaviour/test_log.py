@@ -11,6 +11,8 @@ from tests.behaviour.harness import Client, Event, durable
 from tests.behaviour.test_bad_input import UNKNOWN, assert_refused
 from tests.provider import FakeProvider, Reply, Text, ToolCall
 
+pytestmark = pytest.mark.shared_server
+
 ECHO = ToolCall("execute_command", {"command": "echo 'eins\tzwei \U0001f600 drei'"})
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.behaviour.checks import assert_sound
+from tests.behaviour.combinations import first_of
 from tests.behaviour.harness import ANTHROPIC, OPENAI, Client, RunningServer, of_type
 from tests.behaviour.test_cancel_resume import resume
 from tests.behaviour.test_memory import run_in
@@ -31,7 +32,7 @@ async def notes_of(client: Client, session_id: str) -> list[int]:
     return notes
 
 
-@pytest.mark.parametrize("model", [OPENAI, ANTHROPIC])
+@first_of(model=[OPENAI, ANTHROPIC])
 async def test_the_same_call_again_and_again_ends_the_run(client: Client, provider: FakeProvider, model: str) -> None:
     provider.script(*[Reply(Text(f"try {n}"), read("missing")) for n in range(6)], Reply(Text("I am stuck")))
     session, _ = await client.run("task", model=model)

@@ -7,10 +7,12 @@ import tarfile
 
 import pytest
 
+from tests.behaviour.combinations import IN_BOTH_SANDBOXES
 from tests.behaviour.harness import ANTHROPIC, OPENAI, Client, durable, of_type
 from tests.provider import FakeProvider, Reply, Text, ToolCall
 
 
+@IN_BOTH_SANDBOXES
 @pytest.mark.parametrize("model", [OPENAI, ANTHROPIC])
 async def test_a_task_creates_files_that_are_returned_byte_for_byte(
     client: Client, provider: FakeProvider, sandbox: str, model: str

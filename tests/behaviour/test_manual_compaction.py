@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.behaviour.checks import assert_sound, following
+from tests.behaviour.combinations import across, first_of
 from tests.behaviour.harness import ANTHROPIC, OPENAI, Client, of_type
 from tests.behaviour.long_task import LongTask, asks_for_summary
 from tests.behaviour.packed import CLEARS_ALL, worked_before
@@ -208,8 +209,7 @@ async def test_an_unknown_session_has_no_rounds(client: Client) -> None:
 # failed rounds
 
 
-@pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize("said", [0, 1])
+@across(said=[0, 1], policy=POLICIES)
 async def test_a_round_with_nothing_to_compact_fails_once(
     client: Client, provider: FakeProvider, policy: str, said: int
 ) -> None:
@@ -386,7 +386,7 @@ async def test_a_revert_during_a_round_is_refused(client: Client, provider: Fake
     await revert(client, session_id, 1)
 
 
-@pytest.mark.parametrize("model", [OPENAI, ANTHROPIC])
+@first_of(model=[OPENAI, ANTHROPIC])
 async def test_a_revert_on_a_running_session_takes_effect_at_its_next_step(
     client: Client, provider: FakeProvider, model: str
 ) -> None:

@@ -82,6 +82,7 @@ async def all_of(semaphore: asyncio.Semaphore, count: int) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.extended
 @pytest.mark.timeout(300)
 @pytest.mark.bubblewrap
 async def test_nothing_fails_when_all_limits_are_reached_at_once(

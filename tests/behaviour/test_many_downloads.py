@@ -21,6 +21,7 @@ import pytest
 
 from app.connections import STALLED_S
 from tests.behaviour.attack import LONG, command, memory_mb, watched
+from tests.behaviour.combinations import first_of
 from tests.behaviour.harness import Client, of_type
 from tests.behaviour.process import ServerProcess
 from tests.provider import FakeProvider, Reply, Text
@@ -138,7 +139,7 @@ async def large_output(server: ServerProcess, client: Client, provider: FakeProv
     return f"/v1/sessions/{session['id']}/tool-calls/{result.data['call_id']}/output"
 
 
-@pytest.mark.parametrize("prepare", [large_file, large_output])
+@first_of(prepare=[large_file, large_output])
 async def test_unread_downloads_cost_bounded_memory(
     server: ServerProcess, client: Client, provider: FakeProvider, prepare: Prepare
 ) -> None:
@@ -162,6 +163,7 @@ async def test_unread_downloads_cost_bounded_memory(
                     pass
 
 
+@pytest.mark.extended
 async def test_unread_archives_cost_bounded_memory(server: ServerProcess, client: Client) -> None:
     base = await session_with_a_file(client)
     await asyncio.to_thread(make_names, workspace(server, base), ARCHIVED_NAMES, "n" * 200)
@@ -180,6 +182,7 @@ async def test_unread_archives_cost_bounded_memory(server: ServerProcess, client
     assert (await client.http.get(f"{base}/files/small")).content == b"small"
 
 
+@pytest.mark.extended
 async def test_listings_of_long_paths_cost_bounded_memory(server: ServerProcess, client: Client) -> None:
     """Each of 12,000 entries repeats a path of nearly 4,000 bytes."""
     base = await session_with_a_file(client)

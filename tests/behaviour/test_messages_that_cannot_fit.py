@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.behaviour.checks import assert_sound
+from tests.behaviour.combinations import across, first_of
 from tests.behaviour.harness import ANTHROPIC, OPENAI, Client, Event, RunningServer, of_type
 from tests.behaviour.long_task import asks_for_summary
 from tests.behaviour.rounds import POLICIES, POLICIES_ON_WIRES
@@ -104,7 +105,7 @@ def assert_spilled(shown: str, message_id: str, whole: str) -> None:
     assert f".palimpsest/messages/{message_id}.txt" in shown
 
 
-@pytest.mark.parametrize("model", [OPENAI, ANTHROPIC])
+@first_of(model=[OPENAI, ANTHROPIC])
 async def test_a_task_is_refused_before_a_session_is_made(
     server: RunningServer, provider: FakeProvider, model: str
 ) -> None:
@@ -122,7 +123,7 @@ async def test_a_task_is_refused_before_a_session_is_made(
         await assert_usable(client, provider, session["id"])
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@first_of(policy=POLICIES)
 async def test_a_message_is_refused_before_it_is_queued(
     server: RunningServer, provider: FakeProvider, policy: str
 ) -> None:
@@ -196,8 +197,7 @@ def imported(place: str) -> list[dict[str, Any]]:
     ]
 
 
-@pytest.mark.parametrize("place", ["first", "middle", "answer", "arguments", "result"])
-@pytest.mark.parametrize("policy", POLICIES)
+@across(policy=POLICIES, place=["first", "middle", "answer", "arguments", "result"])
 async def test_an_import_with_an_oversized_item_anywhere(
     server: RunningServer, provider: FakeProvider, policy: str, place: str
 ) -> None:
@@ -210,7 +210,7 @@ async def test_an_import_with_an_oversized_item_anywhere(
         await assert_usable(client, provider, session["id"])
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@first_of(policy=POLICIES)
 async def test_an_import_that_ends_with_an_oversized_item_is_refused(
     server: RunningServer, provider: FakeProvider, policy: str
 ) -> None:
@@ -221,7 +221,7 @@ async def test_an_import_that_ends_with_an_oversized_item_is_refused(
         assert (await client.get("/v1/sessions"))["items"] == []
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@first_of(policy=POLICIES)
 async def test_a_tool_result_and_standing_notes_of_three_windows(
     server: RunningServer, provider: FakeProvider, policy: str
 ) -> None:

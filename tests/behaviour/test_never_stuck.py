@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.behaviour.checks import assert_sound
+from tests.behaviour.combinations import across
 from tests.behaviour.families import FAMILIES, Family
 from tests.behaviour.harness import Client, of_type
 from tests.behaviour.long_task import SUMMARY, asks_for_summary
@@ -148,8 +149,7 @@ def bubblewrap() -> None:
 @pytest.mark.slow
 @pytest.mark.bubblewrap
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+@across(family=FAMILIES, policy=POLICIES)
 async def test_sixty_steps_complete_the_task(
     provider: FakeProvider, tmp_path: Path, sandbox_image: str, family: Family, policy: str
 ) -> None:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.behaviour.combinations import across
 from tests.behaviour.harness import ANTHROPIC, OPENAI, Client, durable, of_type
 from tests.behaviour.replica import Replica
 from tests.behaviour.stories import DEEDS, Deed, Story, Turn, turns
@@ -155,8 +156,7 @@ async def test_any_conversation_is_in_order_and_shown_as_it_was_sent(
     assert provider.refusals == []
 
 
-@pytest.mark.parametrize("model", [OPENAI, ANTHROPIC])
-@pytest.mark.parametrize("deed", DEEDS)
+@across(deed=DEEDS, model=[OPENAI, ANTHROPIC])
 async def test_calls_of_every_kind_and_a_user_who_interrupts(
     client: Client, provider: FakeProvider, model: str, deed: Deed
 ) -> None:

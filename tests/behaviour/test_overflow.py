@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.behaviour.checks import assert_sound
+from tests.behaviour.combinations import across
 from tests.behaviour.harness import ANTHROPIC, OPENAI, Client, RunningServer, of_type
 from tests.behaviour.long_task import LongTask, asks_for_summary
 from tests.behaviour.packed import packed
@@ -39,8 +40,7 @@ def overflows(provider: FakeProvider) -> int:
     return sum(refusal.rule == "overflow" for refusal in provider.refusals)
 
 
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("style", SHAPES)
+@across(style=SHAPES, model=MODELS)
 async def test_every_shape_is_recovered_from(
     start_server: StartServer, provider: FakeProvider, style: str, model: str
 ) -> None:
@@ -107,8 +107,7 @@ async def test_a_larger_window_reported_later_wins(start_server: StartServer, pr
         assert (session["context"]["limit"], session["compaction"]["count"]) == (4 * WINDOW, 0)
 
 
-@pytest.mark.parametrize("named", [10, 10**12])
-@pytest.mark.parametrize("model", MODELS)
+@across(model=MODELS, named=[10, 10**12])
 async def test_an_absurd_window_is_not_believed(
     start_server: StartServer, provider: FakeProvider, model: str, named: int
 ) -> None:
@@ -152,8 +151,7 @@ async def test_a_refusal_of_a_tiny_prompt_disables_no_model(client: Client, prov
     assert (other["outcome"], other["context"]["limit"]) == ("completed", limit)
 
 
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("style", sorted(SHAPES.keys() - {"cerebras"}))
+@across(style=sorted(SHAPES.keys() - {"cerebras"}), model=MODELS)
 async def test_an_overflow_in_the_middle_of_the_answer(
     start_server: StartServer, provider: FakeProvider, style: OverflowStyle, model: str
 ) -> None:
@@ -213,8 +211,7 @@ RATE_TEXTS = {
 }
 
 
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("text", RATE_TEXTS)
+@across(text=RATE_TEXTS, model=MODELS)
 async def test_a_rate_limit_is_not_an_overflow(
     start_server: StartServer, provider: FakeProvider, text: str, model: str
 ) -> None:
@@ -284,8 +281,7 @@ async def test_a_silently_dropped_head_is_noticed(start_server: StartServer, pro
     assert provider.refusals == []
 
 
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("policy", ["reactive", "threshold", "handoff"])
+@across(policy=["reactive", "threshold", "handoff"], model=MODELS)
 async def test_a_long_task_of_an_unknown_model(
     start_server: StartServer, provider: FakeProvider, policy: str, model: str
 ) -> None:

@@ -17,6 +17,8 @@ from tests.behaviour.harness import Client
 from tests.behaviour.process import ROOT
 from tests.behaviour.test_bad_input import assert_refused
 
+pytestmark = pytest.mark.shared_server
+
 STATIC = ROOT / "app" / "static"
 HTML, JS, CSS, SVG = ("text/html", "text/javascript", "text/css", "image/svg+xml")
 TYPE_OF = {".html": HTML, ".js": JS, ".css": CSS, ".svg": SVG}

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.behaviour.combinations import across
 from tests.behaviour.conftest import StartServer
 from tests.behaviour.harness import Client
 from tests.behaviour.rounds import MODELS, POLICIES, compacted, path, settings, summaries_of, worked
@@ -23,8 +24,7 @@ def sections(tmp_path: Path) -> Path:
     return file
 
 
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("policy", POLICIES)
+@across(policy=POLICIES, model=MODELS)
 async def test_a_summary_uses_the_sections_of_the_file(
     start_server: StartServer, provider: FakeProvider, sections: Path, policy: str, model: str
 ) -> None:

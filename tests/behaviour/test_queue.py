@@ -16,6 +16,8 @@ from tests.behaviour.checks import Follower, assert_sound, following, requests_o
 from tests.behaviour.harness import Client, Event, of_type
 from tests.provider import FakeProvider, Gate, HttpError, RecordedRequest, Reply, Text, ToolCall
 
+pytestmark = pytest.mark.shared_server
+
 WAIT_FOR_FILE = "echo begun; while [ ! -e go ]; do sleep 0.02; done"
 """A command that waits until the test uploads the file `go`."""
 

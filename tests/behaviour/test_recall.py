@@ -7,10 +7,9 @@ import resource
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-
 from app.messages import new_id
 from tests.behaviour.checks import assert_sound
+from tests.behaviour.combinations import first_of
 from tests.behaviour.harness import ANTHROPIC, OPENAI, Client, Event, RunningServer, of_type
 from tests.behaviour.test_memory import run_in
 from tests.provider import FakeProvider, RecordedRequest, Reply, Text, ToolCall
@@ -35,7 +34,7 @@ def outputs(events: list[Event], name: str) -> list[dict[str, Any]]:
     return [event.data for event in of_type(events, "tool.result") if event.data["name"] == name]
 
 
-@pytest.mark.parametrize("model", [OPENAI, ANTHROPIC])
+@first_of(model=[OPENAI, ANTHROPIC])
 async def test_a_needle_in_a_large_output_is_found_by_one_call(
     client: Client, provider: FakeProvider, model: str
 ) -> None:

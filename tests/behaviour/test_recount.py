@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
 from structlog.testing import capture_logs
 
+from tests.behaviour.combinations import first_of
 from tests.behaviour.harness import ANTHROPIC, OPENAI, Client, of_type
 from tests.behaviour.rounds import compact, ended, rounds, settings, worked
 from tests.provider import FakeProvider, Gate, RecordedRequest, Reply, Text
@@ -16,7 +16,7 @@ def probes(provider: FakeProvider) -> list[RecordedRequest]:
     return [request for request in provider.requests if request.max_output_tokens == 16]
 
 
-@pytest.mark.parametrize("model", [OPENAI, ANTHROPIC])
+@first_of(model=[OPENAI, ANTHROPIC])
 async def test_the_count_of_a_round_on_an_idle_session_is_kept(
     client: Client, provider: FakeProvider, model: str
 ) -> None:

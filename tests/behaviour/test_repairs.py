@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-
 from tests.behaviour.checks import assert_sound
+from tests.behaviour.combinations import first_of
 from tests.behaviour.harness import Client, RunningServer, of_type
 from tests.behaviour.rounds import MODELS, POLICIES, assert_sent, compacted, context, settings, steps_of
 from tests.provider import FakeProvider, Reasoning, Reply, Text, ToolCall
@@ -53,7 +52,7 @@ async def test_a_history_that_is_sent_in_another_shape_stays_repaired(client: Cl
     assert_sent(await context(client, session["id"], 2), provider.requests[-1])
 
 
-@pytest.mark.parametrize("model", MODELS)
+@first_of(model=MODELS)
 async def test_a_repair_is_reported_once(start_server: StartServer, provider: FakeProvider, model: str) -> None:
     provider.respond(lambda _: Reply(Text("Fine.")))
     first = start_server()
@@ -97,7 +96,7 @@ async def test_a_new_generation_needs_no_second_one_for_earlier_repairs(
     assert provider.refusals == []
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@first_of(policy=POLICIES)
 async def test_a_round_includes_repaired_messages(
     start_server: StartServer, provider: FakeProvider, policy: str
 ) -> None:

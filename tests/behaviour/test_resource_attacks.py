@@ -50,7 +50,7 @@ pytestmark = pytest.mark.timeout(600 if LONG else 120)
     scope="module",
     params=[
         pytest.param("bubblewrap", marks=pytest.mark.bubblewrap),
-        pytest.param("docker", marks=pytest.mark.docker),
+        pytest.param("docker", marks=[pytest.mark.docker, pytest.mark.extended]),
     ],
 )
 def target(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:

@@ -50,7 +50,9 @@ def environment(provider: FakeProvider) -> dict[str, str]:
 def server_process(
     tmp_path: Path, provider: FakeProvider, sandbox: str, sandbox_image: str, environment: dict[str, str]
 ) -> Iterator[ServerProcess]:
-    with ServerProcess(tmp_path / "data", provider, sandbox, sandbox_image, environment) as server:
+    # As a program of its own, which has the keys in its environment from the beginning.
+    own = ServerProcess(tmp_path / "data", provider, sandbox, sandbox_image, environment, wrapper=["env"])
+    with own as server:
         yield server
 
 

@@ -107,6 +107,7 @@ async def finished(client: Client, session_id: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.extended
 @pytest.mark.timeout(200)
 @pytest.mark.bubblewrap
 async def test_a_reader_that_never_reads_costs_the_server_next_to_nothing(
@@ -143,6 +144,7 @@ def _dropped(connection: socket.socket) -> bool:
 
 
 @pytest.mark.slow
+@pytest.mark.extended
 @pytest.mark.timeout(200)
 @pytest.mark.bubblewrap
 async def test_a_slow_reader_gets_fewer_and_larger_deltas_and_no_gap(

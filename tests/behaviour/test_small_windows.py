@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.behaviour.checks import assert_sound
+from tests.behaviour.combinations import across
 from tests.behaviour.harness import OPENAI, Client, RunningServer, of_type
 from tests.behaviour.long_task import LongTask
 from tests.provider import FakeProvider, HttpError, Reply, Text
@@ -68,8 +69,7 @@ async def test_a_small_window_gets_few_tools_and_a_short_system_text(
     assert provider.broken == []
 
 
-@pytest.mark.parametrize("policy", ["reactive", "threshold", "handoff"])
-@pytest.mark.parametrize("window", [2_048, 3_072, 4_096, 8_192])
+@across(window=[2_048, 3_072, 4_096, 8_192], policy=["reactive", "threshold", "handoff"])
 async def test_a_run_of_forty_steps_completes(
     start_server: StartServer, provider: FakeProvider, window: int, policy: str
 ) -> None:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.behaviour.combinations import first_of
 from tests.behaviour.harness import ANTHROPIC, OPENAI, Client, RunningServer, durable, of_type
 from tests.behaviour.replica import USAGE, Replica
 from tests.behaviour.stories import Story, turns
@@ -56,7 +57,7 @@ async def snapshots_at_every_event(client: Client, session_id: str) -> tuple[Rep
     return steady, [task.result() for task in late]
 
 
-@pytest.mark.parametrize("model", [OPENAI, ANTHROPIC])
+@first_of(model=[OPENAI, ANTHROPIC])
 async def test_a_snapshot_at_any_event_and_the_stream_after_it_are_the_whole(
     client: Client, provider: FakeProvider, model: str
 ) -> None:
@@ -170,7 +171,7 @@ async def test_a_malformed_cursor_is_refused(client: Client, after: str) -> None
     assert (response.status_code, response.json()["code"]) == (400, "malformed_cursor")
 
 
-@pytest.mark.parametrize("model", [OPENAI, ANTHROPIC])
+@first_of(model=[OPENAI, ANTHROPIC])
 async def test_usage_is_the_sum_of_the_steps_everywhere(client: Client, provider: FakeProvider, model: str) -> None:
     provider.script(
         Reply(Text("lost"), StreamError(), usage=Tokens(input=5)),
@@ -254,7 +255,7 @@ async def test_a_tool_call_is_shown_with_its_result_and_raw_output(client: Clien
     assert (unknown.status_code, unknown.json()["code"]) == (404, "call_not_found")
 
 
-@pytest.mark.parametrize("model", [OPENAI, ANTHROPIC])
+@first_of(model=[OPENAI, ANTHROPIC])
 async def test_an_idle_session_shows_the_next_request_without_its_message(
     client: Client, provider: FakeProvider, model: str
 ) -> None:

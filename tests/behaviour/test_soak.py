@@ -11,6 +11,7 @@ SECONDS = 45
 
 
 @pytest.mark.slow
+@pytest.mark.extended
 @pytest.mark.bubblewrap
 @pytest.mark.timeout(600)  # includes starts on a busy machine, and waiting for each session to become idle
 def test_every_invariant_holds_under_random_faults() -> None:

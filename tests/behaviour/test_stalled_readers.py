@@ -14,6 +14,7 @@ import pytest
 
 from app.connections import STALLED_S
 from tests.behaviour.attack import memory_mb, watched
+from tests.behaviour.combinations import first_of
 from tests.behaviour.harness import Client
 from tests.behaviour.process import ServerProcess
 from tests.behaviour.test_slow_reader import ESTABLISHED
@@ -73,11 +74,11 @@ async def workspace(client: Client) -> str:
 
 
 READ = {
+    "log": (sessions_log, "/log?limit=500"),
+    "file": (workspace, "/files/large"),
     "events": (sessions_log, "/events"),
     "messages": (sessions_log, "/messages?limit=500"),
     "export": (sessions_log, "/messages?limit=500&format=openai"),
-    "log": (sessions_log, "/log?limit=500"),
-    "file": (workspace, "/files/large"),
     "archive": (workspace, "/archive"),
 }
 
@@ -86,7 +87,7 @@ ENDLESS = ("events", "file", "archive")
 """Responses that exceed the kernel's buffers. The server holds nothing of the others, and they are idle."""
 
 
-@pytest.mark.parametrize("kind", READ)
+@first_of(2, kind=READ)
 async def test_readers_that_take_nothing_cost_little_and_are_dropped(
     provider: FakeProvider, tmp_path: Path, kind: str
 ) -> None:

@@ -14,12 +14,15 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryFile
+from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.behaviour.conftest import StartServer
 from tests.behaviour.harness import Client
+from tests.behaviour.preloaded import start
 from tests.behaviour.process import ROOT, ServerProcess
 from tests.databases import make_database
 from tests.provider import FakeProvider, Gate, Reply, Text, ToolCall
@@ -30,19 +33,24 @@ Serve = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture
 def serve(tmp_path: Path) -> Serve:
-    """Runs `python -m app serve` in an empty directory, for settings that make it exit."""
+    """Runs `python -m app serve` in an empty directory, for settings that make it exit; `before` is a program that
+    starts it."""
 
     def run(*arguments: str, before: tuple[str, ...] = (), **environment: str) -> subprocess.CompletedProcess[str]:
         (tmp_path / "home").mkdir(exist_ok=True)
         usual = {"PALIMPSEST_DATA_DIR": str(tmp_path / "data"), "PALIMPSEST_SANDBOX": "bubblewrap"}
-        return subprocess.run(
-            [*before, sys.executable, "-m", "app", "serve", *(arguments or ("--port", "0"))],
-            env={**os.environ, "PYTHONPATH": str(ROOT), **usual, **environment},
-            cwd=tmp_path / "home",
-            capture_output=True,
-            text=True,
-            timeout=40,
-        )
+        place: Any = {"env": {**os.environ, "PYTHONPATH": str(ROOT), **usual, **environment}, "cwd": tmp_path / "home"}
+        arguments = ("serve", *(arguments or ("--port", "0")))
+        if before:
+            argv = [*before, sys.executable, "-m", "app", *arguments]
+            return subprocess.run(argv, capture_output=True, text=True, timeout=40, **place)
+        with TemporaryFile("w+") as stderr:
+            process = start(arguments, stderr=stderr.fileno(), **place)
+            assert process.stdout is not None
+            with process.stdout as stdout:
+                code = process.wait(40)
+                stderr.seek(0)
+                return subprocess.CompletedProcess(arguments, code, stdout.read(), stderr.read())
 
     return run
 

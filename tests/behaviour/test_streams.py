@@ -12,10 +12,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.behaviour.harness import ANTHROPIC, OPENAI, Client, Event, RunningServer, durable, of_type, read_events
+from tests.behaviour.combinations import first_of
+from tests.behaviour.conftest import StartServer
+from tests.behaviour.harness import ANTHROPIC, OPENAI, Client, Event, durable, of_type, read_events
 from tests.behaviour.replica import Replica
 from tests.behaviour.stories import Story, turns
 from tests.provider import FakeProvider, Gate, Interleaved, Reasoning, Reply, Reset, StreamError, Text, ToolCall
+
+pytestmark = pytest.mark.shared_server
 
 SHARED_SERVER = settings(
     deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
@@ -105,7 +109,7 @@ async def opened(client: Client, path: str, **params: Any) -> AsyncIterator[http
 # disconnecting and reconnecting
 
 
-@pytest.mark.parametrize("model", [OPENAI, ANTHROPIC])
+@first_of(model=[OPENAI, ANTHROPIC])
 async def test_readers_that_reconnect_anywhere_end_with_the_state_of_a_steady_one(
     client: Client, provider: FakeProvider, model: str
 ) -> None:
@@ -420,20 +424,20 @@ async def test_a_deleted_session_ends_its_streams_with_an_event(
     assert (await client.http.get(f"/v1/sessions/{session_id}/events")).status_code == 404
 
 
-async def test_a_server_that_stops_ends_its_streams_properly(
-    client: Client, provider: FakeProvider, server: RunningServer
-) -> None:
+async def test_a_server_that_stops_ends_its_streams_properly(start_server: StartServer, provider: FakeProvider) -> None:
     provider.script(Reply(Text("x"), Gate("never")))
-    session_id = (await client.create("go"))["id"]
-    await provider.reached("never")
-    begun = asyncio.Event()
-    one = asyncio.create_task(read(client, session_id, Replica(), begun=begun))
-    async with opened(client, "/v1/events") as everything:
-        await begun.wait()
-        await asyncio.to_thread(server.stop)
-        # A connection that was cut would raise here.
-        assert await one
-        assert [event async for event in read_events(everything)] == []
+    server = start_server()
+    async with Client(server.url) as client:
+        session_id = (await client.create("go"))["id"]
+        await provider.reached("never")
+        begun = asyncio.Event()
+        one = asyncio.create_task(read(client, session_id, Replica(), begun=begun))
+        async with opened(client, "/v1/events") as everything:
+            await begun.wait()
+            await asyncio.to_thread(server.stop)
+            # A connection that was cut would raise here.
+            assert await one
+            assert [event async for event in read_events(everything)] == []
 
 
 # all sessions

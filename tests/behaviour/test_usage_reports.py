@@ -6,9 +6,8 @@ from collections.abc import Callable
 from itertools import pairwise
 from string import ascii_letters
 
-import pytest
-
 from tests.behaviour.checks import assert_sound
+from tests.behaviour.combinations import across
 from tests.behaviour.harness import Client, RunningServer, of_type
 from tests.behaviour.long_task import asks_for_summary
 from tests.behaviour.rounds import MODELS, POLICIES, SMALL, WINDOW
@@ -39,8 +38,7 @@ class Working:
         return Reply(ToolCall("execute_command", {"command": command}), usage=usage)
 
 
-@pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize("model", MODELS)
+@across(model=MODELS, policy=POLICIES)
 async def test_a_report_of_zero_prompt_tokens_is_ignored(
     start_server: StartServer, provider: FakeProvider, model: str, policy: str
 ) -> None:

@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 KEPT = ("PATH", "HOME", "LANG", "PIP_INDEX_URL", "PIP_CONFIG_FILE", "PIP_EXTRA_INDEX_URL", "PIP_TRUSTED_HOST")
 KEPT_ALSO = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "SSL_CERT_FILE")
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.extended, pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module")

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from playwright.async_api import Page, expect
 
+from tests.behaviour.combinations import first_of
 from tests.behaviour.harness import Client
 from tests.dashboard import IN_BROWSER
 from tests.dashboard.browser import Faults
@@ -232,7 +233,7 @@ import this
 """
 
 
-@pytest.mark.parametrize("name", [*ENDLESS, *UNDRAWABLE])
+@first_of(2, name=sorted({**UNDRAWABLE, **ENDLESS}))
 async def test_the_page_stays_responsive_however_long_a_text_takes_to_parse_and_draw(
     page: Page, site: Site, client: Client, record_property: Any, name: str
 ) -> None:

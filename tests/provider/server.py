@@ -6,7 +6,7 @@ import asyncio
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import fields, replace
 from types import TracebackType
 from typing import Any
 
@@ -94,6 +94,12 @@ class FakeProvider:
     def configure(self, **settings: Any) -> None:
         """Changes settings from the next request on."""
         self._desk.settings = replace(self._desk.settings, **settings)
+
+    def reset(self) -> None:
+        """Makes it a fresh provider at the same address, once no request is under way."""
+        fresh = Desk(Settings())
+        for field in fields(Desk):
+            setattr(self._desk, field.name, getattr(fresh, field.name))
 
     def rebind_thinking(self) -> None:
         """Has all thinking that was signed so far count as bound to another conversation."""

@@ -1,0 +1,180 @@
+"""Processes of the service that are forked from one that has already imported it, which saves each of them more than a
+second of CPU time. Run as a program, it is that one: it gets requests over the socket whose descriptor is its argument.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import gc
+import json
+import os
+import resource
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from threading import Lock
+from typing import Any, TextIO
+
+ROOT = Path(__file__).resolve().parents[2]
+PR_SET_CHILD_SUBREAPER = 36
+REQUEST_BYTES = 128 * 1024
+IMPORTED = (
+    *(f"app.cli.{name}" for name in ("client", "evaluate", "following", "run", "serve", "sessions", "startup")),
+    *(f"uvicorn.{name}.auto" for name in ("loops", "protocols.http")),
+    "uvicorn.lifespan.off",
+)
+
+
+@dataclass
+class Forked:
+    """A process as `subprocess.Popen` shows one; standard output is a pipe, or None if it goes elsewhere."""
+
+    pid: int
+    stdout: TextIO | None = None
+    returncode: int | None = None
+
+    def poll(self) -> int | None:
+        if self.returncode is None:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                self.returncode = os.waitstatus_to_exitcode(status)
+        return self.returncode
+
+    def wait(self, timeout: float) -> int:
+        """Its exit code, negative after a signal. Raises `TimeoutExpired`."""
+        if self.poll() is None:
+            end = os.pidfd_open(self.pid)
+            try:
+                select.select([end], [], [], timeout)
+            finally:
+                os.close(end)
+        code = self.poll()
+        if code is None:
+            raise subprocess.TimeoutExpired("palimpsest", timeout)
+        return code
+
+    def send_signal(self, number: signal.Signals) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+
+def fork(
+    arguments: Sequence[str],
+    *,
+    env: Mapping[str, str],
+    cwd: Path,
+    streams: tuple[int, int, int],
+    files: tuple[int, int] | None = None,
+) -> Forked:
+    """Starts `python -m app` with these arguments and standard streams. `files` are the limits of open files, soft and
+    hard."""
+    request = {"arguments": [*arguments], "env": {**env}, "cwd": str(cwd), "files": files}
+    return Forked(_origin().fork(request, [*streams]))
+
+
+def start(arguments: Sequence[str], *, stderr: int, **more: Any) -> Forked:
+    """Starts a process with nothing to read and with its standard output in a pipe; see `fork`."""
+    ours, theirs = os.pipe()
+    with open(os.devnull) as nothing:
+        try:
+            forked = fork(arguments, streams=(nothing.fileno(), theirs, stderr), **more)
+        finally:
+            os.close(theirs)
+    forked.stdout = os.fdopen(ours)
+    return forked
+
+
+class Origin:
+    """The process that the others are forked from."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", __name__, str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                cwd=ROOT,
+                env={name: value for name, value in os.environ.items() if not name.startswith("PALIMPSEST_")},
+            )
+        atexit.register(self._end)
+
+    def fork(self, request: dict[str, Any], descriptors: list[int]) -> int:
+        """The new process, a child of this one: it becomes so when the process between the two ends."""
+        prctl = ctypes.CDLL(None).prctl
+        with self._lock:
+            prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+            try:
+                socket.send_fds(self._channel, [json.dumps(request).encode()], descriptors)
+                return int(self._channel.recv(64))
+            finally:
+                prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+
+    def _end(self) -> None:
+        self._channel.close()
+        self._process.wait(30)
+
+
+@cache
+def _origin() -> Origin:
+    return Origin()
+
+
+def main() -> None:
+    """Serves requests until the other end is closed; in each new process, runs the service and returns."""
+    for name in IMPORTED:
+        import_module(name)
+    gc.freeze()  # the pages of what was imported stay shared
+    with socket.socket(fileno=int(sys.argv[1])) as channel:
+        wanted = _await_fork(channel)
+    if wanted is not None:
+        _become(*wanted)
+        import_module("app.cli").main(default="serve")
+
+
+def _await_fork(channel: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
+    """Returns a request and its descriptors in a new process, and None in this one when no more will come."""
+    while True:
+        message, descriptors, *_ = socket.recv_fds(channel, REQUEST_BYTES, 3)
+        if not message:
+            return None
+        reader, writer = os.pipe()
+        if (between := os.fork()) == 0:
+            if (pid := os.fork()) == 0:
+                os.close(reader)
+                os.close(writer)
+                return json.loads(message), descriptors
+            os.write(writer, str(pid).encode())
+            os._exit(0)
+        os.waitpid(between, 0)
+        channel.send(os.read(reader, 64))
+        for descriptor in (reader, writer, *descriptors):
+            os.close(descriptor)
+
+
+def _become(request: dict[str, Any], descriptors: list[int]) -> None:
+    """Takes over the arguments, the environment, the directory and the standard streams."""
+    for number, descriptor in enumerate(descriptors):
+        os.dup2(descriptor, number)
+        os.close(descriptor)
+    sys.stdout, sys.stderr = os.fdopen(1, "w", closefd=False), os.fdopen(2, "w", buffering=1, closefd=False)
+    sys.argv = [str(ROOT / "app" / "__main__.py"), *request["arguments"]]
+    os.environ.clear()
+    os.environ.update(request["env"])
+    time.tzset()
+    os.chdir(request["cwd"])
+    if request["files"] is not None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, tuple(request["files"]))
+
+
+if __name__ == "__main__":
+    main()
