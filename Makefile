@@ -38,7 +38,7 @@ fuzz: $(DEV) ## Send hostile input to every boundary, ten minutes each
 
 attack: $(DEV) ## Run every attack in docs/security.md with its full load
 	@PALIMPSEST_TEST_LONG=1 $(BIN)/python -m pytest $(ARGS) \
-		$$(grep -oE '`(unit|behaviour|dashboard)/[^`]+::[^`]+`' docs/security.md | tr -d '`' | sort -u | sed 's|^|tests/|')
+		$$(grep -oE '`(unit|behavior|dashboard)/[^`]+::[^`]+`' docs/security.md | tr -d '`' | sort -u | sed 's|^|tests/|')
 
 check: $(DEV) ## Check lint, format, types, layers and spelling; changes nothing
 	@$(BIN)/ruff check .

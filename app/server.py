@@ -20,7 +20,7 @@ from fastapi import FastAPI
 from app.api.guard import ApiConfig, no_metrics
 from app.api.main import create_app
 from app.bootstrap import Prompts, Runtime, build, default_model, exposes_server, provider_configs, secrets_of
-from app.connections import bounded, connections_for, most_readers, raise_file_limit
+from app.connection_limits import bounded, connections_for, most_readers, raise_file_limit
 from app.context.policies import resolve
 from app.errors import PalimpsestError, UnknownModelError
 from app.llm.catalog import Catalog

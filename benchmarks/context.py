@@ -28,7 +28,7 @@ from app.agent.compaction.rounds import RoomResult
 from app.agent.conversation import Conversation
 from app.agent.interrupt import Interrupt
 from app.agent.model_calls import ModelCalls
-from app.agent.ports import AgentConfig
+from app.agent.protocols import AgentConfig
 from app.agent.record import StoredConversation
 from app.context.budget import make_budget
 from app.context.policies import DEFAULT, CompactionSettings, resolve

@@ -13,7 +13,7 @@ from app.agent.compaction.triggers import NOTHING, ManualRound, due
 from app.agent.conversation import Conversation
 from app.agent.interrupt import Interrupt
 from app.agent.model_calls import ModelCalls
-from app.agent.ports import AgentConfig, LivePart
+from app.agent.protocols import AgentConfig, LivePart
 from app.agent.record import StoredConversation
 from app.context.budget import make_budget, trigger
 from app.context.checkpoints import InForce

@@ -34,7 +34,7 @@ class Package:
 
     name: str
     version: str
-    licence: str
+    license: str
     files: dict[str, str]
 
 
@@ -75,7 +75,7 @@ TEST_PACKAGES = (
         "axe-core",
         "4.14.1",
         "LICENSE",
-        {"axe.min.js": "axe.js", "LICENSE-3RD-PARTY.txt": "licences/axe-core-3rd-party.txt"},
+        {"axe.min.js": "axe.js", "LICENSE-3RD-PARTY.txt": "licenses/axe-core-3rd-party.txt"},
     ),
 )
 """Finds accessibility problems; used only in tests."""
@@ -113,8 +113,8 @@ def unpacked(package: Package, folder: Path) -> Path:
 
 def take(package: Package, root: Path, vendor: Path) -> dict[str, dict[str, str]]:
     """Copies the package's files and its license; returns their manifest entries."""
-    licence = vendor / "licences" / f"{package.name.removeprefix('@').replace('/', '-')}.txt"
-    shutil.copyfile(root / package.licence, licence)
+    license = vendor / "licenses" / f"{package.name.removeprefix('@').replace('/', '-')}.txt"
+    shutil.copyfile(root / package.license, license)
     entries = {}
     for source, name in package.files.items():
         content = _SOURCE_MAP.sub(b"\n", (root / source).read_bytes())
@@ -126,7 +126,7 @@ def take(package: Package, root: Path, vendor: Path) -> dict[str, dict[str, str]
             "package": package.name,
             "version": package.version,
             "file": source,
-            "licence": str(licence.relative_to(vendor)),
+            "license": str(license.relative_to(vendor)),
             "sha256": hashlib.sha256(content).hexdigest(),
         }
     return entries
@@ -135,7 +135,7 @@ def take(package: Package, root: Path, vendor: Path) -> dict[str, dict[str, str]
 def fetch(packages: tuple[Package, ...], vendor: Path) -> None:
     """Recreates the folder with these packages' files and its manifest."""
     shutil.rmtree(vendor, ignore_errors=True)
-    (vendor / "licences").mkdir(parents=True)
+    (vendor / "licenses").mkdir(parents=True)
     manifest: dict[str, dict[str, str]] = {}
     with tempfile.TemporaryDirectory() as scratch:
         for number, package in enumerate(packages):

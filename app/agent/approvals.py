@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from app.agent.changes import CallsHeld, StepOpened
-from app.agent.ports import Decision
+from app.agent.protocols import Decision
 from app.context.tokens import PER_MESSAGE, estimate_part
 from app.messages import FinishReason, Message, Role, ToolCallPart, ToolResultPart, ToolStatus, Usage, new_id, now
 from app.sessions import Approval, ApprovalEnd, ApprovalRules

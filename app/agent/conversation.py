@@ -14,7 +14,7 @@ from typing import ParamSpec, TypeVar
 import structlog
 
 from app.agent.changes import ControlAdded, GenerationOpened
-from app.agent.ports import AgentConfig, Sink
+from app.agent.protocols import AgentConfig, Sink
 from app.agent.shown_history import ShownHistory
 from app.context.budget import Budget
 from app.context.checkpoints import InForce

@@ -24,7 +24,7 @@ from app.agent.limits import (
     in_circles,
 )
 from app.agent.model_calls import AnswerRoom
-from app.agent.ports import AgentConfig, MessageSource, Sink
+from app.agent.protocols import AgentConfig, MessageSource, Sink
 from app.agent.step import Outcome, Step, StepResult
 from app.context.prompts import ControlKind
 from app.errors import ContextOverflowError, ProviderError

@@ -15,7 +15,7 @@ import structlog
 
 from app.agent.changes import AttemptVoided, Change, ResponseClosed, StepOpened
 from app.agent.conversation import Conversation
-from app.agent.ports import AgentConfig, Sink
+from app.agent.protocols import AgentConfig, Sink
 from app.agent.stream_processor import StreamProcessor
 from app.context.budget import less_output
 from app.context.tokens import PER_MESSAGE

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from app.agent.changes import GenerationOpened
-from app.agent.ports import AgentConfig
+from app.agent.protocols import AgentConfig
 from app.agent.record import Generations, Past, Record, StoredConversation
 from app.context.budget import Budget, context_state, context_tokens
 from app.context.checkpoints import InForce

@@ -19,7 +19,7 @@ from app.agent.changes import Change, ResponseClosed, StepClosed, StepOpened
 from app.agent.conversation import Conversation
 from app.agent.interrupt import Interrupt, Stopped
 from app.agent.model_calls import Attempt, ModelCalls, Spent, WindowLessons
-from app.agent.ports import AgentConfig, Sink
+from app.agent.protocols import AgentConfig, Sink
 from app.agent.stream_processor import DEGENERATE
 from app.agent.tool_executor import ToolExecutor
 from app.errors import (

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from app.agent.changes import PartClosed
-from app.agent.ports import LivePart, Sink
+from app.agent.protocols import LivePart, Sink
 from app.context.tokens import estimate_part, estimate_text
 from app.errors import ProviderError
 from app.llm.base import (

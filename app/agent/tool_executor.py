@@ -16,7 +16,7 @@ from structlog.contextvars import bind_contextvars
 from app.agent.approvals import Batch, NoApprovalGate, denials, result_without_run, which_wait
 from app.agent.changes import CallsHeld, CallsReleased, ResultClosed
 from app.agent.interrupt import Interrupt, StopReason
-from app.agent.ports import ApprovalGate, LivePart, SandboxSource, Sink
+from app.agent.protocols import ApprovalGate, LivePart, SandboxSource, Sink
 from app.context.tokens import estimate_part
 from app.errors import PalimpsestError, SandboxUnavailableError, ToolError
 from app.events import PlanItem

@@ -13,7 +13,7 @@ from typing import Annotated, NamedTuple
 
 from fastapi import Depends, Request
 
-from app.api.deps import SessionId
+from app.api.dependencies import SessionId
 from app.errors import ServerBusyError
 
 MIB = 1024 * 1024

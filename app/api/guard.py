@@ -23,8 +23,8 @@ from app.api.auth import (
     parse_allowed,
     parse_host,
 )
-from app.api.bodies import MAX_HELD_BYTES, Bodies, Body, too_large
 from app.api.errors import ForeignOriginError, WrongHostError, problem_response
+from app.api.request_bodies import MAX_HELD_BYTES, Bodies, Body, too_large
 from app.errors import ForbiddenError, MalformedRequestError, PalimpsestError
 
 PROBES = frozenset({"/healthz", "/readyz"})

@@ -9,10 +9,10 @@ from fastapi.openapi.utils import get_openapi
 from pydantic.json_schema import models_json_schema
 
 from app.api.auth import COOKIE, needs_key
-from app.api.deps import Problem
+from app.api.dependencies import Problem
 from app.api.examples import ANSWERS, ANSWERS_OF, EVENTS, REQUESTS, stream_items
 from app.api.guard import PROBES
-from app.api.problems import CATALOGUE, add_problem
+from app.api.problems import CATALOG, add_problem
 from app.api.responses import encode
 from app.events import DURABLE_EVENTS, LIVE_EVENTS, Event
 
@@ -152,7 +152,7 @@ def _add_examples(schemas: dict[str, Any]) -> None:
         schemas[type(request).__name__].setdefault("examples", []).append(shown)
     for answer in ANSWERS:
         schemas[type(answer).__name__]["examples"] = [answer.model_dump(mode="json")]
-    schemas["Problem"]["examples"] = [CATALOGUE["session_not_found"].problem("/v1/sessions")]
+    schemas["Problem"]["examples"] = [CATALOG["session_not_found"].problem("/v1/sessions")]
 
 
 def _show_examples(label: str, operation: dict[str, Any], schemas: dict[str, Any]) -> None:

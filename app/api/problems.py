@@ -166,7 +166,7 @@ _EXAMPLES: tuple[PalimpsestError, ...] = (
     ),
 )
 
-CATALOGUE: dict[str, PalimpsestError] = {error.code: error for error in _EXAMPLES}
+CATALOG: dict[str, PalimpsestError] = {error.code: error for error in _EXAMPLES}
 """Every code that a client can get for a request, with an example of its error."""
 
 
@@ -180,7 +180,7 @@ def problems(*codes: str) -> dict[int | str, dict[str, Any]]:
 
 def add_problem(responses: dict[Any, dict[str, Any]], code: str, *, key: type[int] | type[str] = int) -> None:
     """Adds `code` to `responses`. `key` is the type of its keys: text in an OpenAPI document, numbers in FastAPI."""
-    error = CATALOGUE[code]
+    error = CATALOG[code]
     response = responses.setdefault(key(error.status), {"description": error.title, "content": {}})
     media = response["content"].setdefault(
         "application/problem+json", {"schema": {"$ref": "#/components/schemas/Problem"}, "examples": {}}

@@ -18,7 +18,7 @@ from app.db.engine import Database
 from app.llm.registry import Providers
 from app.runtime.admission import ServiceRules, operators_approval
 from app.runtime.agents import AgentSetup
-from app.runtime.learned import LearnedWindows
+from app.runtime.learned_models import LearnedWindows
 from app.runtime.retention import RetentionRules
 from app.runtime.services import LoginRules
 from app.sandbox.base import Stream

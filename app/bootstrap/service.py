@@ -23,9 +23,9 @@ from app.db.repositories import sessions
 from app.errors import SandboxUnavailableError, StorageError
 from app.eventlog.bus import Bus
 from app.eventlog.log import StreamItem
-from app.llm.reach import Condition
+from app.llm.reachability import Condition
 from app.llm.registry import Providers
-from app.runtime.learned import LearnedQuirks
+from app.runtime.learned_models import LearnedQuirks
 from app.runtime.registry import Registry, RunBounds
 from app.runtime.retention import OutputBound, Retention
 from app.runtime.sandboxes.pool import Sandboxes

@@ -47,8 +47,8 @@ def examine(*, as_json: bool) -> int:
     else:
         screen = Screen(sys.stdout)
         for check in found:
-            mark, colour = _MARKS[check.status]
-            screen.write(f"{mark} ", fg=colour)
+            mark, color = _MARKS[check.status]
+            screen.write(f"{mark} ", fg=color)
             screen.write(f"{check.name:<12} {check.detail}\n")
             if check.fix:
                 screen.line(f"  {'':<12} → {check.fix}", dim=True)

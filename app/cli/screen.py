@@ -96,9 +96,9 @@ class Screen:
     """Writes untrusted text to `out` as it arrives, and tracks whether a line is open. Styles are those of
     `typer.style` and apply only on a terminal."""
 
-    def __init__(self, out: TextIO | None = None, *, colour: bool | None = None) -> None:
+    def __init__(self, out: TextIO | None = None, *, color: bool | None = None) -> None:
         self._out = out or sys.stdout
-        self._colour = _wants_colour(self._out) if colour is None else colour
+        self._color = _wants_color(self._out) if color is None else color
         self._at_start = True
         reconfigure = getattr(self._out, "reconfigure", None)
         if reconfigure is not None:
@@ -109,7 +109,7 @@ class Screen:
         shown = visible(text)
         if not shown:
             return
-        self._out.write(style(shown, **styles) if self._colour and styles else shown)
+        self._out.write(style(shown, **styles) if self._color and styles else shown)
         self._out.flush()
         self._at_start = shown.endswith("\n")
 
@@ -125,7 +125,7 @@ class Screen:
         self.write("\n")
 
 
-def _wants_colour(out: TextIO) -> bool:
+def _wants_color(out: TextIO) -> bool:
     return out.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 

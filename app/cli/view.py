@@ -207,7 +207,7 @@ class View:
         self._note(screen.joined(f"step {data['step']}", *figures))
 
     def _idle(self, data: Data) -> None:
-        mark, colour = _OUTCOMES.get(data["outcome"], ("✗", "red"))
+        mark, color = _OUTCOMES.get(data["outcome"], ("✗", "red"))
         usage = data["usage"]
         totals = screen.joined(
             f"{data['steps']} step{'s' * (data['steps'] != 1)}",
@@ -215,9 +215,9 @@ class View:
             screen.money(usage["cost_usd"]),
             screen.between(self._begun, data["at"]),
         )
-        self._screen.line(f"{mark} {data['outcome'].replace('_', ' ')} · {totals}", fg=colour, bold=True)
+        self._screen.line(f"{mark} {data['outcome'].replace('_', ' ')} · {totals}", fg=color, bold=True)
         if data.get("error"):
-            self._screen.line(f"  {data['error'].get('detail')} ({data['error'].get('code')})", fg=colour)
+            self._screen.line(f"  {data['error'].get('detail')} ({data['error'].get('code')})", fg=color)
         self._pending.clear()
         self._current = None
 

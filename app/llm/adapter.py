@@ -13,7 +13,7 @@ from app.errors import ProviderError, Reshape, ReshapeError
 from app.llm.base import InputTransformed, ModelRequest, StreamEvent, UsageReport
 from app.llm.http import AnswerError, ProviderClient
 from app.llm.quirks import QuirkMemory, Quirks
-from app.llm.reach import Reach
+from app.llm.reachability import Reach
 from app.llm.sse import SseParser
 from app.llm.wire import ResponseStream
 

@@ -18,7 +18,7 @@ import orjson
 
 from app.errors import ProviderError
 from app.json_bounds import has_more_values
-from app.llm.reach import UNREACHABLE, Reach, make_transport
+from app.llm.reachability import UNREACHABLE, Reach, make_transport
 from app.llm.windows import classify
 
 CONNECT_TIMEOUT_S = 15.0

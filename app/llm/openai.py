@@ -19,10 +19,10 @@ from app.llm.adapter import HttpProvider, WireFormat
 from app.llm.base import BlockEnd, Finish, ModelRequest, StreamEvent, TextDelta, ToolArgumentsDelta, ToolCallStart
 from app.llm.http import AnswerError
 from app.llm.known_models import wire_effort
+from app.llm.openai_responses import ResponsesFormat, is_unknown_path, points_elsewhere
 from app.llm.openai_stream import OpenAiStream
 from app.llm.openai_wire import encode_body, form_of
 from app.llm.quirks import Endpoint, Quirks, learn_messages, wants_reasoning
-from app.llm.responses import ResponsesFormat, is_unknown_path, points_elsewhere
 from app.llm.windows import entry_of, is_llama_cpp, is_lm_studio, listed_window, props_window
 
 OPENAI_URL = "https://api.openai.com/v1"

@@ -14,7 +14,7 @@ from app.llm.base import ModelInfo, Provider
 from app.llm.catalog import Catalog
 from app.llm.openai import OpenAiProvider
 from app.llm.quirks import QuirkMemory
-from app.llm.reach import Condition
+from app.llm.reachability import Condition
 from app.llm.scripted import DEMO_MODEL, ScriptedProvider
 from app.llm.windows import ServerWindows
 

@@ -14,7 +14,7 @@ import orjson
 from pydantic import ValidationError
 from sqlalchemy import Row
 
-from app.agent.ports import AgentConfig
+from app.agent.protocols import AgentConfig
 from app.context.budget import context_state, make_budget
 from app.context.policies import CompactionSettings, resolve
 from app.context.prompts import Generation

@@ -13,7 +13,7 @@ from app.agent.compaction.rounds import BackgroundSlots
 from app.agent.conversation import Conversation
 from app.agent.limits import RunRules
 from app.agent.model_calls import ModelCalls
-from app.agent.ports import AgentConfig
+from app.agent.protocols import AgentConfig
 from app.agent.record import Outline, Past, StoredConversation
 from app.context.budget import BelievedSource, Budget, believed_window, make_budget
 from app.context.checkpoints import Checkpoint, InForce, gaps, not_taken_up
@@ -28,7 +28,7 @@ from app.events import PlanItem
 from app.llm.base import ModelInfo, ToolSchema
 from app.llm.known_models import offered_effort
 from app.messages import Message, Role, Usage
-from app.runtime.learned import LearnedWindows
+from app.runtime.learned_models import LearnedWindows
 from app.runtime.transactions import compactions as rounds
 from app.sessions import Approval, SandboxSpec
 from app.tools.registry import ToolRegistry, tools_for

@@ -25,7 +25,7 @@ from app.db.repositories import compactions, events, messages, parts, sessions, 
 from app.errors import ConflictError, MalformedRequestError, NotFoundError
 from app.messages import ToolCallPart, ToolResultPart, Usage
 from app.runtime.agents import AgentSetup, generation_of
-from app.runtime.owner.memory import are_due as notes_are_due
+from app.runtime.owner.notes import are_due as notes_are_due
 from app.runtime.transactions import compactions as rounds
 from app.runtime.values.history import (
     CompactionList,

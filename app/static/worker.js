@@ -1,13 +1,13 @@
 /** Parses model and file texts off the main thread, since some take minutes; `core/in_worker.js` terminates it if a
  * task takes too long. */
 
-import { coloursOf } from "./core/colours.js";
+import { colorsOf } from "./core/colors.js";
 import { blocksOf } from "./core/markdown.js";
 
 /** Each task loads what it needs and returns the function that does the work. */
 const TASKS = {
   blocks: async (text) => () => blocksOf(text),
-  colours: coloursOf,
+  colors: colorsOf,
 };
 
 addEventListener("message", async ({ data: [task, ...args] }) => {

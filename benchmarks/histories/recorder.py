@@ -14,7 +14,7 @@ import evals
 from benchmarks.histories.stories import STORIES
 from benchmarks.histories.story import Story
 from evals.histories import SUFFIX, parse_history
-from tests.behaviour.harness import OPENAI, Client, RunningServer, settings_for
+from tests.behavior.harness import OPENAI, Client, RunningServer, settings_for
 from tests.provider import FakeProvider
 from tests.provider.server import running_provider
 

@@ -13,8 +13,8 @@ from playwright.async_api import Browser, expect
 
 from scripts.screenshots.shop import FILES
 from scripts.screenshots.story import SUMMARY, TASK, answers
-from tests.behaviour.harness import Client
-from tests.behaviour.long_task import asks_for_summary
+from tests.behavior.harness import Client
+from tests.behavior.long_task import asks_for_summary
 from tests.dashboard.browser import DESKTOP, PHONE, launched, watched
 from tests.dashboard.places import messages, open_session, tab
 from tests.dashboard.site import Script, link, server

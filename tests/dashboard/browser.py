@@ -40,7 +40,7 @@ addEventListener("securitypolicyviolation", (event) => {
 UNREACHABLE = r"net::ERR_|WebSocket"
 """The browser's own console messages while the server is unreachable; for tests that stop it."""
 
-PATIENCE_MS = 15_000
+TIMEOUT_MS = 15_000
 """How long the page may take to show the expected state, on a busy machine."""
 
 DESKTOP, PHONE = {"width": 1280, "height": 800}, {"width": 390, "height": 844}
@@ -79,7 +79,7 @@ class Faults:
 @asynccontextmanager
 async def launched() -> AsyncIterator[Browser]:
     """The machine's Chromium, headless."""
-    expect.set_options(timeout=PATIENCE_MS)
+    expect.set_options(timeout=TIMEOUT_MS)
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(
             executable_path=Path(__file__).with_name("deaf_chromium.py"),
@@ -99,7 +99,7 @@ async def watched(browser: Browser, origin: str, **options: Any) -> AsyncIterato
     context = await browser.new_context(base_url=origin, **options)
     faults = Faults(origin)
     faults.watch(context)
-    context.set_default_timeout(PATIENCE_MS)
+    context.set_default_timeout(TIMEOUT_MS)
     await context.add_init_script(TELL_VIOLATIONS)
     try:
         yield context, faults

@@ -7,7 +7,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, BrowserContext, Page
 
-from tests.behaviour.harness import Client
+from tests.behavior.harness import Client
 from tests.dashboard.browser import Faults, launched, watched
 from tests.dashboard.site import Site, serving
 from tests.requirements import need

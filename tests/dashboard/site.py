@@ -14,9 +14,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.behaviour.harness import OPENAI
-from tests.behaviour.long_task import asks_for_summary
-from tests.behaviour.process import ServerProcess
+from tests.behavior.harness import OPENAI
+from tests.behavior.long_task import asks_for_summary
+from tests.behavior.process import ServerProcess
 from tests.provider import DONE, FakeProvider, RecordedRequest, Reply, Text, running_provider
 
 SMALL = "fake-openai/small"

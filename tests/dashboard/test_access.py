@@ -9,8 +9,8 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Locator, Page, expect
 
-from tests.behaviour.harness import Client
-from tests.behaviour.rounds import compacted
+from tests.behavior.harness import Client
+from tests.behavior.rounds import compacted
 from tests.dashboard import IN_BROWSER
 from tests.dashboard.browser import DESKTOP, PHONE, watched
 from tests.dashboard.conftest import ServeSite

@@ -8,7 +8,7 @@ from typing import Any
 
 from playwright.async_api import Page, Route, expect
 
-from tests.behaviour.harness import Client, Event
+from tests.behavior.harness import Client, Event
 from tests.dashboard import IN_BROWSER
 from tests.dashboard.browser import Faults, module
 from tests.dashboard.places import badge, button, composer, messages, open_session

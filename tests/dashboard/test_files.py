@@ -6,7 +6,7 @@ import re
 
 from playwright.async_api import Page, expect
 
-from tests.behaviour.harness import Client
+from tests.behavior.harness import Client
 from tests.dashboard import IN_BROWSER
 from tests.dashboard.browser import Faults
 from tests.dashboard.places import button, open_session

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from playwright.async_api import Page, expect
 
-from tests.behaviour.combinations import first_of
-from tests.behaviour.harness import Client
+from tests.behavior.combinations import first_of
+from tests.behavior.harness import Client
 from tests.dashboard import IN_BROWSER
 from tests.dashboard.browser import Faults
 from tests.dashboard.places import badge, messages, open_session, tab

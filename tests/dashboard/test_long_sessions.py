@@ -7,7 +7,7 @@ import re
 
 from playwright.async_api import Page, expect
 
-from tests.behaviour.harness import Client
+from tests.behavior.harness import Client
 from tests.dashboard import IN_BROWSER
 from tests.dashboard.places import messages, open_session
 from tests.dashboard.site import Site

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from playwright.async_api import Download, Page, expect
 
-from tests.behaviour.harness import Client
+from tests.behavior.harness import Client
 from tests.dashboard import IN_BROWSER
 from tests.dashboard.places import badge, button, head, messages, same_as_afterwards, say, session_id, tab
 from tests.dashboard.site import SMALL, Site

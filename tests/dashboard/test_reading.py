@@ -8,7 +8,7 @@ from typing import Any
 
 from playwright.async_api import Locator, Page, expect
 
-from tests.behaviour.harness import Client
+from tests.behavior.harness import Client
 from tests.dashboard import IN_BROWSER
 from tests.dashboard.browser import module
 from tests.dashboard.places import button, composer, messages, open_session, tab

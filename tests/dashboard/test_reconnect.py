@@ -6,7 +6,7 @@ import signal
 
 from playwright.async_api import Browser, BrowserContext, Page, Route, expect
 
-from tests.behaviour.harness import Client
+from tests.behavior.harness import Client
 from tests.dashboard import IN_BROWSER
 from tests.dashboard.browser import UNREACHABLE, Faults, module, watched
 from tests.dashboard.conftest import ServeSite

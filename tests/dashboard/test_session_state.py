@@ -259,14 +259,14 @@ async def test_the_servers_clock_is_updated_with_each_response(bare: Page) -> No
 
 
 async def test_retries_back_off_and_respect_retry_after(bare: Page) -> None:
-    script = """({ Patience }) => {
-      const patience = new Patience();
+    script = """({ Backoff }) => {
+      const patience = new Backoff();
       const waits = Array.from({ length: 12 }, () => patience.next(null));
       patience.reset();
       return { waits, asked: patience.next({ retryAfterS: 60 }), again: patience.next({ retryAfterS: null }) };
     }"""
 
-    found = await module(bare, "core/patience.js", script)
+    found = await module(bare, "core/backoff.js", script)
 
     assert found["waits"][0] < 1_000 < found["waits"][3]
     assert all(7_000 < wait < 13_000 for wait in found["waits"][6:])

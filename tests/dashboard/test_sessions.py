@@ -7,7 +7,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from playwright.async_api import Browser, Page, expect
 
-from tests.behaviour.harness import Client
+from tests.behavior.harness import Client
 from tests.dashboard import IN_BROWSER
 from tests.dashboard.browser import watched
 from tests.dashboard.conftest import ServeSite

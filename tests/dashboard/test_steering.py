@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from playwright.async_api import Page, expect
 
-from tests.behaviour.harness import Client
-from tests.behaviour.long_task import asks_for_summary
+from tests.behavior.harness import Client
+from tests.behavior.long_task import asks_for_summary
 from tests.dashboard import IN_BROWSER
 from tests.dashboard.places import badge, button, messages, open_session
 from tests.dashboard.site import SMALL, Site

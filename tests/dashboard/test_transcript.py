@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from playwright.async_api import Page
 
-from tests.behaviour.harness import Client
+from tests.behavior.harness import Client
 from tests.dashboard import IN_BROWSER
 from tests.dashboard.browser import module
 

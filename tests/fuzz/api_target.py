@@ -14,7 +14,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from tests.behaviour.harness import OPENAI
+from tests.behavior.harness import OPENAI
 from tests.provider import Gate, RecordedRequest, Reply, Text, ToolCall
 
 CHECKS = (

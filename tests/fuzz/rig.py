@@ -13,7 +13,7 @@ from typing import Any, Self
 import httpx
 
 from app.sandbox.host.workspace import delete_tree
-from tests.behaviour.harness import OPENAI, RunningServer, settings_for
+from tests.behavior.harness import OPENAI, RunningServer, settings_for
 from tests.databases import make_database
 from tests.fuzz.engine import Crash
 from tests.provider import DONE, FakeProvider, RecordedRequest

@@ -22,7 +22,7 @@ from tests.provider.records import RecordedRequest, Refusal
 from tests.provider.script import Responder, Scripted, sequence
 from tests.provider.settings import Settings
 
-PATIENCE = 10.0
+TIMEOUT_S = 10.0
 """Seconds a test may wait before it fails with the provider's recorded requests."""
 
 KEEP_ALIVE = 300
@@ -140,20 +140,20 @@ class FakeProvider:
 
     # waiting
 
-    async def request_count(self, count: int, timeout: float = PATIENCE) -> list[RecordedRequest]:
+    async def request_count(self, count: int, timeout: float = TIMEOUT_S) -> list[RecordedRequest]:
         """Waits until `count` requests have arrived, and returns all that have."""
         await self._until(lambda board: board.arrived >= count, f"{count} requests", timeout)
         return self.requests
 
-    async def reached(self, gate: str, count: int = 1, timeout: float = PATIENCE) -> None:
+    async def reached(self, gate: str, count: int = 1, timeout: float = TIMEOUT_S) -> None:
         """Waits until `count` answers in total have reached this gate."""
         await self._until(lambda board: board.reached[gate] >= count, f"gate {gate!r} {count} times", timeout)
 
-    async def answered(self, count: int, timeout: float = PATIENCE) -> None:
+    async def answered(self, count: int, timeout: float = TIMEOUT_S) -> None:
         """Waits until `count` answers were sent to their end."""
         await self._until(lambda board: board.answered >= count, f"{count} answers", timeout)
 
-    async def left(self, count: int = 1, timeout: float = PATIENCE) -> None:
+    async def left(self, count: int = 1, timeout: float = TIMEOUT_S) -> None:
         """Waits until `count` clients have left before their answer was complete."""
         await self._until(lambda board: board.left >= count, f"{count} clients to leave", timeout)
 
@@ -242,7 +242,7 @@ class ListenerThread:
 
     def start(self, port: int) -> int:
         self._thread.start()
-        return asyncio.run_coroutine_threadsafe(self._start(port), self._loop).result(PATIENCE)
+        return asyncio.run_coroutine_threadsafe(self._start(port), self._loop).result(TIMEOUT_S)
 
     async def _start(self, port: int) -> int:
         self._listener = Listener(self._desk)
@@ -250,9 +250,9 @@ class ListenerThread:
 
     def stop(self) -> None:
         assert self._listener is not None
-        asyncio.run_coroutine_threadsafe(self._listener.stop(), self._loop).result(PATIENCE)
+        asyncio.run_coroutine_threadsafe(self._listener.stop(), self._loop).result(TIMEOUT_S)
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(PATIENCE)
+        self._thread.join(TIMEOUT_S)
         self._loop.close()
 
 

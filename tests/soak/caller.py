@@ -11,7 +11,7 @@ import httpx
 
 from tests.soak.ledger import Book, Outcome
 
-PATIENCE_S = 150.0
+TIMEOUT_S = 150.0
 """Total seconds for retrying a call; the server may be down, or its disk full."""
 CALL_S = 60.0
 """Timeout of one response: the server may be frozen, and the machine busy."""
@@ -70,7 +70,7 @@ class Caller:
         first, pause_s = time.monotonic(), PAUSE_S
         while True:
             answer = await self.once(method, path, json=json)
-            if answer.outcome != "unknown" or time.monotonic() > first + PATIENCE_S:
+            if answer.outcome != "unknown" or time.monotonic() > first + TIMEOUT_S:
                 return Answered(answer.status, answer.body, first, answer.answered_at)
             await asyncio.sleep(pause_s)
             pause_s = min(pause_s * 1.5, LONGEST_PAUSE_S)

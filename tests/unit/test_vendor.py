@@ -1,4 +1,4 @@
-"""The libraries of the page: the files that `make vendor` fetched, whole and with their licences, and nothing else."""
+"""The libraries of the page: the files that `make vendor` fetched, whole and with their licenses, and nothing else."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import re
 import pytest
 
 from scripts.vendor import IMPORTS, PACKAGES, TEST_VENDOR, VENDOR, with_relative_imports
-from tests.behaviour.process import ROOT
-from tests.behaviour.test_page import IMPORT, without_comments
+from tests.behavior.process import ROOT
+from tests.behavior.test_page import IMPORT, without_comments
 
 MANIFEST = json.loads((VENDOR / "manifest.json").read_text("utf-8"))
 MODULES = sorted(name for name in MANIFEST if name.endswith(".js"))
@@ -21,8 +21,8 @@ def files() -> set[str]:
 
 
 def test_the_manifest_has_every_file() -> None:
-    licences = {entry["licence"] for entry in MANIFEST.values()}
-    assert files() == {"manifest.json", *MANIFEST, *licences}
+    licenses = {entry["license"] for entry in MANIFEST.values()}
+    assert files() == {"manifest.json", *MANIFEST, *licenses}
 
 
 @pytest.mark.parametrize("name", sorted(MANIFEST))
@@ -36,9 +36,9 @@ def test_the_manifest_is_of_the_versions_that_are_named() -> None:
     assert all(re.fullmatch(r"\d+\.\d+\.\d+", package.version) for package in PACKAGES)
 
 
-@pytest.mark.parametrize("licence", sorted({entry["licence"] for entry in MANIFEST.values()}))
-def test_each_licence_lets_us_pass_it_on(licence: str) -> None:
-    text = (VENDOR / licence).read_text("utf-8")
+@pytest.mark.parametrize("license", sorted({entry["license"] for entry in MANIFEST.values()}))
+def test_each_license_lets_us_pass_it_on(license: str) -> None:
+    text = (VENDOR / license).read_text("utf-8")
     assert re.search(r"Copyright|Apache License", text)
     assert re.search(
         r"Permission is hereby granted, free of charge|Apache License\s+Version 2\.0|Redistribution and use in source",
@@ -91,4 +91,4 @@ def test_vendored_files_are_left_alone_by_what_corrects_ours() -> None:
 def test_the_library_of_the_tests_is_what_was_fetched() -> None:
     for name, entry in json.loads((TEST_VENDOR / "manifest.json").read_text("utf-8")).items():
         assert hashlib.sha256((TEST_VENDOR / name).read_bytes()).hexdigest() == entry["sha256"]
-        assert (TEST_VENDOR / entry["licence"]).is_file()
+        assert (TEST_VENDOR / entry["license"]).is_file()

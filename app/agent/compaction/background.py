@@ -15,7 +15,7 @@ from app.agent.compaction.summarizer import Summarizer
 from app.agent.compaction.triggers import LITTLE, Cooldown, is_at_work, is_coming
 from app.agent.conversation import run_off_loop
 from app.agent.interrupt import INSIST_S, Stopped
-from app.agent.ports import AgentConfig
+from app.agent.protocols import AgentConfig
 from app.context.budget import trigger
 from app.context.selection import Selection
 from app.llm.base import ModelRequest

@@ -24,7 +24,7 @@ from app.agent.compaction.triggers import (
 )
 from app.agent.conversation import run_off_loop
 from app.agent.interrupt import Stopped
-from app.agent.ports import AgentConfig
+from app.agent.protocols import AgentConfig
 from app.context.selection import Selection
 from app.context.shrinking import largest_fixed
 from app.errors import ProviderError

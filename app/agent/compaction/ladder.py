@@ -13,7 +13,7 @@ from app.agent.compaction.summarizer import Summarizer, SummaryJob, summary_job,
 from app.agent.conversation import Conversation, run_off_loop
 from app.agent.interrupt import Interrupt
 from app.agent.model_calls import ModelCalls
-from app.agent.ports import AgentConfig, Sink
+from app.agent.protocols import AgentConfig, Sink
 from app.context.budget import Budget
 from app.context.checkpoints import InForce
 from app.context.policies import CompactionSettings

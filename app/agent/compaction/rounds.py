@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from app.agent.conversation import Conversation
-from app.agent.ports import AgentConfig
+from app.agent.protocols import AgentConfig
 from app.context.budget import Budget, tail_bounds, trigger
 from app.context.checkpoints import Checkpoint
 from app.context.clipping import clip_message

@@ -13,7 +13,7 @@ from app.agent.changes import ModelUsed, SummaryFailed
 from app.agent.compaction.rounds import Round, earlier_prose, summary_cap
 from app.agent.conversation import Conversation, run_off_loop
 from app.agent.model_calls import ModelCalls
-from app.agent.ports import Sink
+from app.agent.protocols import Sink
 from app.agent.stream_processor import MAX_ANSWER_BYTES
 from app.context.clipping import fit_tokens
 from app.context.policies import CompactionSettings

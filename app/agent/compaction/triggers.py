@@ -12,7 +12,7 @@ from typing import NamedTuple
 from app.agent.changes import RungCode
 from app.agent.compaction.rounds import LEAST_RECENT, Round, Target, folded, is_hopeless, prunable, selection
 from app.agent.conversation import Conversation
-from app.agent.ports import AgentConfig
+from app.agent.protocols import AgentConfig
 from app.context.budget import TAIL_SHARE, Budget, trigger
 from app.context.policies import CompactionSettings
 from app.context.selection import Selection, after_last_summary, is_request

@@ -1,5 +1,5 @@
 """One example of everything that the OpenAPI document describes: values of the types that it documents, so that none
-can go stale. The problems have their own catalogue in `app/api/problems.py`."""
+can go stale. The problems have their own catalog in `app/api/problems.py`."""
 
 from app.api.examples.answers import ANSWERS as ANSWERS
 from app.api.examples.answers import ANSWERS_OF as ANSWERS_OF

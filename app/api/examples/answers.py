@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pydantic import BaseModel
 
 from app import __version__
-from app.api.deps import Alive, EventPage, EventView
+from app.api.dependencies import Alive, EventPage, EventView
 from app.api.examples import records
 from app.api.examples.records import (
     ASSISTANT,

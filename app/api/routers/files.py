@@ -9,11 +9,11 @@ from urllib.parse import quote
 from fastapi import APIRouter, Path, Query, Request, Response
 from starlette.convertors import PathConvertor, register_url_convertor
 
-from app.api.bodies import JsonRoute
-from app.api.deps import Services, SessionId
+from app.api.dependencies import Services, SessionId
 from app.api.download_budget import ArchiveShare, DownloadShare, ListingShare
 from app.api.openapi import RAW_BODY, RAW_CONTENT, TAR_CONTENT, UPLOADED
 from app.api.problems import problems
+from app.api.request_bodies import JsonRoute
 from app.api.responses import ArchiveResponse, RawResponse, safe_headers
 from app.errors import NotFoundError
 from app.runtime.values.history import FileList

@@ -10,8 +10,7 @@ from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import WithJsonSchema
 
-from app.api.bodies import JsonRoute
-from app.api.deps import (
+from app.api.dependencies import (
     TYPES_SCHEMA,
     CallId,
     Cursor,
@@ -27,6 +26,7 @@ from app.api.download_budget import DownloadShare
 from app.api.large_json import json_response
 from app.api.openapi import RAW_CONTENT, event_stream
 from app.api.problems import problems
+from app.api.request_bodies import JsonRoute
 from app.api.responses import MAX_SEQ, EventStreamResponse, RawResponse, start_after
 from app.runtime.values.history import (
     CompactionCreate,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from app.api.bodies import JsonRoute
-from app.api.deps import CallId, MessageId, Services, SessionId
+from app.api.dependencies import CallId, MessageId, Services, SessionId
 from app.api.problems import problems
+from app.api.request_bodies import JsonRoute
 from app.runtime.values.queue import (
     ApprovalAnswer,
     ApprovalList,

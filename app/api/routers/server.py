@@ -9,10 +9,10 @@ from fastapi import APIRouter, Request, Response
 
 from app import __version__
 from app.api.auth import LOGIN_PATH, clear_cookie, login_tokens, set_cookie
-from app.api.bodies import JsonRoute
-from app.api.deps import Alive, Services
+from app.api.dependencies import Alive, Services
 from app.api.openapi import METRICS_CONTENT
 from app.api.problems import problems
+from app.api.request_bodies import JsonRoute
 from app.errors import UnavailableError
 from app.runtime.values.server import LoginCreate, ModelList, Readiness, UsageReport
 

@@ -6,10 +6,10 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query, Request, Response
 
-from app.api.bodies import JsonRoute
-from app.api.deps import Cursor, Limit, Services, SessionId
+from app.api.dependencies import Cursor, Limit, Services, SessionId
 from app.api.openapi import event_stream
 from app.api.problems import problems
+from app.api.request_bodies import JsonRoute
 from app.api.responses import EventStreamResponse
 from app.errors import InvalidRequestError
 from app.runtime.values.sessions import CancelRequest, ForkCreate, SessionCreate, SessionPage, SessionPatch, Text

@@ -15,7 +15,7 @@ from app.agent.approvals import WaitingStep
 from app.agent.changes import CallsHeld, StepOpened
 from app.agent.interrupt import StopReason
 from app.agent.loop import RunResult
-from app.agent.ports import Decision
+from app.agent.protocols import Decision
 from app.agent.record import StoredConversation
 from app.db.repositories import messages, parts, queue, steps
 from app.db.repositories import steps as approvals

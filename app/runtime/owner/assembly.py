@@ -11,7 +11,7 @@ from app.agent.compaction.ladder import Ladder, RoundSetup
 from app.agent.compaction.triggers import ManualRound
 from app.agent.conversation import Conversation, run_off_loop
 from app.agent.interrupt import Interrupt
-from app.agent.ports import ApprovalGate
+from app.agent.protocols import ApprovalGate
 from app.agent.record import StoredConversation
 from app.agent.step import Step
 from app.agent.tool_executor import ToolExecutor, ToolSetup
@@ -19,7 +19,7 @@ from app.context.policies import CompactionSettings
 from app.db.engine import Database
 from app.events import PlanItem
 from app.runtime.agents import read_again, read_past
-from app.runtime.owner.memory import StoredHistory
+from app.runtime.owner.notes import StoredHistory
 from app.runtime.owner.recorder import Recorder
 from app.runtime.owner.state import SessionState
 from app.runtime.setup import RuntimeSetup

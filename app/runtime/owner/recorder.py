@@ -11,7 +11,7 @@ import structlog
 from sqlalchemy import Connection
 
 from app.agent.changes import Change, GenerationOpened, RoundCompleted, RoundEnded, RoundOpening
-from app.agent.ports import LivePart
+from app.agent.protocols import LivePart
 from app.context.checkpoints import InForce
 from app.context.validator import Repair
 from app.db.engine import Database

@@ -17,7 +17,7 @@ from app.agent.conversation import Conversation
 from app.agent.interrupt import Interrupt, Stopped, StopReason
 from app.agent.limits import Progress
 from app.agent.loop import AgentLoop, RunResult, RunStart
-from app.agent.ports import AgentConfig
+from app.agent.protocols import AgentConfig
 from app.agent.record import StoredConversation
 from app.agent.step import LOGGED
 from app.db.repositories import steps
@@ -26,7 +26,7 @@ from app.messages import Role, Usage, now
 from app.runtime.owner import approvals
 from app.runtime.owner.approvals import StoredApprovals
 from app.runtime.owner.assembly import ManualRounds, make_step, open_conversation
-from app.runtime.owner.memory import are_due as notes_are_due
+from app.runtime.owner.notes import are_due as notes_are_due
 from app.runtime.owner.recorder import Recorder
 from app.runtime.owner.state import SessionState
 from app.runtime.setup import RuntimeSetup

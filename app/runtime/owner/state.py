@@ -10,7 +10,7 @@ from typing import Any
 import structlog
 from sqlalchemy import Row
 
-from app.agent.ports import AgentConfig
+from app.agent.protocols import AgentConfig
 from app.agent.record import StoredConversation
 from app.context.budget import BelievedSource
 from app.context.clipping import spill_file
@@ -20,7 +20,7 @@ from app.db.repositories import sessions
 from app.errors import PalimpsestError
 from app.messages import Message
 from app.runtime.agents import load_conversation
-from app.runtime.owner.memory import keep_notes, read_notes, refresh_notes
+from app.runtime.owner.notes import keep_notes, read_notes, refresh_notes
 from app.runtime.sandboxes.slots import Lease
 from app.runtime.setup import RuntimeSetup
 from app.sandbox.base import Sandbox

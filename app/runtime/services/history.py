@@ -31,8 +31,8 @@ from app.interchange import WireFormat
 from app.runtime import history
 from app.runtime.agents import AgentSetup, load_conversation
 from app.runtime.history import log_page, read_seq
-from app.runtime.owner.memory import are_due as notes_are_due
-from app.runtime.owner.memory import read_beside_owner, swept
+from app.runtime.owner.notes import are_due as notes_are_due
+from app.runtime.owner.notes import read_beside_owner, swept
 from app.runtime.registry import Registry
 from app.runtime.setup import RuntimeSetup
 from app.runtime.transactions import compactions

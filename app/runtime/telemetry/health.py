@@ -19,11 +19,11 @@ from sqlalchemy import Connection
 from app.db.engine import Database
 from app.db.repositories import sessions
 from app.errors import PalimpsestError, StorageBusyError, StorageFullError
-from app.llm.reach import Condition
+from app.llm.reachability import Condition
 from app.runtime.sandboxes.pool import Sandboxes
 from app.runtime.values.server import Component, ComponentStatus, Readiness
 
-PATIENCE_S = 2.5
+TIMEOUT_S = 2.5
 """Seconds that a check may take before its component is reported as not answering."""
 FRESH_S = 1.0
 """Seconds that a result is reused; with the above, a change is reported within five seconds."""
@@ -77,7 +77,7 @@ class _CachedCheck:
         if self._task is None:
             self._begun = now
             self._task = asyncio.create_task(self._check_now(), name=f"check-{self._name}")
-        left = max(0.0, PATIENCE_S - (now - self._begun))
+        left = max(0.0, TIMEOUT_S - (now - self._begun))
         done, _ = await asyncio.wait({self._task}, timeout=left)
         if done and self._found is not None:
             return self._found

@@ -6,7 +6,7 @@ import { html, useEffect, useRef, useSignal, useSignalEffect } from "../core/ui.
 import { cacheReuse, promptTokens } from "../core/usage.js";
 import { savedShare } from "../state/context_marks.js";
 import { ContextPlot } from "./chart_plot.js";
-import { price, PRUNE_REASONS, REASONS } from "./round_words.js";
+import { price, PRUNE_REASONS, REASONS } from "./round_labels.js";
 import { StepTable } from "./step_table.js";
 
 /** If the context peaks below this share of the window, the scale fits the context, not the window. */

@@ -5,7 +5,7 @@ import { post, sessionPath } from "../core/http.js";
 import { html, useSignal } from "../core/ui.js";
 import { savedShare } from "../state/context_marks.js";
 import { Button, say } from "./basic.js";
-import { CoveredMessages } from "./covered.js";
+import { CoveredMessages } from "./message_list.js";
 import { ContextFold } from "./context_fold.js";
 import { OriginalOutput } from "./original_output.js";
 

@@ -4,9 +4,9 @@ import { clock, count } from "../core/format.js";
 import { html, useComputed, useEffect, useSignal } from "../core/ui.js";
 import { storedMessage } from "../state/seen.js";
 import { Badge, Failure } from "./basic.js";
-import { CoveredMessages, Originals } from "./covered.js";
+import { CoveredMessages, Originals } from "./message_list.js";
 import { MessageParts, preview } from "./message_parts.js";
-import { ITEM_REASONS } from "./round_words.js";
+import { ITEM_REASONS } from "./round_labels.js";
 import { showEntry } from "./rounds.js";
 
 const KINDS = { placeholder: "running", clip: "warn", summary: "good", repair: "bad", control: "" };

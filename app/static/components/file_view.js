@@ -8,7 +8,7 @@ import { html, signal, useEffect, useMemo, useState } from "../core/ui.js";
 import { folderOf, nameOf, SHOWN_BYTES } from "../state/files.js";
 import { Button, Failure, say } from "./basic.js";
 import { FixedRows } from "./fixed_rows.js";
-import { coloured, highlighted, languageOf } from "./highlight.js";
+import { colored, highlighted, languageOf } from "./highlight.js";
 
 /** The height of a line in px, as in the style sheet. */
 const LINE = 20;
@@ -68,7 +68,7 @@ function Text({ path, text: raw }) {
   const fit = (width) => setFitting(Math.max(FEWEST, Math.floor(width / characterWidth()) - NUMBERS));
   const row = (index) => html`<div key=${index} class="line">
     <span class="line-number" aria-hidden="true">${rows.lines[index] || ""}</span>
-    <code>${pieces(text, rows.starts[index], rows.ends[index], tokens).map(coloured)}</code>
+    <code>${pieces(text, rows.starts[index], rows.ends[index], tokens).map(colored)}</code>
   </div>`;
   return html`<${FixedRows}
     class="file-lines"

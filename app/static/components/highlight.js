@@ -48,7 +48,7 @@ export function Code({ text, language, isOpen = false }) {
   const tokens = useTokens(shown, known);
   // Without an explicit direction, the browser searches all of the text for one on each change if it is only digits.
   return html`<pre class="code" dir="ltr">
-    ${tokens ? pieces(shown, 0, shown.length, tokens).map(coloured) : blocks(shown)}
+    ${tokens ? pieces(shown, 0, shown.length, tokens).map(colored) : blocks(shown)}
   </pre>`;
 }
 
@@ -58,7 +58,7 @@ function blocks(text) {
 }
 
 /** A piece of a text, in the color of its scope if it has one. */
-export const coloured = ({ text, scope }) =>
+export const colored = ({ text, scope }) =>
   scope ? html`<span class=${`hl-${scope.split(".")[0]}`}>${text}</span>` : text;
 
 const worker = new BoundedWorker();
@@ -89,4 +89,4 @@ function keep(key, tokens) {
 
 /** The colored ranges of a text, `{start, end, scope}`, in a language from `languageOf`; null if they are not found in
  * time. */
-export const highlighted = (text, language) => worker.run("colours", text, language);
+export const highlighted = (text, language) => worker.run("colors", text, language);

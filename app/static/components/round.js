@@ -6,9 +6,9 @@ import { html, useSignal } from "../core/ui.js";
 import { cacheReuse, promptTokens } from "../core/usage.js";
 import { savedShare } from "../state/context_marks.js";
 import { Button, Confirm, say } from "./basic.js";
-import { CoveredMessages } from "./covered.js";
+import { CoveredMessages } from "./message_list.js";
 import { Markdown } from "./markdown.js";
-import { price, REASONS, RUNGS } from "./round_words.js";
+import { price, REASONS, RUNGS } from "./round_labels.js";
 
 export function RoundDetails({ round, state, history }) {
   if (round.status === "running") return html`<${Running} round=${round} state=${state} />`;

@@ -3,7 +3,7 @@
 import { compact } from "../core/format.js";
 import { sessionLink } from "../core/router.js";
 import { html } from "../core/ui.js";
-import { REASONS } from "./round_words.js";
+import { REASONS } from "./round_labels.js";
 
 export function RoundRule({ sessionId, round: { round, reason, tokens_before: before, tokens_after: after } }) {
   return html`<p>

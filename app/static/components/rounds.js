@@ -6,7 +6,7 @@ import { savedShare } from "../state/context_marks.js";
 import { Ago, Badge } from "./basic.js";
 import { OriginalOutput } from "./original_output.js";
 import { RoundDetails } from "./round.js";
-import { PRUNE_REASONS, REASONS, RUNGS, STATUS_KINDS } from "./round_words.js";
+import { PRUNE_REASONS, REASONS, RUNGS, STATUS_KINDS } from "./round_labels.js";
 
 const SLICE = 12;
 

@@ -7,7 +7,7 @@ import { Fold } from "./fold.js";
 import { Code, languageOf } from "./highlight.js";
 import { LongText } from "./long_text.js";
 import { LiveOutput, Output } from "./output.js";
-import { callStatus, callWords, writtenWords } from "./tool_words.js";
+import { callStatus, callWords, writtenWords } from "./tool_labels.js";
 import { bytes, duration, plain } from "../core/format.js";
 import { html } from "../core/ui.js";
 

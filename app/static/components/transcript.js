@@ -8,7 +8,7 @@ import { Button, Failure } from "./basic.js";
 import { FoldsContext } from "./fold.js";
 import { labelOf, Message } from "./message.js";
 import { WholeOutput, WholeOutputContext } from "./output.js";
-import { offsetOf, usePlace } from "./place.js";
+import { offsetOf, usePlace } from "./scroll_position.js";
 import { RoundRule } from "./round_rule.js";
 import { estimate, rowsOf } from "./rows.js";
 import { useVirtualizer } from "./virtual.js";

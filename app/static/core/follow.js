@@ -5,7 +5,7 @@
  */
 
 import { Problem, request, serverNow } from "./http.js";
-import { Patience } from "./patience.js";
+import { Backoff } from "./backoff.js";
 import { EventParser } from "./sse.js";
 import { signal } from "./ui.js";
 import { Watch } from "./watch.js";
@@ -33,7 +33,7 @@ export class Follower {
   #onLost;
   #stopped = false;
   #abort = null;
-  #patience = new Patience();
+  #backoff = new Backoff();
   /** A page opened in the background starts when it is first visible. */
   #isResting = isHidden();
   #hiding = null;
@@ -56,7 +56,7 @@ export class Follower {
     this.#stopped = true;
     this.state.value = "closed";
     this.#abort?.abort();
-    this.#patience.end();
+    this.#backoff.end();
     clearTimeout(this.#hiding);
     this.#seen();
     document.removeEventListener("visibilitychange", this.#look);
@@ -69,7 +69,7 @@ export class Follower {
 
   /** Retries without waiting any longer. */
   tryNow() {
-    this.#patience.end();
+    this.#backoff.end();
   }
 
   #look = () => {
@@ -122,7 +122,7 @@ export class Follower {
     const watch = new Watch(SILENT_MS, () => this.#abort.abort());
     try {
       const response = await request("GET", this.#path, { headers, signal: this.#abort.signal });
-      this.#patience.reset();
+      this.#backoff.reset();
       this.state.value = "live";
       this.retryAt.value = null;
       this.onConnected();
@@ -171,10 +171,10 @@ export class Follower {
   }
 
   async #pause(failure) {
-    const wait = this.#patience.next(failure);
+    const wait = this.#backoff.next(failure);
     this.state.value = "offline";
     this.retryAt.value = Date.now() + wait;
-    await this.#patience.wait(wait);
+    await this.#backoff.wait(wait);
     if (!this.#stopped) this.state.value = "connecting";
   }
 }

@@ -7,7 +7,7 @@
 
 import { Follower } from "../core/follow.js";
 import { get, sessionPath } from "../core/http.js";
-import { Patience } from "../core/patience.js";
+import { Backoff } from "../core/backoff.js";
 import { batch, signal } from "../core/ui.js";
 import { latestPlan } from "./plan.js";
 import { apply } from "./session_events.js";
@@ -51,7 +51,7 @@ export class SessionState {
   #id;
   /** Counts full loads; a load is dropped if a newer one has started or the session was closed. */
   #load = 0;
-  #patience = new Patience();
+  #backoff = new Backoff();
 
   constructor(id) {
     this.#id = id;
@@ -67,7 +67,7 @@ export class SessionState {
   async open() {
     const load = (this.#load += 1);
     const isCurrent = () => load === this.#load;
-    this.#patience.reset();
+    this.#backoff.reset();
     while (isCurrent()) {
       try {
         const after = await this.#snapshots(isCurrent);
@@ -77,14 +77,14 @@ export class SessionState {
         if (!isCurrent()) return;
         this.problem.value = problem;
         if (!problem.mayPass) return;
-        await this.#patience.wait(this.#patience.next(problem));
+        await this.#backoff.wait(this.#backoff.next(problem));
       }
     }
   }
 
   close() {
     this.#load += 1;
-    this.#patience.end();
+    this.#backoff.end();
     this.follower.value?.stop();
   }
 

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from app.agent.changes import GenerationOpened
 from app.agent.conversation import Conversation
-from app.agent.ports import AgentConfig
+from app.agent.protocols import AgentConfig
 
 T = TypeVar("T")
 

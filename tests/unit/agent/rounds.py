@@ -25,7 +25,7 @@ from app.agent.compaction.triggers import ManualRound
 from app.agent.conversation import Conversation
 from app.agent.interrupt import Interrupt
 from app.agent.model_calls import ModelCalls, Windows
-from app.agent.ports import AgentConfig
+from app.agent.protocols import AgentConfig
 from app.agent.record import StoredConversation
 from app.context.budget import Budget
 from app.context.policies import CompactionSettings, Policy, preset

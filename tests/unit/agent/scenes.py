@@ -19,7 +19,7 @@ from app.agent.interrupt import Interrupt
 from app.agent.limits import Progress, RunRules
 from app.agent.loop import AgentLoop, RunStart
 from app.agent.model_calls import ModelCalls
-from app.agent.ports import AgentConfig
+from app.agent.protocols import AgentConfig
 from app.agent.record import StoredConversation
 from app.agent.step import Step, StepResult
 from app.agent.tool_executor import ToolExecutor, ToolSetup

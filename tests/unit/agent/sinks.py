@@ -27,7 +27,7 @@ from app.agent.changes import (
     StepClosed,
     StepOpened,
 )
-from app.agent.ports import LivePart
+from app.agent.protocols import LivePart
 from app.context.checkpoints import InForce
 from app.sandbox.base import Stream
 

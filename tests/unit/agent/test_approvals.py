@@ -6,7 +6,7 @@ import pytest
 
 from app.agent.approvals import denial, denials, which_wait
 from app.agent.changes import CallsHeld
-from app.agent.ports import Decision
+from app.agent.protocols import Decision
 from app.messages import ToolCallPart, ToolStatus, new_id
 from app.sessions import Approval, ApprovalRules
 

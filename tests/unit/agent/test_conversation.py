@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from app.agent.changes import GenerationOpened
 from app.agent.conversation import Conversation
-from app.agent.ports import AgentConfig
+from app.agent.protocols import AgentConfig
 from app.agent.record import StoredConversation
 from app.context.budget import Budget
 from app.context.prompts import GenerationReason

@@ -21,7 +21,7 @@ from app.agent.compaction.triggers import ManualRound
 from app.agent.conversation import is_last_word
 from app.agent.limits import Progress
 from app.agent.loop import NOT_RUN, NOT_RUN_IN_SESSION, RunResult
-from app.agent.ports import AgentConfig
+from app.agent.protocols import AgentConfig
 from app.context.policies import CompactionSettings
 from app.context.prompts import control_text
 from app.errors import ContextOverflowError

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.agent.conversation import Conversation
-from app.agent.ports import AgentConfig
+from app.agent.protocols import AgentConfig
 from app.agent.record import StoredConversation
 from app.context.checkpoints import Checkpoint, InForce
 from app.context.policies import POLICIES, resolve
@@ -24,9 +24,9 @@ from app.context.tokens import Calibration
 from app.llm.anthropic import encode_body as encode_anthropic
 from app.llm.anthropic import thinking_parameters
 from app.llm.base import ModelRequest, ToolSchema
+from app.llm.openai_responses import encode_body as encode_responses
 from app.llm.openai_wire import PLAIN, WireForm
 from app.llm.openai_wire import encode_body as encode_openai
-from app.llm.responses import encode_body as encode_responses
 from app.messages import Message, Part, Role
 from tests.provider.anthropic.binding import Prefix, judge, unmarked
 from tests.provider.responses.rules import check as check_responses

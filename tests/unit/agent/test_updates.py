@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import pytest
 
 from app.agent.conversation import LONG, Conversation
-from app.agent.ports import AgentConfig
+from app.agent.protocols import AgentConfig
 from app.agent.record import StoredConversation
 from app.context.checkpoints import Checkpoint, InForce
 from app.context.policies import preset

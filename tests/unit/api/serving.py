@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import uvicorn
 from fastapi import FastAPI
 
-from app.connections import BoundedProtocol
+from app.connection_limits import BoundedProtocol
 
 
 class Server(uvicorn.Server):

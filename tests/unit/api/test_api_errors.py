@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.exceptions import HTTPException
 
-from app.api.bodies import AT_ONCE_BYTES, parse_json
 from app.api.errors import MalformedJsonError, from_http_exception
 from app.api.guard import ApiConfig
 from app.api.main import create_app
+from app.api.request_bodies import AT_ONCE_BYTES, parse_json
 from app.errors import ProviderError, SandboxError, StorageError
 from app.sessions import Session
 from tests.unit.api.conftest import ClientFor

@@ -16,7 +16,7 @@ from app.api.examples import EVENTS
 from app.api.guard import ApiConfig
 from app.api.main import create_app
 from app.api.openapi import ALL_EVENTS
-from app.api.problems import CATALOGUE
+from app.api.problems import CATALOG
 from app.messages import new_id
 from app.runtime.values.history import RawOutput
 from app.sessions import Session
@@ -79,7 +79,7 @@ def test_every_error_is_a_problem_with_an_example() -> None:
 
 def test_every_code_of_the_catalog_is_documented() -> None:
     documented = set(re.findall(r'"code": "([a-z_]+)"', json.dumps(DOCUMENT)))
-    assert set(CATALOGUE) - documented == {"method_not_allowed", "not_found"}
+    assert set(CATALOG) - documented == {"method_not_allowed", "not_found"}
 
 
 def test_every_operation_says_what_it_does() -> None:

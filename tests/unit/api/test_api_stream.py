@@ -18,7 +18,7 @@ from app.api.errors import MalformedEventIdError
 from app.api.guard import ApiConfig
 from app.api.main import create_app
 from app.api.responses import MAX_SEQ, encode, start_after
-from app.connections import bounded
+from app.connection_limits import bounded
 from app.messages import new_id
 from app.runtime.values.history import StreamItem
 from app.sessions import Session, Status

@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 
 from starlette.types import Receive, Scope, Send
 
-from app.connections import MAX_UNSENT_BYTES, bounded
+from app.connection_limits import MAX_UNSENT_BYTES, bounded
 from tests.unit.api.serving import serving
 
 CHUNK = b"x" * 1_000

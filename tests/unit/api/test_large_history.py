@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from app.api.bodies import parse_json
 from app.api.large_history import divided
+from app.api.request_bodies import parse_json
 from app.raw_messages import RawMessages
 
 MESSAGES: list[Any] = [

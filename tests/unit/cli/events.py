@@ -53,7 +53,7 @@ def idle(outcome: str = "completed", **more: Any) -> ServerEvent:
 def shown(*events: ServerEvent, own_task: bool = False) -> str:
     """The text on the screen, without colors, after these events."""
     out = io.StringIO()
-    view = View(Screen(out, colour=False), own_task=own_task)
+    view = View(Screen(out, color=False), own_task=own_task)
     for item in events:
         view.show(item)
     return out.getvalue()

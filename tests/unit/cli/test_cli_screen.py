@@ -52,7 +52,7 @@ def test_one_line_is_one_short_line(text: str, width: int) -> None:
 
 def test_a_screen_knows_whether_a_line_is_open() -> None:
     out = io.StringIO()
-    screen = Screen(out, colour=False)
+    screen = Screen(out, color=False)
     screen.write("open")
     screen.line("next", bold=True)
     screen.fresh()
@@ -63,22 +63,22 @@ def test_a_screen_knows_whether_a_line_is_open() -> None:
 
 def test_styles_apply_only_with_color() -> None:
     out = io.StringIO()
-    Screen(out, colour=True).write("a\x1b[2Jb", dim=True)
+    Screen(out, color=True).write("a\x1b[2Jb", dim=True)
     assert out.getvalue() == "\x1b[2ma\\x1b[2Jb\x1b[0m"
 
 
 @pytest.mark.parametrize(
-    ("variable", "value", "coloured"), [("TERM", "xterm", True), ("TERM", "dumb", False), ("NO_COLOR", "1", False)]
+    ("variable", "value", "colored"), [("TERM", "xterm", True), ("TERM", "dumb", False), ("NO_COLOR", "1", False)]
 )
 def test_color_is_for_terminals_that_allow_it(
-    monkeypatch: pytest.MonkeyPatch, variable: str, value: str, coloured: bool
+    monkeypatch: pytest.MonkeyPatch, variable: str, value: str, colored: bool
 ) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv(variable, value)
     out = Terminal()
     Screen(out).write("x", dim=True)
-    assert ("\x1b" in out.getvalue()) is coloured
+    assert ("\x1b" in out.getvalue()) is colored
 
 
 def test_unencodable_characters_are_replaced() -> None:

@@ -26,7 +26,7 @@ from app.messages import (
     new_id,
     now,
 )
-from app.runtime.owner.memory import StoredHistory
+from app.runtime.owner.notes import StoredHistory
 from tests.unit.db.rows import add_session, new_database
 
 LAST = 10**9

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from app.agent.changes import RoundCode
 from app.agent.compaction.summarizer import MAX_CALLS
-from app.api.problems import CATALOGUE
+from app.api.problems import CATALOG
 from app.errors import PalimpsestError
 from app.settings import ProviderSettings, Settings
 from docs.generate import APP, DOCS
@@ -220,7 +220,7 @@ def test_every_code_is_in_a_section_or_never_visible() -> None:
 def test_response_codes_include_no_codes_of_runs_or_commands() -> None:
     codes = sorted_out(APP)
     answers = {entry.code for entry in codes.answers}
-    assert set(CATALOGUE) <= answers
+    assert set(CATALOG) <= answers
     assert not {code for code in answers if code.startswith("provider_")}
     assert not answers & {"short_id", "ambiguous_id", "bad_url", "no_server", "port_in_use", "recovery_limit"}
     assert {code for code in answers if code.startswith("max_")} == {"max_tokens", "max_cost_usd"}, "of a session alone"

@@ -48,7 +48,7 @@ from app.messages import (
     now,
 )
 from app.runtime.agents import AgentSetup
-from app.runtime.learned import LearnedWindows
+from app.runtime.learned_models import LearnedWindows
 from app.runtime.sandboxes.policy import SandboxPolicy
 from app.runtime.sandboxes.pool import Sandboxes
 from app.runtime.setup import RuntimeSetup

@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import Row, text
 
 from app.agent.changes import RoundOpening
-from app.agent.ports import AgentConfig
+from app.agent.protocols import AgentConfig
 from app.context.checkpoints import InForce
 from app.context.policies import preset
 from app.context.prompts import Notes

@@ -34,7 +34,7 @@ class Part:
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(health, "PATIENCE_S", 0.01)
+    monkeypatch.setattr(health, "TIMEOUT_S", 0.01)
     monkeypatch.setattr(health, "FRESH_S", 0.0)
 
 

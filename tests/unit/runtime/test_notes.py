@@ -16,7 +16,7 @@ from app.db.engine import Database
 from app.db.repositories import sessions
 from app.errors import SandboxUnavailableError, StaleOwnerError
 from app.messages import now
-from app.runtime.owner.memory import may_have_files, refresh_notes, workspace_notes
+from app.runtime.owner.notes import may_have_files, refresh_notes, workspace_notes
 from app.sandbox.base import Sandbox, SandboxConfig, SandboxFactory, SandboxLimits
 from app.sandbox.docker.sandbox import DockerFactory
 from app.sandbox.host.bubblewrap import BubblewrapFactory

@@ -26,7 +26,7 @@ from app.agent.changes import (
     StepOpened,
 )
 from app.agent.conversation import control_message
-from app.agent.ports import LivePart
+from app.agent.protocols import LivePart
 from app.context.prompts import Generation
 from app.context.validator import Repair
 from app.db.engine import Database

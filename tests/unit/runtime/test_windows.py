@@ -14,7 +14,7 @@ from app.context.policies import DEFAULT
 from app.db.models import model_windows
 from app.llm.base import LEAST_WINDOW, MOST_WINDOW, UNKNOWN_PRICES, ModelInfo, WindowSource
 from app.messages import now
-from app.runtime.learned import GUESS_SHARE, WINDOWS_BELIEVED_FOR, LearnedWindows
+from app.runtime.learned_models import GUESS_SHARE, WINDOWS_BELIEVED_FOR, LearnedWindows
 from tests.unit.runtime.stage import Stage, make_sandboxes, make_setup
 
 ONE, TWO = "acme/one", "acme/two"

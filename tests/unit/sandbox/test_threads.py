@@ -12,7 +12,7 @@ import pytest
 
 from app.sandbox.host.threads import Lane
 
-PATIENCE_S = 20
+TIMEOUT_S = 20
 
 
 class Calls:
@@ -30,7 +30,7 @@ class Calls:
             self.begun.append(session_id)
             self._running[session_id] += 1
             self.most[session_id] = max(self.most[session_id], self._running[session_id])
-        assert self._end.wait(PATIENCE_S)
+        assert self._end.wait(TIMEOUT_S)
         with self._lock:
             self._running[session_id] -= 1
         return session_id
@@ -56,7 +56,7 @@ async def test_a_session_with_many_calls_does_not_starve_others() -> None:
     lane = Lane("test", workers=3, per_session=2)
     with held_calls() as calls:
         many = [start(lane, calls, "greedy") for _ in range(40)]
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(TIMEOUT_S):
             assert await lane.run("modest", lambda: "answered") == "answered"
         assert calls.begun == ["greedy", "greedy"]
         calls.let_go()
@@ -98,7 +98,7 @@ async def test_a_turn_that_comes_when_its_caller_leaves_goes_to_the_next() -> No
         calls.let_go()
         first, leaves, stays = (start(lane, calls, "a") for _ in range(3))
         first.add_done_callback(lambda _: leaves.cancel())
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(TIMEOUT_S):
             await stays
     assert len(calls.begun) in (2, 3)
 

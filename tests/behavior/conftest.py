@@ -1,0 +1,173 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sqlite3
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from blockbuster import blockbuster_ctx
+
+from app.bootstrap.sandboxes import open_factory
+from app.settings import Settings
+from tests.behavior.harness import Client, RunningServer, settings_for
+from tests.databases import make_database, migrated
+from tests.logs import quiet_logs
+from tests.provider import FakeProvider
+from tests.provider.server import running_provider
+from tests.requirements import missing, need
+
+__all__ = ["quiet_logs"]
+
+StartServer = Callable[..., RunningServer]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def no_blocking() -> Iterator[None]:
+    """A blocking call by the service on an event loop fails the test that made it. Exempt are file status calls, which
+    take microseconds on a local disk, and locks, which coverage measurement takes."""
+    with blockbuster_ctx("app") as guard:
+        for name, function in guard.functions.items():
+            if name.startswith(("os.path.", "os.stat", "os.access", "os.readlink", "threading.")):
+                function.deactivate()
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def empty_database() -> None:
+    """Migrates once, here, where it blocks no event loop."""
+    migrated()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def heeds_interrupts() -> None:
+    """Restores SIGINT: a shell's background jobs ignore it, and so would every command started by the tests."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [*os.environ]:
+        if name.startswith(("PALIMPSEST_", "OPENAI_", "ANTHROPIC_")) and not name.startswith("PALIMPSEST_TEST_"):
+            monkeypatch.delenv(name)
+
+
+@pytest.fixture(
+    params=[
+        pytest.param("bubblewrap", marks=pytest.mark.bubblewrap),
+        pytest.param("docker", marks=[pytest.mark.docker, pytest.mark.extended]),
+    ]
+)
+def sandbox(request: pytest.FixtureRequest) -> str:
+    """The kind of sandbox; a test that uses it runs with each, by default with bubblewrap only."""
+    need(request.param)
+    return str(request.param)
+
+
+@pytest.fixture
+def sandbox_image() -> str:
+    return os.environ.get("PALIMPSEST_TEST_IMAGE", "palimpsest/test-busybox:latest")
+
+
+def remove_containers(settings: Settings) -> None:
+    """Removes a server's containers from the Engine after the test."""
+    with closing(sqlite3.connect(settings.data_dir / "palimpsest.db")) as database:
+        found = database.execute("SELECT value FROM server WHERE key = 'instance_id'").fetchone()
+
+    async def remove() -> None:
+        factory = await open_factory("docker", data_dir=settings.data_dir, instance_id=found[0])
+        await factory.remove_orphans(set())
+        await factory.aclose()
+
+    if found is not None and missing("docker") is None:
+        with asyncio.Runner() as runner:
+            runner.run(remove())
+
+
+@pytest.fixture
+def start_server(
+    request: pytest.FixtureRequest, tmp_path: Path, provider: FakeProvider, sandbox_image: str
+) -> Iterator[StartServer]:
+    """Starts servers, all on one data directory by default, with the test's sandbox, else bubblewrap. The data
+    directory starts with an empty database."""
+    kind = request.getfixturevalue("sandbox") if "sandbox" in request.fixturenames else "bubblewrap"
+    need(kind)
+    running: list[RunningServer] = []
+
+    def start(**more: Any) -> RunningServer:
+        data_dir = more.pop("data_dir", tmp_path / "data")
+        settings = settings_for(
+            data_dir, provider, more.pop("sandbox", kind), **{"sandbox_image": sandbox_image, **more}
+        )
+        if not data_dir.exists():
+            make_database(data_dir / "palimpsest.db")
+        server = RunningServer(settings).start()
+        running.append(server)
+        return server
+
+    yield start
+    for server in running:
+        server.stop()
+    for server in running:
+        if server.settings.sandbox in ("docker", "auto"):
+            remove_containers(server.settings)
+
+
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RunningServer, FakeProvider]]:
+    """The server of the tests marked `shared_server`, and its provider."""
+    data_dir = tmp_path_factory.mktemp("shared") / "data"
+    make_database(data_dir / "palimpsest.db")
+    with running_provider() as provider:
+        server = RunningServer(settings_for(data_dir, provider, "bubblewrap")).start()
+        yield server, provider
+        server.stop()
+
+
+def is_shared(request: pytest.FixtureRequest) -> bool:
+    """Whether the test uses the shared server, which has bubblewrap."""
+    return "sandbox" not in request.fixturenames and request.node.get_closest_marker("shared_server") is not None
+
+
+@pytest.fixture
+def provider(request: pytest.FixtureRequest) -> Iterator[FakeProvider]:
+    """A fresh provider in its own thread."""
+    if is_shared(request):
+        _, provider = request.getfixturevalue("shared")
+        provider.reset()
+        yield provider
+        for error in provider.script_errors:
+            raise error
+    else:
+        with running_provider() as provider:
+            yield provider
+
+
+@pytest.fixture
+def server(request: pytest.FixtureRequest, provider: FakeProvider) -> Iterator[RunningServer]:
+    """A server without sessions."""
+    if is_shared(request):
+        need("bubblewrap")
+        server, _ = request.getfixturevalue("shared")
+        yield server
+        delete_sessions(server)
+    else:
+        yield request.getfixturevalue("start_server")()
+
+
+def delete_sessions(server: RunningServer) -> None:
+    with httpx.Client(base_url=server.url, timeout=30, trust_env=False, verify=False) as http:
+        while items := http.get("/v1/sessions").raise_for_status().json()["items"]:
+            for session in items:
+                http.delete(f"/v1/sessions/{session['id']}").raise_for_status()
+
+
+@pytest.fixture
+async def client(server: RunningServer) -> AsyncIterator[Client]:
+    async with Client(server.url) as client:
+        yield client

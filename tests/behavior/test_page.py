@@ -1,0 +1,207 @@
+"""The page: its files as a browser gets them, their headers, and that it loads nothing from elsewhere."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest
+from pydantic import SecretStr
+
+from app import __version__
+from tests.behavior.conftest import StartServer
+from tests.behavior.harness import Client
+from tests.behavior.process import ROOT
+from tests.behavior.test_bad_input import assert_refused
+
+pytestmark = pytest.mark.shared_server
+
+STATIC = ROOT / "app" / "static"
+HTML, JS, CSS, SVG = ("text/html", "text/javascript", "text/css", "image/svg+xml")
+TYPE_OF = {".html": HTML, ".js": JS, ".css": CSS, ".svg": SVG}
+
+IMPORT = re.compile(r"""(?<!["'\w.])(?:import|export)\b(?:[\w\s*{},$]*\bfrom)?\s*\(?\s*["']([^"'\n]+)["']""")
+"""The modules that a module loads, by any form of import."""
+
+WORKER = re.compile(r"""new URL\("(\.[^"]+)", import\.meta\.url\)""")
+
+
+@pytest.fixture
+async def keyless(start_server: StartServer) -> AsyncIterator[Client]:
+    """An unauthenticated client of a server with API keys."""
+    async with Client(start_server(api_keys=(SecretStr("a-key-of-the-test"),)).url) as client:
+        yield client
+
+
+def linked(page: str) -> list[str]:
+    """The addresses that the page's head and scripts load."""
+    return re.findall(r"""<(?:link|script)\b[^>]*\b(?:href|src)="([^"]+)""", page)
+
+
+def without_comments(module: str) -> str:
+    return re.sub(r"/\*.*?\*/|^\s*//.*$", "", module, flags=re.DOTALL | re.MULTILINE)
+
+
+async def loaded(client: Client) -> dict[str, httpx.Response]:
+    """Everything that a browser loads to show the page, by address: links, and the imports of all modules."""
+    found: dict[str, httpx.Response] = {}
+    waiting = ["/"]
+    while waiting:
+        address = waiting.pop()
+        if address in found:
+            continue
+        answer = found[address] = await client.http.get(address)
+        assert answer.status_code == 200, f"{address} is missing"
+        if address == "/":
+            waiting += linked(answer.text)
+        elif address.endswith(".js"):
+            targets = IMPORT.findall(without_comments(answer.text)) + WORKER.findall(answer.text)
+            assert not [target for target in targets if not target.startswith(("./", "../"))], address
+            waiting += [httpx.URL(address).join(target).path for target in targets]
+    return found
+
+
+async def test_everything_that_the_page_loads_is_served_without_a_key(keyless: Client) -> None:
+    found = await loaded(keyless)
+    assert len(found) > 40
+    plain = {re.sub("v-[0-9a-f]{16}/", "", address) for address in found}
+    assert {"/static/main.js", "/static/worker.js", "/static/vendor/preact.js", "/static/styles/base.css"} <= plain
+    for address, answer in found.items():
+        expected = HTML if address == "/" else TYPE_OF[Path(address).suffix]
+        assert answer.headers["content-type"].partition(";")[0] == expected, address
+
+
+async def test_the_page_and_its_files_have_strict_security_headers(client: Client) -> None:
+    addresses = ["/", "/static/index.html", "/static/main.js", "/static/icon.svg", "/static/styles/base.css"]
+    for answer in [await client.http.get(address) for address in addresses]:
+        policy = dict(part.split(" ", 1) for part in answer.headers["content-security-policy"].split("; "))
+        assert policy == {
+            "default-src": "'none'",
+            **dict.fromkeys(("script-src", "worker-src", "style-src", "img-src", "connect-src"), "'self'"),
+            **dict.fromkeys(("base-uri", "form-action", "frame-ancestors"), "'none'"),
+            "trusted-types": "worker",
+            "require-trusted-types-for": "'script'",
+        }
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["referrer-policy"] == "no-referrer"
+        assert answer.headers["cross-origin-opener-policy"] == "same-origin"
+        assert answer.headers["cross-origin-resource-policy"] == "same-origin"
+        allowed = answer.headers["permissions-policy"]
+        assert {"camera=()", "microphone=()", "geolocation=()"} <= set(allowed.split(", "))
+
+
+def test_the_page_has_no_inline_code() -> None:
+    page = (STATIC / "index.html").read_text("utf-8")
+    assert re.findall(r"<script\b[^>]*>([^<]*)</script>", page) == [""], "no inline script"
+    assert not re.search(r"<style|\bstyle=|\bon[a-z]+=|javascript:", page)
+    assert "//" not in page, "nothing comes from elsewhere"
+    assert 'href="/openapi.json"' in page.partition("<noscript>")[2]
+
+
+def test_the_modules_insert_no_markup() -> None:
+    modules = [path for path in STATIC.rglob("*.js") if "vendor" not in path.parts]
+    assert len(modules) > 20
+    sinks = re.compile(
+        r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\.srcdoc"
+        r"|\beval\(|new Function|createHTML|createScript\b"
+    )
+    for path in modules:
+        text = without_comments(path.read_text("utf-8"))
+        assert not sinks.search(text), path
+        assert not re.search(r"""\bfetch\(\s*["'`]https?:|<(?:img|script|link|iframe)\b""", text), path
+
+
+async def test_an_unchanged_file_is_not_sent_again(client: Client) -> None:
+    for address in ("/", "/static/main.js", "/static/vendor/uplot.css"):
+        first = await client.http.get(address)
+        assert first.headers["cache-control"] == "no-cache"
+        tag = first.headers["etag"]
+        for known in (tag, f"W/{tag}", f'"other", {tag}'):
+            again = await client.http.get(address, headers={"If-None-Match": known})
+            assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", tag)
+            assert again.headers["cache-control"] == "no-cache"
+        for unknown in ('"other"', tag.strip('"'), "*x"):
+            assert (await client.http.get(address, headers={"If-None-Match": unknown})).content == first.content
+
+
+async def test_files_under_a_version_address_are_cached_permanently(client: Client) -> None:
+    page = (await client.http.get("/")).text
+    addresses = linked(page)
+    (version,) = {address.split("/")[2] for address in addresses}
+    assert re.fullmatch("v-[0-9a-f]{16}", version)
+    for address in addresses:
+        answer = await client.http.get(address)
+        assert answer.headers["cache-control"] == "public, max-age=31536000, immutable"
+        plain = await client.http.get(address.replace(f"{version}/", ""))
+        assert (plain.content, plain.headers["cache-control"]) == (answer.content, "no-cache")
+    earlier = await client.http.get("/static/v-0123456789abcdef/main.js")
+    assert (earlier.status_code, earlier.headers["cache-control"]) == (200, "no-cache"), (
+        "as requested by a page that was left open"
+    )
+
+
+async def test_the_page_preloads_all_modules_that_it_loads_at_start(keyless: Client) -> None:
+    page = (await keyless.http.get("/")).text
+    named = set(re.findall(r'<link rel="modulepreload" href="([^"]+)"', page))
+    (start,) = re.findall(r'<script\b[^>]*\bsrc="([^"]+)"', page)
+    modules = {address for address in await loaded(keyless) if address.endswith(".js")}
+    # The worker loads these when it has a text to parse.
+    later = ("/worker.js", "/core/colors.js", "/vendor/highlight/core.js")
+    assert {address for address in modules if not address.endswith(later)} == {*named, start}
+
+
+async def test_head_requests_return_headers_only(client: Client) -> None:
+    for address in ("/", "/static/main.js"):
+        head, whole = await client.http.head(address), await client.http.get(address)
+        assert head.status_code == 200
+        assert head.content == b""
+        assert head.headers["etag"] == whole.headers["etag"]
+        assert head.headers["content-length"] == str(len(whole.content))
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/static/absent.js",
+        "/static/",
+        "/static/styles",
+        "/static/styles/",
+        "/static//main.js",
+        "/static/%2e/main.js",
+        "/static/%2e%2e/api/main.html",
+        "/static/%2e%2e/__init__.py",
+        "/static/..%2f..%2fpyproject.toml",
+        "/static/%2fetc%2fhostname.txt",
+        "/static//etc/debian_version.txt",
+        "/static/styles/..%2fmain.js",
+        "/static/main.js%00",
+        "/static/main.js%00.js",
+        "/static/%ff.js",
+        "/static/" + "a" * 5_000 + ".js",
+        "/static/main.py",
+        "/static/MAIN.JS",
+    ],
+)
+async def test_other_paths_are_not_found(client: Client, path: str) -> None:
+    url = client.http.base_url.copy_with(raw_path=path.encode())
+    assert_refused(await client.http.get(url), 404, "not_found")
+
+
+async def test_the_page_and_its_files_are_read_only(client: Client) -> None:
+    for address in ("/", "/static/main.js"):
+        answer = await client.http.post(address, json={})
+        assert_refused(answer, 405, "method_not_allowed")
+        assert answer.headers["allow"] == "GET, HEAD"
+
+
+async def test_the_page_does_not_depend_on_the_request(client: Client) -> None:
+    """No header or query parameter appears in it."""
+    port = client.http.base_url.port
+    plain = (await client.http.get("/")).text
+    named = await client.http.get("/?x=<script>", headers={"Host": f"localhost:{port}", "X-Forwarded-Host": "evil"})
+    assert named.text == plain
+    assert __version__ not in plain
+    assert json.dumps(str(client.http.base_url)) not in plain

@@ -1,0 +1,141 @@
+"""Data older than the retention settings is removed in the background and marked as removed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from tests.behavior.checks import assert_sound
+from tests.behavior.conftest import StartServer
+from tests.behavior.harness import Client, of_type
+from tests.behavior.test_fork import fork
+from tests.behavior.test_memory import run_in
+from tests.provider import FakeProvider, Hang, RecordedRequest, Reply, Text, ToolCall
+
+FLOOD = ToolCall("execute_command", {"command": "seq 1 20000; touch made"})
+SHORT = ToolCall("execute_command", {"command": "echo short"})
+AT_ONCE = 1e-9
+"""Days."""
+
+
+async def becomes(check: Callable[[], Awaitable[bool]]) -> None:
+    """Waits for an effect of the sweep."""
+    async with asyncio.timeout(20):
+        while not await check():  # noqa: ASYNC110 - nothing tells of a sweep but its effect
+            await asyncio.sleep(0.05)
+
+
+def recalled(request: RecordedRequest) -> Reply:
+    return Reply(*[ToolCall("recall", {"call_id": call_id}) for call_id in list(request.tool_results)[:2]])
+
+
+async def test_old_outputs_are_removed_and_marked(start_server: StartServer, provider: FakeProvider) -> None:
+    server = start_server()
+    provider.script(Reply(FLOOD), Reply(SHORT), Reply(Text("done")))
+    async with Client(server.url) as client:
+        session, events = await client.run("task")
+        before = await client.messages(session["id"])
+    flood, short = (event.data["call_id"] for event in of_type(events, "tool.result"))
+    base = f"/v1/sessions/{session['id']}/tool-calls"
+    stored = server.settings.data_dir / "outputs" / session["id"] / flood
+    assert stored.exists()
+    server.stop()
+    async with Client(start_server(retain_outputs_days=30).url) as client:
+        assert (await client.http.get(f"{base}/{flood}/output")).status_code == 200, "it is not old enough"
+    provider.script(recalled, Reply(Text("I see")))
+    async with Client(start_server(retain_outputs_days=AT_ONCE).url) as client:
+
+        async def gone() -> bool:
+            return (await client.http.get(f"{base}/{flood}/output")).status_code == 410
+
+        await becomes(gone)
+        await becomes(lambda: asyncio.to_thread(lambda: not stored.exists()))
+        problem = (await client.http.get(f"{base}/{flood}/output")).json()
+        assert problem["code"] == "output_swept"
+        assert problem["swept_at"][:10] in problem["detail"]
+        assert (await client.http.get(f"{base}/{short}/output")).text == "short\n", "what is in the history stays"
+        assert await client.messages(session["id"]) == before
+        results = {result["output"]: result["status"] for result in await run_in(client, session["id"], "look")}
+        assert results["short\n"] == "completed"
+        (said,) = results.keys() - {"short\n"}
+        assert (results[said], problem["swept_at"][:10] in said) == ("error", True)
+        made = await fork(client, session["id"])
+        answer = await client.http.get(f"/v1/sessions/{made['id']}/tool-calls/{flood}/output")
+        assert (answer.status_code, answer.json()["swept_at"]) == (410, problem["swept_at"])
+        await assert_sound(client, session["id"])
+    assert provider.refusals == []
+
+
+async def test_the_oldest_outputs_make_room_for_new_ones(start_server: StartServer, provider: FakeProvider) -> None:
+    server = start_server(session_output_max_bytes=250_000)  # FLOOD prints 108,894
+    provider.script_for("other", Reply(FLOOD), Reply(Text("done")))
+    printed = [Reply(FLOOD), Reply(FLOOD), Reply(FLOOD), Reply(SHORT), Reply(Text("done"))]
+    provider.script_for("task", *printed, recalled, Reply(Text("I see")))
+    async with Client(server.url) as client:
+        other, _ = await client.run("other")
+        session, events = await client.run("task")
+        calls = [event.data["call_id"] for event in of_type(events, "tool.result")]
+
+        async def statuses() -> list[int]:
+            base = f"/v1/sessions/{session['id']}/tool-calls"
+            return [(await client.http.get(f"{base}/{call}/output")).status_code for call in calls]
+
+        async def gone() -> bool:
+            return 410 in await statuses()
+
+        await becomes(gone)
+        assert await statuses() == [410, 200, 200, 200]
+        outputs = server.settings.data_dir / "outputs"
+        await becomes(lambda: asyncio.to_thread(lambda: len(list((outputs / session["id"]).iterdir())) == 2))
+        assert len(list((outputs / other["id"]).iterdir())) == 1
+        results = {result["status"]: result["output"] for result in await run_in(client, session["id"], "look")}
+        assert results.keys() == {"completed", "error"}
+        assert "limited size for each session" in results["error"]
+        await assert_sound(client, session["id"])
+    server.stop()
+    removed = outputs / session["id"] / calls[0]
+    removed.touch()  # as after a crash between the mark and the removal
+    start_server()
+    await becomes(lambda: asyncio.to_thread(lambda: not removed.exists()))
+    assert provider.refusals == []
+
+
+async def test_old_sessions_are_removed_but_not_running_ones(start_server: StartServer, provider: FakeProvider) -> None:
+    server = start_server()
+    provider.script_for("old", Reply(FLOOD), Reply(Text("done")))
+    provider.script_for("busy", Reply(FLOOD), Reply(Text("half"), Hang()), Reply(Text("going on"), Hang()))
+    async with Client(server.url) as client:
+        old, _ = await client.run("old")
+        busy = await client.create("busy")
+        await client.wait_for(busy["id"], lambda event: event.type == "text.delta")
+    server.stop()
+    async with Client(start_server(retain_sessions_days=AT_ONCE, retain_outputs_days=AT_ONCE).url) as client:
+
+        async def gone() -> bool:
+            return (await client.http.get(f"/v1/sessions/{old['id']}")).status_code == 404
+
+        await becomes(gone)
+        data = server.settings.data_dir
+        for folder in ("outputs", "workspaces"):
+            await becomes(lambda f=folder: asyncio.to_thread(lambda: not (data / f / old["id"]).exists()))  # type: ignore[misc]
+        assert [s["id"] for s in (await client.get("/v1/sessions"))["items"]] == [busy["id"]]
+        messages = await client.messages(busy["id"])
+        call = next(part["call_id"] for message in messages for part in message["parts"] if "call_id" in part)
+        kept = await client.http.get(f"/v1/sessions/{busy['id']}/tool-calls/{call}/output")
+        assert kept.status_code == 200
+        assert (await client.get("/v1/usage"))["total"]["output_tokens"] > 0
+
+
+async def test_everything_is_kept_unless_a_setting_says_so(start_server: StartServer, provider: FakeProvider) -> None:
+    server = start_server()
+    provider.script(Reply(FLOOD), Reply(Text("done")))
+    async with Client(server.url) as client:
+        session, events = await client.run("task")
+        (result,) = of_type(events, "tool.result")
+    outputs = server.settings.data_dir / "outputs"
+    (outputs / "left-behind").mkdir()
+    server.stop()
+    async with Client(start_server().url) as client:
+        path = f"/v1/sessions/{session['id']}/tool-calls/{result.data['call_id']}/output"
+        assert (await client.http.get(path)).status_code == 200
+        assert [path.name for path in outputs.iterdir()] == [session["id"]], "what is left of a crash goes at the start"

@@ -1,0 +1,23 @@
+"""Random users and faults from a seed, for 45 seconds; `make soak` does the same for ten minutes."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.behavior.rig import run_rig
+from tests.requirements import need
+
+SECONDS = 45
+
+
+@pytest.mark.slow
+@pytest.mark.extended
+@pytest.mark.bubblewrap
+@pytest.mark.timeout(600)  # includes starts on a busy machine, and waiting for each session to become idle
+def test_every_invariant_holds_under_random_faults() -> None:
+    need("bubblewrap")
+    result, _ = run_rig("--minutes", str(SECONDS / 60), "--sessions", "8", "--gap", "4")
+    assert result["faults"]["kill"] >= 1
+    assert result["lives"] >= 2, "the server was never ended"
+    assert result["counts"]["sessions checked"] >= 8
+    assert result["counts"]["steps"] > 0

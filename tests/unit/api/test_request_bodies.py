@@ -1,0 +1,115 @@
+"""Limits of request bodies: size, minimum speed, and a total for all."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable
+from typing import Any
+
+import httpx
+import pytest
+from starlette.types import Message, Receive
+
+from app.api.request_bodies import PACE, Bodies, Body
+from app.errors import MalformedRequestError, ServerBusyError, TooLargeError
+
+
+def sends(*pieces: bytes, ends: bool = True) -> Receive:
+    """A client that sends these chunks; without an end it is silent afterwards."""
+    left: Iterable[Any] = iter(enumerate(pieces, 1))
+
+    async def receive() -> Message:
+        for number, piece in left:
+            return {"type": "http.request", "body": piece, "more_body": not ends or number < len(pieces)}
+        return await asyncio.Future()
+
+    return receive
+
+
+async def read(body: Body) -> int:
+    size = 0
+    while True:
+        message = await body.receive()
+        size += len(message["body"])
+        if not message["more_body"]:
+            return size
+
+
+async def test_memory_is_released_after_the_request() -> None:
+    bodies = Bodies()
+    body = Body(bodies, sends(b"12", b"345"), 5)
+    assert await read(body) == 5
+    assert bodies.held == 5
+    body.release()
+    body.release()
+    assert bodies.held == 0
+
+
+async def test_a_body_that_is_too_large_is_refused() -> None:
+    body = Body(Bodies(), sends(b"12", b"345"), 4)
+    with pytest.raises(TooLargeError):
+        await read(body)
+
+
+async def test_a_body_that_does_not_fit_next_to_the_others_is_refused() -> None:
+    bodies = Bodies(most=10)
+    await read(Body(bodies, sends(b"x" * 8), 100))
+    second = Body(bodies, sends(b"xx", b"x"), 100)
+    with pytest.raises(ServerBusyError) as refused:
+        await read(second)
+    assert refused.value.code == "too_many_bodies"
+    second.release()
+    assert bodies.held == 8
+
+
+async def test_a_body_that_does_not_arrive_is_refused() -> None:
+    body = Body(Bodies(grace_s=0.01), sends(b"x", ends=False), 100)
+    with pytest.raises(MalformedRequestError, match="did not arrive in time"):
+        await read(body)
+
+
+async def test_received_bytes_extend_the_deadline() -> None:
+    """A pause that would be too long by itself is fine after bytes that take a minute at the minimum speed."""
+    ready, sent = asyncio.Event(), sends(b"x" * 60 * PACE, ends=False)
+
+    async def receive() -> Message:
+        if not ready.is_set():
+            ready.set()
+            return await sent()
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    body = Body(Bodies(grace_s=0.0001), receive, 2**30)
+    with pytest.raises(MalformedRequestError):
+        await read(Body(Bodies(grace_s=-1), sends(b"x", ends=False), 100))
+    assert (await body.receive())["more_body"]
+    assert await read(body) == 0
+
+
+async def test_after_the_body_it_waits_for_the_end_of_the_connection() -> None:
+    ended: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+    messages = iter([{"type": "http.request", "body": b"", "more_body": False}])
+
+    async def receive() -> Message:
+        for message in messages:
+            return message
+        return await ended
+
+    body = Body(Bodies(grace_s=0.001), receive, 100)
+    await read(body)
+    waiting = asyncio.create_task(body.receive())
+    done, _ = await asyncio.wait([waiting], timeout=0.05)
+    assert not done
+    ended.set_result({"type": "http.disconnect"})
+    assert (await waiting)["type"] == "http.disconnect"
+
+
+async def test_a_large_body_is_parsed_off_the_event_loop(client: httpx.AsyncClient) -> None:
+    """CPU time, which no load changes: the event loop's thread takes less of it than the one that parses."""
+    body = b'{"tools": [' + b'{"a":{"b":{"c":1}}},' * 50_000 + b"1]}"
+    of_loop, of_all = time.thread_time(), time.process_time()
+    answer = await client.post("/v1/sessions", content=body, headers={"Content-Type": "application/json"})
+    of_loop, of_all = time.thread_time() - of_loop, time.process_time() - of_all
+    print(f"{of_loop * 1000:.0f} of {of_all * 1000:.0f} ms on the event loop")
+    assert answer.json()["code"] == "invalid_json"
+    assert of_loop < of_all / 2
