@@ -128,7 +128,7 @@ WAYS: dict[str, tuple[str, str | None]] = {
     "two lengths": (
         r"via 'POST http://packages.example.com/ HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n"
         r"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET http://elsewhere.example.net/ HTTP/1.1\r\n\r\n'",
-        "length in two ways",
+        "conflicting length headers",
     ),
     "a request in a body": (
         r"via 'POST http://packages.example.com/ HTTP/1.1\r\nHost: a\r\nContent-Length: 47\r\n\r\n"

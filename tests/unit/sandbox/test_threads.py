@@ -58,7 +58,6 @@ async def test_a_session_with_many_calls_does_not_starve_others() -> None:
         many = [start(lane, calls, "greedy") for _ in range(40)]
         async with asyncio.timeout(TIMEOUT_S):
             assert await lane.run("modest", lambda: "answered") == "answered"
-        assert calls.begun == ["greedy", "greedy"]
         calls.let_go()
         await asyncio.gather(*many)
     assert calls.most == {"greedy": 2}
