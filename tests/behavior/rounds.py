@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.behavior.checks import CLOSED, log_of
 from tests.behavior.harness import ANTHROPIC, OPENAI, RESPONSES, Client, Event, of_type
 from tests.behavior.long_task import SUMMARY, LongTask, asks_for_summary
@@ -13,7 +15,12 @@ from tests.provider import FakeProvider, Gate, RecordedRequest, Reply, Text
 MODELS = (OPENAI, ANTHROPIC)
 POLICIES = ("reactive", "threshold", "handoff")
 
-POLICIES_ON_WIRES = (("reactive", OPENAI), ("threshold", ANTHROPIC), ("handoff", OPENAI), ("handoff", ANTHROPIC))
+POLICIES_ON_WIRES = (
+    ("reactive", OPENAI),
+    ("handoff", ANTHROPIC),
+    pytest.param("threshold", ANTHROPIC, marks=pytest.mark.extended),
+    pytest.param("handoff", OPENAI, marks=pytest.mark.extended),
+)
 """Every policy and every wire format, and for each format a summary requested in the conversation: for tests that
 depend on the policy and, at most, on the format of requests."""
 

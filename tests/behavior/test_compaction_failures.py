@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.behavior.checks import assert_sound
-from tests.behavior.combinations import across
+from tests.behavior.combinations import across, first_of
 from tests.behavior.harness import ANTHROPIC, OPENAI, Client, RunningServer, of_type
 from tests.behavior.long_task import asks_for_summary
 from tests.behavior.packed import packed
@@ -118,7 +118,7 @@ async def test_a_failed_summary_costs_one_rung(
     assert all(bool(request.tool_names) == inside for request in asked)
 
 
-@pytest.mark.parametrize("wire", ["openai", "anthropic"])
+@first_of(wire=["openai", "anthropic"])
 async def test_a_failed_summary_of_another_model_costs_one_rung(
     start_server: StartServer, provider: FakeProvider, wire: str
 ) -> None:

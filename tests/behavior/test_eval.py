@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from evals import KINDS, packaged_names
+from tests.behavior.combinations import first_of
 from tests.behavior.harness import ANTHROPIC, OPENAI
 from tests.behavior.long_task import asks_for_summary
 from tests.behavior.test_cli import Terminal, terminal
@@ -79,7 +80,7 @@ async def test_the_demo_measures_all_histories_offline(terminal: Terminal) -> No
     assert not (terminal.folder / "data").exists()
 
 
-@pytest.mark.parametrize("model", [OPENAI, ANTHROPIC])
+@first_of(model=[OPENAI, ANTHROPIC])
 async def test_a_provider_sees_only_requests_that_it_accepts(
     strict: Terminal, provider: FakeProvider, model: str
 ) -> None:

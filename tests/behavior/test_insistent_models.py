@@ -82,7 +82,7 @@ async def test_each_rule_costs_one_request_ever(
     assert provider.broken == []
 
 
-@pytest.mark.parametrize("rule", RULES)
+@first_of(rule=RULES)
 async def test_a_rule_that_is_stated_inside_a_stream_is_learned(
     client: Client, provider: FakeProvider, rule: str
 ) -> None:

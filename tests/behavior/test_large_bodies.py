@@ -23,7 +23,7 @@ P99_MS = 100 if LONG else 400
 """Limits for `/healthz`: as promised on an idle machine, and below the unbounded value on a busy one."""
 AT_ONCE, ROUNDS = 4, 4 if LONG else 2
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(200)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(200), pytest.mark.extended]
 
 
 @pytest.fixture

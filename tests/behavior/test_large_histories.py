@@ -20,7 +20,7 @@ AT_ONCE = 4
 MOST_MB = 350
 """The server, and one history with what is made of it."""
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300), pytest.mark.extended]
 
 
 @pytest.fixture

@@ -5,15 +5,13 @@ from __future__ import annotations
 import io
 import tarfile
 
-import pytest
-
-from tests.behavior.combinations import IN_BOTH_SANDBOXES
+from tests.behavior.combinations import IN_BOTH_SANDBOXES, first_of
 from tests.behavior.harness import ANTHROPIC, OPENAI, Client, durable, of_type
 from tests.provider import FakeProvider, Reply, Text, ToolCall
 
 
 @IN_BOTH_SANDBOXES
-@pytest.mark.parametrize("model", [OPENAI, ANTHROPIC])
+@first_of(model=[OPENAI, ANTHROPIC])
 async def test_a_task_creates_files_that_are_returned_byte_for_byte(
     client: Client, provider: FakeProvider, sandbox: str, model: str
 ) -> None:

@@ -42,7 +42,7 @@ OTHERS_MS = 100 if LONG else 1_000
 """Limit for the median time of another session's download; the maximum may be three times as long. A shared machine
 delays everyone, hence the wide limit by default."""
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300 if LONG else 120)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300 if LONG else 120), pytest.mark.extended]
 
 
 @pytest.fixture

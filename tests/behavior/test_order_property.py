@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.behavior.combinations import across
+from tests.behavior.combinations import across, first_of
 from tests.behavior.harness import ANTHROPIC, OPENAI, Client, durable, of_type
 from tests.behavior.replica import Replica
 from tests.behavior.stories import DEEDS, Deed, Story, Turn, turns
@@ -179,7 +179,7 @@ async def test_calls_of_every_kind_and_a_user_who_interrupts(
     assert provider.refusals == []
 
 
-@pytest.mark.parametrize("model", [OPENAI, ANTHROPIC])
+@first_of(model=[OPENAI, ANTHROPIC])
 async def test_results_keep_the_order_of_their_calls_however_these_arrive(
     client: Client, provider: FakeProvider, model: str
 ) -> None:

@@ -8,6 +8,7 @@ from string import ascii_letters
 import pytest
 
 from tests.behavior.checks import assert_sound
+from tests.behavior.combinations import first_of
 from tests.behavior.harness import ANTHROPIC, OPENAI, Client, RunningServer, of_type
 from tests.behavior.long_task import asks_for_summary
 from tests.behavior.rounds import MODELS
@@ -45,7 +46,7 @@ class Underreported:
         return Reply(work(ascii_letters[self.left]) if self.left else Text("All done."), usage=usage)
 
 
-@pytest.mark.parametrize("style", sorted(COUNTS_OUTPUT))
+@first_of(style=sorted(COUNTS_OUTPUT))
 async def test_the_room_for_the_answer_is_lowered_before_anything_is_compacted(
     start_server: StartServer, provider: FakeProvider, style: OverflowStyle
 ) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.behavior.checks import assert_sound
-from tests.behavior.combinations import across
+from tests.behavior.combinations import across, first_of
 from tests.behavior.harness import ANTHROPIC, OPENAI, Client, RunningServer, of_type
 from tests.behavior.long_task import LongTask, asks_for_summary
 from tests.behavior.packed import packed
@@ -68,7 +68,7 @@ async def test_every_shape_is_recovered_from(
         assert provider.broken == []
 
 
-@pytest.mark.parametrize("model", MODELS)
+@first_of(model=MODELS)
 async def test_a_learned_window_outlives_the_server(
     start_server: StartServer, provider: FakeProvider, model: str
 ) -> None:
@@ -133,7 +133,7 @@ async def test_an_absurd_window_is_not_believed(
     assert provider.refusals == []
 
 
-@pytest.mark.parametrize("model", MODELS)
+@first_of(model=MODELS)
 async def test_a_refusal_of_a_tiny_prompt_disables_no_model(client: Client, provider: FakeProvider, model: str) -> None:
     """It names no window, and no session would fit into a smaller one."""
     error = {"message": "prompt is too long", "type": "invalid_request_error", "code": "context_length_exceeded"}
@@ -232,7 +232,7 @@ async def test_a_rate_limit_is_not_an_overflow(
         assert session["context"]["limit"] == 128_000
 
 
-@pytest.mark.parametrize("style", sorted(COUNTS_OUTPUT))
+@first_of(style=sorted(COUNTS_OUTPUT))
 async def test_too_many_output_tokens_are_lowered_without_a_compaction(
     start_server: StartServer, provider: FakeProvider, style: str
 ) -> None:

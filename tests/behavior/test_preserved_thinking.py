@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 import pytest
 
+from tests.behavior.combinations import first_of
 from tests.behavior.harness import OPENAI, Client, RunningServer, of_type
 from tests.behavior.long_task import asks_for_summary
 from tests.behavior.packed import packed
@@ -69,7 +70,7 @@ async def test_within_a_generation_all_thinking_is_sent_back(client: Client, thi
     assert all("input_transformations" not in event.data for event in of_type(events, "step.finished"))
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@first_of(policy=POLICIES)
 async def test_after_a_round_of_compaction(client: Client, thinker: FakeProvider, policy: str) -> None:
     made = await client.create(model=BOUND, compaction=policy)
     for number in range(4):

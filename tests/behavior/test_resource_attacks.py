@@ -43,7 +43,7 @@ STORED = 8 * MIB
 
 TIMEOUT_S = 60 if LONG else 8
 
-pytestmark = pytest.mark.timeout(600 if LONG else 120)
+pytestmark = [pytest.mark.timeout(600 if LONG else 120), pytest.mark.extended]
 
 
 @pytest.fixture(

@@ -13,6 +13,7 @@ import pytest
 
 from app.llm.quirks import MOST_FAILURES
 from tests.behavior.checks import assert_sound, following
+from tests.behavior.combinations import first_of
 from tests.behavior.harness import OPENAI, RESPONSES, Client, RunningServer, of_type
 from tests.behavior.long_task import LongTask
 from tests.behavior.process import ServerProcess
@@ -141,7 +142,7 @@ async def test_steer_cancel_and_resume(client: Client, provider: FakeProvider) -
     assert provider.refusals == []
 
 
-@pytest.mark.parametrize("policy", ["reactive", "threshold", "handoff"])
+@first_of(policy=["reactive", "threshold", "handoff"])
 async def test_reasoning_survives_compaction(start_server: Start, provider: FakeProvider, policy: str) -> None:
     provider.configure(window=WINDOW)
     task = LongTask(40, most=20_000, seed=5)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.behavior.checks import assert_sound, requests_of
+from tests.behavior.combinations import first_of
 from tests.behavior.harness import ANTHROPIC, OPENAI, RESPONSES, Client, RunningServer, of_type
 from tests.behavior.test_cancel_resume import resume
 from tests.provider import (
@@ -50,7 +51,7 @@ CODES = {
 }
 
 
-@pytest.mark.parametrize("model", MODELS)
+@first_of(model=MODELS)
 async def test_a_broken_attempt_is_voided_and_retried(start_server: Start, provider: FakeProvider, model: str) -> None:
     async with Client(start_server(provider_idle_timeout_s=2).url) as client, asyncio.TaskGroup() as tasks:
         for kind, answer in BROKEN.items():
@@ -118,7 +119,7 @@ async def test_the_providers_retry_delay_is_respected(client: Client, provider: 
     assert second.arrived_at - first.arrived_at >= 0.4
 
 
-@pytest.mark.parametrize("model", MODELS)
+@first_of(model=MODELS)
 async def test_a_provider_that_stays_broken_fails_the_run(
     start_server: Start, provider: FakeProvider, model: str
 ) -> None:
@@ -179,7 +180,7 @@ async def test_permanent_errors_fail_at_once(
     await assert_sound(client, session["id"])
 
 
-@pytest.mark.parametrize("model", MODELS)
+@first_of(model=MODELS)
 async def test_a_context_that_does_not_fit_is_reported_as_too_large(
     client: Client, provider: FakeProvider, model: str
 ) -> None:
@@ -223,7 +224,7 @@ def _echoing(status: int) -> HttpError:
     return HttpError(status, body, headers=NOW)
 
 
-@pytest.mark.parametrize("model", MODELS)
+@first_of(model=MODELS)
 async def test_the_key_is_in_no_error_event_or_log(
     start_server: Start,
     provider: FakeProvider,

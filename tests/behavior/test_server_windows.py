@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.behavior.checks import assert_sound
+from tests.behavior.combinations import first_of
 from tests.behavior.harness import ANTHROPIC, OPENAI, Client, RunningServer, of_type
 from tests.behavior.long_task import LongTask, asks_for_summary
 from tests.behavior.packed import packed
@@ -36,7 +37,7 @@ def works_on(request: RecordedRequest) -> Reply:
     return Reply(Text("## Completed Work\nall" if asks_for_summary(request) else "going on"))
 
 
-@pytest.mark.parametrize("style", STYLES)
+@first_of(style=STYLES)
 async def test_the_first_request_fits_the_window_that_the_server_reports(
     start_server: StartServer, provider: FakeProvider, style: str
 ) -> None:

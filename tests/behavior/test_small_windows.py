@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.behavior.checks import assert_sound
-from tests.behavior.combinations import across
+from tests.behavior.combinations import across, first_of
 from tests.behavior.harness import OPENAI, Client, RunningServer, of_type
 from tests.behavior.long_task import LongTask
 from tests.provider import FakeProvider, HttpError, Reply, Text
@@ -88,7 +88,7 @@ async def test_a_run_of_forty_steps_completes(
     assert min(request.max_output_tokens or 0 for request in steps) >= 256
 
 
-@pytest.mark.parametrize("window", [2_048, 4_096])
+@first_of(window=[2_048, 4_096])
 async def test_a_window_learned_from_a_refusal_changes_the_tools(
     start_server: StartServer, provider: FakeProvider, window: int
 ) -> None:

@@ -29,7 +29,7 @@ ARCHIVES = 3, 5
 MOST_MB = 1
 """Maximum cost of each of the others, with all of the server's work for it."""
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(200)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(200), pytest.mark.extended]
 
 
 @asynccontextmanager

@@ -7,10 +7,9 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-import pytest
-
 from app.messages import new_id
 from tests.behavior.checks import assert_sound, following
+from tests.behavior.combinations import first_of
 from tests.behavior.harness import ANTHROPIC, OPENAI, Client, Event, RunningServer, of_type
 from tests.behavior.test_interrupt import stubborn
 from tests.behavior.test_queue import WAIT_FOR_FILE, release
@@ -176,7 +175,7 @@ SLIPS = [
 ]
 
 
-@pytest.mark.parametrize("model", [OPENAI, ANTHROPIC])
+@first_of(model=[OPENAI, ANTHROPIC])
 async def test_invalid_calls_come_back_as_errors_that_say_what_to_do(
     client: Client, provider: FakeProvider, model: str
 ) -> None:
@@ -235,7 +234,7 @@ def _first_results(events: Sequence[Event]) -> str:
     return message_id
 
 
-@pytest.mark.parametrize("model", [OPENAI, ANTHROPIC])
+@first_of(model=[OPENAI, ANTHROPIC])
 async def test_interleaved_calls_and_repeated_ids_are_kept_apart(
     client: Client, provider: FakeProvider, model: str
 ) -> None:
