@@ -330,7 +330,7 @@ async def test_huge_arguments(target: Target, client: Client) -> None:
         ),
     )
     for output in ran.outputs[:2]:
-        assert output.startswith("2097152\n")
+        assert "2097152\n" in output, "what the command wrote before, whichever of its two outputs arrives first"
         assert "rgument list too long" in output or target.kind == "docker", "a shell may not need to start a program"
     assert "32,000" in ran.outputs[2] or "32000" in ran.outputs[2]
     assert ran.results[2].data["status"] == "error"
