@@ -54,14 +54,12 @@ def start(tmp_path: Path, provider: FakeProvider, sandbox_image: str) -> Iterato
         )
 
 
-# Pairwise combinations: all twelve would prove no more, at twelve times two servers.
-@pytest.mark.parametrize(
-    ("model", "policy", "how"),
-    [(MODELS[(place + end) % 2], policy, how) for place, policy in enumerate(POLICIES) for end, how in enumerate(ENDS)],
-)
+@across(policy=POLICIES, how=ENDS)
 async def test_a_run_continues_after_its_server_ended_during_an_automatic_round(
-    start: Start, provider: FakeProvider, how: signal.Signals, policy: str, model: str
+    start: Start, provider: FakeProvider, how: signal.Signals, policy: str
 ) -> None:
+    # In turn: all twelve combinations would prove no more.
+    model = MODELS[(POLICIES.index(policy) + ENDS.index(how)) % 2]
     provider.configure(window=WINDOW)
     provider.respond(LongTask(24, summarise=gated("summary")))
     small = {"PALIMPSEST_MODELS": json.dumps(SMALL)}
