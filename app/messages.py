@@ -94,6 +94,8 @@ class Value(BaseModel):
     @classmethod
     def of(cls, source: object, /, **others: Any) -> Self:
         """A view of a row or another value: the fields that it shares with `source`, and `others`."""
+        if source is None:
+            return cls(**others)
         named = ((name, getattr(source, name, _MISSING)) for name in cls.model_fields if name not in others)
         return cls(**{name: value for name, value in named if value is not _MISSING}, **others)
 
