@@ -20,8 +20,8 @@ from schemathesis.core.result import Ok
 from tests.behavior.combinations import first_of
 from tests.behavior.harness import RunningServer
 from tests.fuzz.api import ApiFuzzer
-from tests.fuzz.api_target import CHECKS, ENDLESS, Target, agent
-from tests.fuzz.engine import run
+from tests.fuzz.api_target import ENDLESS, Target, agent, check
+from tests.fuzz.engine import Crash, run
 from tests.fuzz.paths import PathFuzzer
 from tests.fuzz.sessions import SessionFuzzer
 from tests.fuzz.tools import ToolFuzzer
@@ -87,15 +87,26 @@ def fuzz(operation: Any, target: Target, http: requests.Session, examples: int) 
         suppress_health_check=list(HealthCheck),
     )
     @given(case=cases, known=st.booleans())
-    def check(case: Any, known: bool) -> None:
+    def attempt(case: Any, known: bool) -> None:
         response = (target.aim(case) if known else case).call(session=http, timeout=20)
-        case.validate_response(response, checks=CHECKS)
+        check(case, response)
 
     try:
-        check()
+        attempt()
     except Exception as failure:
         return failure
     return None
+
+
+def test_a_violation_of_the_document_is_a_crash() -> None:
+    paths = {"/": {"get": {"responses": {"200": {"description": "The only documented status."}}}}}
+    document = {"openapi": "3.1.0", "info": {"title": "", "version": ""}, "paths": paths}
+    operation = schemathesis.openapi.from_dict(document)["/"]["GET"]
+    response = requests.Response()
+    response.status_code = 404
+    response.request = requests.Request("GET", "http://127.0.0.1/").prepare()
+    with pytest.raises(Crash, match="Undocumented status code"):
+        check(operation.Case(), response)
 
 
 FUZZERS: tuple[tuple[Callable[[], AbstractContextManager[Any]], int], ...] = (

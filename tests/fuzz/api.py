@@ -16,7 +16,7 @@ from hypothesis.strategies import SearchStrategy
 from schemathesis import GenerationMode
 from schemathesis.core.result import Ok
 
-from tests.fuzz.api_target import CHECKS, ENDLESS, Target, agent
+from tests.fuzz.api_target import ENDLESS, Target, agent, check
 from tests.fuzz.engine import Crash, Outcome
 from tests.fuzz.raw_requests import SESSION, Raw, raw_requests
 from tests.fuzz.rig import ANSWER_S, Rig
@@ -75,7 +75,7 @@ class ApiFuzzer:
         if response.status_code in MAY_FAIL:
             _check_problem(response.status_code, response.content)
         else:
-            case.validate_response(response, checks=CHECKS)
+            check(case, response)
         return case.operation.label, str(response.status_code)
 
     def _raw(self, raw: Raw) -> Outcome:

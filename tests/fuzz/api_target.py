@@ -7,6 +7,7 @@ from typing import Any
 
 import httpx
 from schemathesis.checks import not_a_server_error
+from schemathesis.core.failures import FailureGroup
 from schemathesis.specs.openapi.checks import (
     content_type_conformance,
     response_headers_conformance,
@@ -15,6 +16,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from tests.behavior.harness import OPENAI
+from tests.fuzz.engine import Crash
 from tests.provider import Gate, RecordedRequest, Reply, Text, ToolCall
 
 CHECKS = (
@@ -27,6 +29,15 @@ CHECKS = (
 ENDLESS = "/v1/events"
 """A stream that only its reader ends; covered by other tests."""
 WAITING = "wait for the gate"
+
+
+def check(case: Any, response: Any) -> None:
+    """Raises `Crash` if the response is not as documented. The error of schemathesis itself is a `BaseException`, which
+    nothing that minimizes or collects failures catches."""
+    try:
+        case.validate_response(response, checks=CHECKS)
+    except FailureGroup as failures:
+        raise Crash(str(failures)) from failures
 
 
 def agent(request: RecordedRequest) -> Reply:
