@@ -31,7 +31,7 @@ USED_EVERYWHERE = {"errors", "logs", "messages", "sessions"}
 PARTS_HEAD = """
 ## Parts
 
-The page, `app/static`, has no Python: `core` has HTTP, formats and what else knows nothing of sessions, `state` what the
+The page, `app/static`, has no Python: `core` has HTTP, formats and whatever knows nothing of sessions, `state` what the
 page knows, `components` what it shows, `views` its pages, `styles` the style sheets, and `vendor` the libraries.
 
 """
