@@ -8,26 +8,46 @@ from contextlib import asynccontextmanager
 from app.errors import ConflictError, NotFoundError
 from app.eventlog.bus import Bus, Channel, Reader
 from app.eventlog.log import EventLog, StreamItem
+from app.events import (
+    ApprovalRequested,
+    ApprovalResolved,
+    CompactionStarted,
+    MessageDequeued,
+    MessageQueued,
+    ReasoningCompleted,
+    SessionRecovered,
+    SessionRunning,
+    StepFinished,
+    StepRetrying,
+    StepStarted,
+    TextCompleted,
+    ToolCalled,
+    ToolResulted,
+)
 
 Batches = AsyncIterator[list[StreamItem]]
 
-MAY_END = frozenset(
-    {
-        "session.created",
-        "session.updated",
-        "session.idle",
-        "message.created",
-        "message.edited",
-        "message.withdrawn",
-        "prune.completed",
-        "compaction.completed",
-        "compaction.failed",
-        "compaction.cancelled",
-        "compaction.reverted",
-        "compaction.discarded",
-    }
+_MORE_FOLLOWS = frozenset(
+    event.type
+    for event in (
+        SessionRunning,
+        SessionRecovered,
+        MessageQueued,
+        MessageDequeued,
+        StepStarted,
+        StepRetrying,
+        StepFinished,
+        TextCompleted,
+        ReasoningCompleted,
+        ToolCalled,
+        ToolResulted,
+        ApprovalRequested,
+        ApprovalResolved,
+        CompactionStarted,
+    )
 )
-"""Events after which a session may be idle with nothing to deliver; after others the log need not be read."""
+"""Events that are never a session's last, so that the log need not be read after them. An event that is missing here
+costs a read; one that is wrongly here leaves a stream open."""
 
 
 @asynccontextmanager
@@ -76,7 +96,7 @@ async def _batches(log: EventLog, bus: Bus, channel: Channel, wake: Reader, seq:
             taken += len(items[-1].data)
         elif items and items[-1].seq is not None:
             seq, taken = items[-1].seq, 0
-            may_end = until_idle and items[-1].type in MAY_END
+            may_end = until_idle and items[-1].type not in _MORE_FOLLOWS
         if not taken and seq == channel.published:
             # The log may be ahead of the published events and may have closed a part that is still open here.
             items += channel.deltas(offsets)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -229,6 +230,16 @@ async def test_rounds_and_marks_are_copied_unchanged(client: Client, provider: F
     assert any(is_summary for _, _, is_summary, _ in (await shown_to_model(client, parent))["messages"])
     event = await compacted(client, whole["id"])
     assert event.data["round"] == 3
+
+
+async def test_a_stream_ends_at_the_last_event_of_a_fork(client: Client, provider: FakeProvider) -> None:
+    plan = ToolCall("update_plan", {"items": [{"text": "look"}]})
+    provider.script(Reply(ToolCall("list_directory", {}), plan), Reply(Text("done")))
+    parent, events = await client.run("task")
+    made = await fork(client, parent["id"], after_message_id=of_type(events, "tool.call")[0].data["message_id"])
+    async with asyncio.timeout(10):
+        copied = await client.until_idle(made["id"])
+    assert copied[-1].type == "plan.updated", "an event that is never the last one of other sessions"
 
 
 async def test_a_fork_survives_a_restart_and_the_end_of_its_parent(
