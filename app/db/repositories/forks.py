@@ -10,12 +10,9 @@ from sqlalchemy import Connection, Row, insert, select
 from app.db.models import compaction_events, generations, message_parts, queue
 from app.db.models import events as log
 from app.db.repositories.events import StoredEvent
+from app.events import DURABLE_EVENTS
 
-SHAPING = (
-    "plan.updated",
-    "prune.completed",
-    *(f"compaction.{kind}" for kind in ("started", "completed", "failed", "cancelled", "reverted", "discarded")),
-)
+SHAPING = tuple(event.type for event in DURABLE_EVENTS if event.type.startswith(("plan.", "prune.", "compaction.")))
 """The events that determine the shape of the context at each point of a log."""
 
 
