@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from app.tools import default_tools
 from tests.behavior.checks import assert_sound
 from tests.behavior.combinations import across, first_of
 from tests.behavior.harness import OPENAI, Client, RunningServer, of_type
@@ -38,7 +39,7 @@ async def test_the_first_request_of_a_session_is_small(start_server: StartServer
     async with Client(start_server().url) as client:
         session, _ = await client.run("Fix the failing test in tests/test_parser.py.")
         shown = await client.get(f"/v1/sessions/{session['id']}/context", step=1)
-    assert len(shown["tools"]) == 12
+    assert len(shown["tools"]) == len(default_tools())
     assert sum(part["tokens"] for part in (shown["system"], *shown["tools"], *shown["messages"])) <= FIRST_REQUEST
     assert shown["tokens"] <= FIRST_REQUEST
 
@@ -102,7 +103,7 @@ async def test_a_window_learned_from_a_refusal_changes_the_tools(
         shown = await client.get(f"/v1/sessions/{session['id']}/context")
         assert [tool["name"] for tool in shown["tools"]] == (LEAST if window == 2_048 else FILES)
         first = await client.get(f"/v1/sessions/{session['id']}/context", step=1)
-        assert (len(first["tools"]), first["generation"]) == (12, 1)
+        assert (len(first["tools"]), first["generation"]) == (len(default_tools()), 1)
     assert overflows(provider) == 1
     assert provider.broken == []
 

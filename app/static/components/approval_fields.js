@@ -2,6 +2,7 @@
 
 import { html, useContext } from "../core/ui.js";
 import { AreaField, ChoiceField, Form, NumberField } from "./fields.js";
+import { TOOL_NAMES } from "./tool_labels.js";
 
 const APPROVALS = {
   "": "Uses the server's setting",
@@ -9,22 +10,6 @@ const APPROVALS = {
   always: "Every tool call waits for your approval",
   some: "The calls below wait for your approval; all others run",
 };
-
-/** Tools with side effects first, then read-only ones. */
-const TOOLS = [
-  "execute_command",
-  "write_file",
-  "edit_file",
-  "memory_write",
-  "read_file",
-  "list_directory",
-  "search_files",
-  "recall",
-  "history_search",
-  "memory_read",
-  "memory_search",
-  "update_plan",
-];
 
 /** `byDefault` labels the option that leaves the choice to the server, if there is one; `timeout` is the placeholder of
  * an empty timeout. */
@@ -52,7 +37,7 @@ function ToolChoice() {
     change({ tools: isOn ? [...tools, name] : tools });
   };
   return html`<div class="checks" role="group" aria-label="Tools that need approval">
-    ${TOOLS.map(
+    ${TOOL_NAMES.map(
       (name) => html`<label key=${name}>
         <input
           type="checkbox"

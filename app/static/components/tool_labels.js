@@ -10,20 +10,24 @@ const lines = ({ start_line: first, end_line: last }) => {
   return ` lines ${first ?? 1}–${last ?? "end"}`;
 };
 
+/** By tool, those with side effects first: `[verb, main argument, more]`. */
 const TOOLS = {
   execute_command: (args) => ["Run", args.command],
-  read_file: (args) => ["Read", args.path, lines(args)],
   write_file: (args) => ["Write", args.path],
   edit_file: (args) => ["Edit", args.path],
+  memory_write: (args) => ["Write memory", args.content],
+  read_file: (args) => ["Read", args.path, lines(args)],
   list_directory: (args) => ["List", args.path],
   search_files: (args) => ["Search", args.pattern, ` in ${args.path ?? "."}${args.glob ? `, ${args.glob}` : ""}`],
   recall: (args) => ["Recall", args.call_id, args.grep ? ` for ${args.grep}` : lines(args)],
   history_search: (args) => ["Search history", args.query],
   memory_read: () => ["Read memory", ""],
-  memory_write: (args) => ["Write memory", args.content],
   memory_search: (args) => ["Search memory", args.query],
   update_plan: (args) => ["Plan", `${args.items?.length ?? 0} items`],
 };
+
+/** All tools of the server. */
+export const TOOL_NAMES = Object.keys(TOOLS);
 
 /** What a call does: `{verb, argument, more}`, each on one line with control characters made visible. */
 export function callWords({ name, arguments: args }) {

@@ -11,6 +11,7 @@ import pytest
 
 from app.llm.base import ModelSettings
 from app.settings import ProviderSettings
+from app.tools import default_tools
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -78,6 +79,11 @@ def test_every_decision_is_in_the_index_and_has_its_four_parts() -> None:
 def test_the_readme_has_one_transcript() -> None:
     text = (ROOT / "README.md").read_text("utf-8")
     assert re.search(r"<!-- transcript -->\n```console\n\$ .+?\n```\n<!-- /transcript -->", text, re.DOTALL)
+
+
+def test_the_readme_lists_the_tools() -> None:
+    section = (ROOT / "README.md").read_text("utf-8").partition("\n## Tools\n")[2].partition("\n## ")[0]
+    assert sorted(re.findall(r"`(\w+)`", section)) == sorted(tool.name for tool in default_tools())
 
 
 def test_the_providers_of_the_readme_are_valid() -> None:

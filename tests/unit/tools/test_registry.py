@@ -16,21 +16,6 @@ from app.tools.memory import PlanEntry
 from app.tools.registry import load_object, short_form
 
 registry = ToolRegistry(default_tools())
-NAMES = (
-    "execute_command",
-    "read_file",
-    "write_file",
-    "edit_file",
-    "list_directory",
-    "search_files",
-    "recall",
-    "history_search",
-    "memory_read",
-    "memory_write",
-    "memory_search",
-    "update_plan",
-)
-
 VALID: dict[str, dict[str, Any]] = {
     "execute_command": {"command": "ls", "timeout_s": 1.5},
     "read_file": {"path": "a", "start_line": 1, "end_line": 2},
@@ -45,6 +30,8 @@ VALID: dict[str, dict[str, Any]] = {
     "memory_search": {"query": "x"},
     "update_plan": {"items": [{"text": "x", "status": "in_progress"}, {"text": "y"}]},
 }
+"""Valid arguments of each tool, in the order in which models see the tools."""
+NAMES = tuple(VALID)
 
 
 def refusal(name: str, text: str) -> str:
