@@ -1,4 +1,4 @@
-"""Responses that are not JSON: Server-Sent Events, and a session's bytes as files, raw outputs and archives."""
+"""Responses in pieces: Server-Sent Events, large JSON, and a session's bytes as files, raw outputs and archives."""
 
 from __future__ import annotations
 
@@ -6,9 +6,13 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing
+from typing import Any
 from urllib.parse import quote
 
 import anyio
+from fastapi import Response
+from pydantic import BaseModel
+from pydantic_core import to_json
 from sse_starlette import EventSourceResponse, ServerSentEvent
 from sse_starlette.event import ensure_bytes
 from starlette.responses import StreamingResponse
@@ -297,3 +301,19 @@ async def _with(first: list[bytes], pieces: AsyncIterator[bytes]) -> AsyncIterat
     yield first.pop()
     async for piece in pieces:
         yield piece
+
+
+def json_response(value: BaseModel) -> Response:
+    """A large value, encoded item by item. Call it in a thread; other threads run between the items of a sequence."""
+    fields = type(value).model_fields
+    pieces = (b'"%s":%s' % (name.encode(), b"".join(_pieces(getattr(value, name)))) for name in fields)
+    return Response(b"{" + b",".join(pieces) + b"}", media_type="application/json")
+
+
+def _pieces(value: Any) -> Iterator[bytes]:
+    if not isinstance(value, tuple):
+        yield to_json(value)
+        return
+    yield b"["
+    yield b",".join(map(to_json, value))
+    yield b"]"

@@ -134,10 +134,6 @@ class Catalog:
         that other providers serve under that name."""
         return self._find(name)[1] is None and not name.startswith(SCRIPTED + "/")
 
-    def data_providers(self) -> list[str]:
-        """The providers in the data, by its names."""
-        return list(self._providers)
-
     def _override(self, name: str) -> ModelSettings:
         return self._models.get(name) or self._models.get(name.partition("/")[2]) or _NOTHING
 

@@ -23,11 +23,10 @@ from app.api.dependencies import (
     page_body,
 )
 from app.api.download_budget import DownloadShare
-from app.api.large_json import json_response
 from app.api.openapi import RAW_CONTENT, event_stream
 from app.api.problems import problems
 from app.api.request_bodies import JsonRoute
-from app.api.responses import MAX_SEQ, EventStreamResponse, RawResponse, start_after
+from app.api.responses import MAX_SEQ, EventStreamResponse, RawResponse, json_response, start_after
 from app.runtime.values.history import (
     CompactionCreate,
     CompactionList,
