@@ -306,11 +306,11 @@ async def _with(first: list[bytes], pieces: AsyncIterator[bytes]) -> AsyncIterat
 def json_response(value: BaseModel) -> Response:
     """A large value, encoded item by item. Call it in a thread; other threads run between the items of a sequence."""
     fields = type(value).model_fields
-    pieces = (b'"%s":%s' % (name.encode(), b"".join(_pieces(getattr(value, name)))) for name in fields)
+    pieces = (b'"%s":%s' % (name.encode(), b"".join(_encoded(getattr(value, name)))) for name in fields)
     return Response(b"{" + b",".join(pieces) + b"}", media_type="application/json")
 
 
-def _pieces(value: Any) -> Iterator[bytes]:
+def _encoded(value: Any) -> Iterator[bytes]:
     if not isinstance(value, tuple):
         yield to_json(value)
         return
