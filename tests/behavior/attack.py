@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 from urllib.parse import urlsplit
 
 from tests.behavior import probe
 from tests.behavior.checks import assert_sound, requests_of
-from tests.behavior.harness import Client, Event, of_type
+from tests.behavior.harness import Client, Event, command, of_type
 from tests.provider import FakeProvider, Reply, Text, ToolCall
 
 LONG = bool(os.environ.get("PALIMPSEST_TEST_LONG"))
@@ -28,10 +28,6 @@ SERVER_MB = 300
 
 MEMORY_MB, PIDS, DISK_MB = 192, 48, 2560 if LONG else 128
 """Memory limit of a sandbox under attack."""
-
-
-def command(text: str, **more: Any) -> ToolCall:
-    return ToolCall("execute_command", {"command": text, **more})
 
 
 class Running(Protocol):

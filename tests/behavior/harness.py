@@ -14,7 +14,7 @@ import httpx
 
 from app.server import Server, bind, make_server
 from app.settings import Settings
-from tests.provider import FakeProvider
+from tests.provider import FakeProvider, ToolCall
 
 OPENAI, ANTHROPIC, RESPONSES = "fake-openai/model", "fake-anthropic/model", "fake-responses/model"
 """One strict provider under a name per wire format."""
@@ -167,6 +167,11 @@ async def read_events(response: httpx.Response) -> AsyncIterator[Event]:
             fields = {}
         else:
             fields = {}
+
+
+def command(text: str, **more: Any) -> ToolCall:
+    """A model's call of a shell command."""
+    return ToolCall("execute_command", {"command": text, **more})
 
 
 def durable(events: list[Event]) -> list[Event]:

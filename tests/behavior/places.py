@@ -15,7 +15,7 @@ from typing import Any
 
 from tests.behavior.approving import ALWAYS
 from tests.behavior.checks import Follower
-from tests.behavior.harness import ANTHROPIC, OPENAI, Client, Event
+from tests.behavior.harness import ANTHROPIC, OPENAI, Client, Event, command
 from tests.behavior.long_task import asks_for_summary
 from tests.behavior.rounds import SHORT_TAIL, compact
 from tests.behavior.test_interrupt import stubborn
@@ -113,10 +113,6 @@ def _prints(event: Event) -> bool:
     return event.type == "tool.output" and "stderr" in event.data["text"]
 
 
-def _command(text: str) -> ToolCall:
-    return ToolCall("execute_command", {"command": text})
-
-
 def _always(*answers: Any) -> Answers:
     return lambda _: answers
 
@@ -125,11 +121,11 @@ def _searches(seconds: str) -> tuple[Any, ...]:
     """Searches that take many seconds with every engine, through one long line created first."""
     line = "head -c 3000000 /dev/urandom | base64 | tr -d '\\n' >line"
     patterns = [f"[A-Za-m].{{900}}[!?]|!{seconds}{end}" for end in SEARCHES]
-    return Reply(_command(line)), Reply(*(ToolCall("search_files", {"pattern": pattern}) for pattern in patterns))
+    return Reply(command(line)), Reply(*(ToolCall("search_files", {"pattern": pattern}) for pattern in patterns))
 
 
 SEARCHES = "xyz"
-PRINTS = Reply(_command("head -c 16000 /dev/zero | tr '\\0' x"))
+PRINTS = Reply(command("head -c 16000 /dev/zero | tr '\\0' x"))
 SUMMARISES = {
     "policy": "threshold",
     **SHORT_TAIL,
@@ -137,7 +133,7 @@ SUMMARISES = {
     "background": False,
     "prune_exempt_tools": ["execute_command"],
 }
-COMMAND = Place("command", lambda s: (Reply(_command(stubborn(s))),), _prints, ("cancelled",), in_sandbox=True)
+COMMAND = Place("command", lambda s: (Reply(command(stubborn(s))),), _prints, ("cancelled",), in_sandbox=True)
 PLACES = (
     Place("model connect", _always(Reply(Hang()))),
     Place("waiting messages", _always(Reply(Hang())), waiting=("follow_up", "steer")),
@@ -161,7 +157,7 @@ PLACES = (
     COMMAND,
     Place(
         "command in a row",
-        lambda s: (Reply(_command("echo first"), _command(stubborn(s)), _command("touch never")),),
+        lambda s: (Reply(command("echo first"), command(stubborn(s)), command("touch never")),),
         _prints,
         ("completed", "cancelled", "cancelled"),
         in_sandbox=True,
@@ -176,13 +172,13 @@ PLACES = (
     ),
     Place(
         "sandbox start",
-        lambda s: (Reply(_command(f"sleep {s}")),),
+        lambda s: (Reply(command(f"sleep {s}")),),
         _shows("tool.call"),
         ("cancelled",),
         in_sandbox=True,
     ),
 )
-IN_LINE = Place("in line", _always(Reply(_command("true"))))
+IN_LINE = Place("in line", _always(Reply(command("true"))))
 """A session that must wait for another's run or sandbox."""
 ALL = (*PLACES, IN_LINE)
 

@@ -22,10 +22,10 @@ import pytest
 from app.sessions import AllowedHosts, is_covered
 from app.settings import Settings
 from tests.behavior.conftest import StartServer
-from tests.behavior.harness import Client
+from tests.behavior.harness import Client, command
 from tests.behavior.process import ServerProcess
 from tests.behavior.public_web import WORD, PublicWeb, need_network_namespaces, public_web
-from tests.behavior.test_tools import command, results_of
+from tests.behavior.test_tools import results_of
 from tests.behavior.web_server import ALLOWED
 from tests.provider import FakeProvider, Reply, Text
 from tests.provider.server import running_provider

@@ -12,7 +12,7 @@ from typing import Any
 from app.messages import new_id
 from tests.behavior.checks import Follower, assert_sound, following, requests_of, user_texts
 from tests.behavior.combinations import first_of
-from tests.behavior.harness import ANTHROPIC, OPENAI, Client, Event, of_type
+from tests.behavior.harness import ANTHROPIC, OPENAI, Client, Event, command, of_type
 from tests.behavior.test_interrupt import stubborn
 from tests.behavior.test_queue import standing
 from tests.provider import FakeProvider, Gate, Hang, HttpError, RecordedRequest, Reply, Text, ToolCall
@@ -63,7 +63,7 @@ MOMENTS = (
     Moment("sleeping before a retry", HttpError(429, headers={"retry-after": "90"}), _shows("step.retrying")),
     Moment(
         "running a command",
-        Reply(Text("I run it."), ToolCall("execute_command", {"command": stubborn(SECONDS)})),
+        Reply(Text("I run it."), command(stubborn(SECONDS))),
         lambda event: event.type == "tool.output" and "stderr" in event.data["text"],
         ("cancelled",),
     ),
@@ -71,15 +71,15 @@ MOMENTS = (
         "running one call of many",
         Reply(
             ToolCall("write_file", {"path": "a", "content": "a"}),
-            ToolCall("execute_command", {"command": stubborn(SECONDS)}),
-            ToolCall("execute_command", {"command": "touch never"}),
+            command(stubborn(SECONDS)),
+            command("touch never"),
         ),
         lambda event: event.type == "tool.output" and "stderr" in event.data["text"],
         ("completed", "cancelled", "cancelled"),
     ),
     Moment(
         "starting a sandbox",
-        Reply(ToolCall("execute_command", {"command": "sleep 30"})),
+        Reply(command("sleep 30")),
         _shows("tool.call"),
         ("cancelled",),
     ),
@@ -134,7 +134,7 @@ async def _cancel_in(client: Client, provider: FakeProvider, moment: Moment, mod
 
 
 async def test_a_cancelled_command_keeps_its_output(client: Client, provider: FakeProvider) -> None:
-    provider.script(Reply(ToolCall("execute_command", {"command": stubborn(unique_seconds())})))
+    provider.script(Reply(command(stubborn(unique_seconds()))))
     session_id = (await client.create("task"))["id"]
     async with following(client, session_id) as follower:
         await follower.seen(lambda event: event.type == "tool.output" and "stderr" in event.data["text"])

@@ -10,7 +10,7 @@ import pytest
 from app.tools import ToolRegistry, default_tools
 from tests.behavior.checks import assert_sound
 from tests.behavior.combinations import across, first_of
-from tests.behavior.harness import ANTHROPIC, OPENAI, Client, Event, RunningServer, of_type
+from tests.behavior.harness import ANTHROPIC, OPENAI, Client, Event, RunningServer, command, of_type
 from tests.behavior.long_task import asks_for_summary
 from tests.behavior.packed import packed
 from tests.provider import FakeProvider, RecordedRequest, Reply, Text, ToolCall
@@ -201,7 +201,7 @@ async def test_a_window_known_only_to_the_provider(small: Client, provider: Fake
 
 @first_of(policy=POLICIES)
 async def test_outputs_larger_than_the_window_are_clipped(small: Client, provider: FakeProvider, policy: str) -> None:
-    calls = [ToolCall("execute_command", {"command": "head -c 30000 /dev/zero | tr '\\0' 'y'"}) for _ in range(4)]
+    calls = [command("head -c 30000 /dev/zero | tr '\\0' 'y'") for _ in range(4)]
 
     def answer(request: RecordedRequest) -> Reply:
         first = len(provider.requests) == 1

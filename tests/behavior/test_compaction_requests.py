@@ -11,7 +11,7 @@ from typing import Any
 
 from tests.behavior.checks import assert_sound
 from tests.behavior.combinations import across, first_of
-from tests.behavior.harness import OPENAI, Client, RunningServer
+from tests.behavior.harness import OPENAI, Client, RunningServer, command
 from tests.behavior.long_task import LongTask, asks_for_summary
 from tests.behavior.rounds import (
     MODELS,
@@ -39,7 +39,7 @@ FIRST, SECOND = f"first word {'a' * 3_000} of two", "second word"
 
 def prints(size: int) -> ToolCall:
     """A call with an output of `size` characters, different each time, so that the loop guard does not act."""
-    return ToolCall("execute_command", {"command": f"head -c {size} /dev/zero | tr '\\0' {next(LETTERS)}"})
+    return command(f"head -c {size} /dev/zero | tr '\\0' {next(LETTERS)}")
 
 
 def playing(*steps: Answer) -> Callable[[RecordedRequest], Answer]:

@@ -24,9 +24,8 @@ import pytest
 from app.cli.run import unpack
 from tests.behavior.checks import following
 from tests.behavior.combinations import IN_BOTH_SANDBOXES
-from tests.behavior.harness import Client, Event, RunningServer, of_type
+from tests.behavior.harness import Client, Event, RunningServer, command, of_type
 from tests.behavior.test_files import address, names_in_archive
-from tests.behavior.test_tools import command
 from tests.provider import FakeProvider, Reply, Text, ToolCall
 from tests.unit.sandbox.shell import sleepers, unique_seconds
 

@@ -14,9 +14,8 @@ import pytest
 from pydantic import SecretStr
 
 from tests.behavior.conftest import StartServer
-from tests.behavior.harness import Client, RunningServer, of_type
+from tests.behavior.harness import Client, RunningServer, command, of_type
 from tests.behavior.test_escapes import attempt, said
-from tests.behavior.test_tools import command
 from tests.provider import FakeProvider, Reply, Text
 
 KEY = "key-of-the-test"

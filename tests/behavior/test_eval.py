@@ -11,10 +11,10 @@ import pytest
 
 from evals import KINDS, packaged_names
 from tests.behavior.combinations import first_of
-from tests.behavior.harness import ANTHROPIC, OPENAI
+from tests.behavior.harness import ANTHROPIC, OPENAI, command
 from tests.behavior.long_task import asks_for_summary
 from tests.behavior.test_cli import Terminal, terminal
-from tests.provider import FakeProvider, Gate, HttpError, RecordedRequest, Reply, Text, ToolCall
+from tests.provider import FakeProvider, Gate, HttpError, RecordedRequest, Reply, Text
 
 __all__ = ["terminal"]
 
@@ -172,7 +172,7 @@ async def test_a_provider_that_refuses_summaries_is_measured_without_them(
 async def test_a_model_that_calls_a_tool_instead_of_answering_knows_nothing(
     strict: Terminal, provider: FakeProvider
 ) -> None:
-    provider.respond(lambda request: Reply(ToolCall("execute_command", {"command": "ls"})))
+    provider.respond(lambda request: Reply(command("ls")))
     found = json.loads((await strict.ok("eval", "-m", OPENAI, *HISTORY, "--policies", "handoff", "--json")).out)
     assert rows(found)["handoff"]["rung"] == "fold"
     assert [sums["overall"] for sums in found["policies"]] == [0.0, 0.0]

@@ -15,10 +15,10 @@ import httpx
 import pytest
 
 from tests.behavior.checks import assert_sound, following, requests_of
-from tests.behavior.harness import Client, Event, durable, of_type
+from tests.behavior.harness import Client, Event, command, durable, of_type
 from tests.behavior.process import ServerProcess
 from tests.behavior.test_interrupt import stubborn
-from tests.provider import FakeProvider, Gate, Reply, Text, ToolCall
+from tests.provider import FakeProvider, Gate, Reply, Text
 from tests.requirements import need
 from tests.unit.sandbox.shell import sleepers, unique_seconds
 
@@ -104,7 +104,7 @@ class Doing:
 DOINGS = (
     Doing(
         "working",
-        Reply(ToolCall("execute_command", {"command": TOOL_LINE + stubborn(SECONDS)})),
+        Reply(command(TOOL_LINE + stubborn(SECONDS))),
         lambda event: event.type == "tool.output" and "stderr" in event.data["text"],
     ),
     Doing(
@@ -113,7 +113,7 @@ DOINGS = (
             Text("half of it", 3),
             Gate("half"),
             Text(" and the rest"),
-            ToolCall("execute_command", {"command": TOOL_LINE}),
+            command(TOOL_LINE),
         ),
         lambda event: event.type == "text.delta",
     ),
@@ -174,8 +174,8 @@ async def test_a_server_that_wakes_up_between_calls_starts_no_more_of_them(
     wait = "echo first >> runs; echo begun; while [ ! -e go ]; do sleep 0.05; done"
     provider.script(
         Reply(
-            ToolCall("execute_command", {"command": wait}),
-            ToolCall("execute_command", {"command": "echo second >> runs"}),
+            command(wait),
+            command("echo second >> runs"),
         ),
         Reply(Text("the rest")),
     )

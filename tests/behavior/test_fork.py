@@ -16,7 +16,7 @@ from app.settings import LimitSettings
 from tests.behavior.checks import assert_sound, following
 from tests.behavior.combinations import first_of
 from tests.behavior.conftest import StartServer
-from tests.behavior.harness import ANTHROPIC, OPENAI, Client, of_type
+from tests.behavior.harness import ANTHROPIC, OPENAI, Client, command, of_type
 from tests.behavior.long_task import LongTask
 from tests.behavior.replica import Replica
 from tests.behavior.rounds import compacted, context, revert, rounds, snapshot, worked
@@ -30,10 +30,6 @@ FLOOD = "seq 1 20000"
 """An output of about 100 KB; the context gets head and tail."""
 
 LOOK = "cat src/b; stat -c '%a %Y' src/a; ls"
-
-
-def command(text: str) -> ToolCall:
-    return ToolCall("execute_command", {"command": text})
 
 
 @contextmanager

@@ -11,7 +11,7 @@ import pytest
 from app.messages import new_id
 from tests.behavior.checks import assert_history, assert_sound
 from tests.behavior.combinations import across
-from tests.behavior.harness import ANTHROPIC, OPENAI, Client, of_type
+from tests.behavior.harness import ANTHROPIC, OPENAI, Client, command, of_type
 from tests.behavior.rounds import compacted, revert, worked
 from tests.provider import EndWithoutFinish, FakeProvider, Gate, RecordedRequest, Reply, Text, ToolCall
 from tests.unit.interchange.conversations import PNG, renumbered
@@ -311,7 +311,7 @@ async def test_a_large_body_without_a_history_is_too_large(client: Client) -> No
 async def test_a_run_is_exported_without_its_void_attempts(client: Client, provider: FakeProvider, form: str) -> None:
     provider.script(
         Reply(Text("Half of"), EndWithoutFinish()),
-        Reply(Text("I run."), ToolCall("execute_command", {"command": "echo one"}), ToolCall("fly", {})),
+        Reply(Text("I run."), command("echo one"), ToolCall("fly", {})),
         Reply(Text("Done.")),
     )
     session, _ = await client.run("Run it.")
@@ -354,9 +354,7 @@ async def test_an_export_is_the_whole_history_whatever_was_compacted(
 
 @pytest.mark.parametrize("form", FORMATS)
 async def test_a_running_step_is_left_out_until_it_has_ended(client: Client, provider: FakeProvider, form: str) -> None:
-    provider.script(
-        Reply(Text("I run."), ToolCall("execute_command", {"command": "echo one"})), Reply(Text("So"), Gate("end"))
-    )
+    provider.script(Reply(Text("I run."), command("echo one")), Reply(Text("So"), Gate("end")))
     made = await client.create("Run it.")
     await provider.reached("end")
     await client.wait_for(made["id"], lambda event: event.type == "text.delta" and event.data["text"] == "So")

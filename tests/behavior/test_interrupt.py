@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from tests.behavior.checks import assert_sound, following, requests_of
-from tests.behavior.harness import ANTHROPIC, Client, of_type
+from tests.behavior.harness import ANTHROPIC, Client, command, of_type
 from tests.behavior.test_queue import WAIT_FOR_FILE, release
 from tests.provider import FakeProvider, Gate, Hang, Reply, Text, ToolCall
 from tests.unit.sandbox.shell import sleepers, unique_seconds
@@ -22,7 +22,7 @@ def stubborn(seconds: str) -> str:
 async def test_a_steer_while_a_command_runs_is_in_the_very_next_request(
     client: Client, provider: FakeProvider, sandbox: str
 ) -> None:
-    provider.script(Reply(ToolCall("execute_command", {"command": WAIT_FOR_FILE})))
+    provider.script(Reply(command(WAIT_FOR_FILE)))
     session_id = (await client.create("task"))["id"]
     async with following(client, session_id) as follower:
         await follower.type("tool.output")
@@ -42,7 +42,7 @@ async def test_an_interrupt_kills_the_command_and_is_in_the_very_next_request(
     client: Client, provider: FakeProvider, sandbox: str
 ) -> None:
     seconds = unique_seconds()
-    provider.script(Reply(ToolCall("execute_command", {"command": stubborn(seconds)})), Reply(Gate("next"), Text("ok")))
+    provider.script(Reply(command(stubborn(seconds))), Reply(Gate("next"), Text("ok")))
     session_id = (await client.create("task"))["id"]
     async with following(client, session_id) as follower:
         await follower.seen(lambda event: event.type == "tool.output" and "stderr" in event.data["text"])
@@ -114,8 +114,8 @@ async def test_an_interrupt_ends_parallel_and_waiting_calls(
     provider.script(
         Reply(
             ToolCall("list_directory", {"path": "."}),
-            ToolCall("execute_command", {"command": stubborn(seconds)}),
-            ToolCall("execute_command", {"command": "echo never > trace"}),
+            command(stubborn(seconds)),
+            command("echo never > trace"),
             ToolCall("read_file", {"path": "trace"}),
         )
     )

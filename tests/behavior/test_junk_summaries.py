@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.behavior.checks import assert_sound
-from tests.behavior.harness import ANTHROPIC, OPENAI, Client, RunningServer, of_type
+from tests.behavior.harness import ANTHROPIC, OPENAI, Client, RunningServer, command, of_type
 from tests.behavior.long_task import asks_for_summary
 from tests.behavior.rounds import POLICIES_ON_WIRES
 from tests.provider import FakeProvider, RecordedRequest, Reply, Text, ToolCall
@@ -52,7 +52,7 @@ class Worker:
         return [
             ToolCall("write_file", {"path": path, "content": "line\n" * self.turn}),
             ToolCall("edit_file", {"path": path, "old_text": "line\n" * self.turn, "new_text": "other\n"}),
-            ToolCall("execute_command", {"command": f"false {self.turn}"}),
+            command(f"false {self.turn}"),
         ]
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.behavior.checks import assert_sound, following, requests_of
 from tests.behavior.combinations import first_of
-from tests.behavior.harness import ANTHROPIC, OPENAI, Client, RunningServer, of_type
+from tests.behavior.harness import ANTHROPIC, OPENAI, Client, RunningServer, command, of_type
 from tests.behavior.test_cancel_resume import resume
 from tests.provider import FakeProvider, Hang, Reply, Text, Tokens, ToolCall
 
@@ -113,9 +113,7 @@ async def test_a_message_renews_the_limits_of_a_run(client: Client, provider: Fa
     assert (await client.session(session["id"]))["outcome"] == "completed"
 
 
-@pytest.mark.parametrize(
-    "answer", [Reply(Text("half"), Hang()), Reply(ToolCall("execute_command", {"command": "echo half; sleep 60"}))]
-)
+@pytest.mark.parametrize("answer", [Reply(Text("half"), Hang()), Reply(command("echo half; sleep 60"))])
 async def test_max_seconds_ends_model_and_command(client: Client, provider: FakeProvider, answer: Reply) -> None:
     provider.script(answer, Reply(Text("so far")), Reply(Text("done")))
     session, events = await client.run("task", limits={"max_seconds": 1.5})
@@ -232,9 +230,7 @@ async def test_the_operators_limits_cannot_be_exceeded(
 
 
 async def test_changed_limits_apply_from_the_next_step(client: Client, provider: FakeProvider) -> None:
-    provider.script(
-        *[Reply(LOOK)] * 2, Reply(ToolCall("execute_command", {"command": "cat; sleep 0.5"})), Reply(Text("so far"))
-    )
+    provider.script(*[Reply(LOOK)] * 2, Reply(command("cat; sleep 0.5")), Reply(Text("so far")))
     session_id = (await client.create("task"))["id"]
     async with following(client, session_id) as follower:
         await follower.seen(lambda event: event.type == "tool.call" and event.data["name"] == "execute_command")

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from app.events import DURABLE_EVENTS, LIVE_EVENTS
-from tests.behavior.harness import Client, Event, durable
+from tests.behavior.harness import Client, Event, command, durable
 from tests.behavior.test_bad_input import UNKNOWN, assert_refused
-from tests.provider import FakeProvider, Reply, Text, ToolCall
+from tests.provider import FakeProvider, Reply, Text
 
 pytestmark = pytest.mark.shared_server
 
-ECHO = ToolCall("execute_command", {"command": "echo 'eins\tzwei \U0001f600 drei'"})
+ECHO = command("echo 'eins\tzwei \U0001f600 drei'")
 
 
 @pytest.fixture

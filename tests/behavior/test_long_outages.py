@@ -21,10 +21,10 @@ import pytest
 from app.messages import new_id
 from tests.behavior.checks import assert_sound
 from tests.behavior.conftest import StartServer
-from tests.behavior.harness import Client, RunningServer, of_type
+from tests.behavior.harness import Client, RunningServer, command, of_type
 from tests.behavior.own_engine import OwnEngine, why_not
 from tests.behavior.test_outages import TRUTH_S
-from tests.provider import FakeProvider, RecordedRequest, Reply, Text, ToolCall
+from tests.provider import FakeProvider, RecordedRequest, Reply, Text
 from tests.requirements import need
 
 pytestmark = [
@@ -204,7 +204,7 @@ def commands(count: int) -> Callable[[RecordedRequest], Reply]:
         done = len(request.tool_results)
         if done >= count:
             return Reply(Text("word " * 10, 10), pace=20)
-        return Reply(ToolCall("execute_command", {"command": f"sleep 0.5; echo {done} >> ran; echo it ran"}))
+        return Reply(command(f"sleep 0.5; echo {done} >> ran; echo it ran"))
 
     return respond
 

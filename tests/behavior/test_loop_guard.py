@@ -8,7 +8,7 @@ import pytest
 
 from tests.behavior.checks import assert_sound
 from tests.behavior.combinations import first_of
-from tests.behavior.harness import ANTHROPIC, OPENAI, Client, RunningServer, of_type
+from tests.behavior.harness import ANTHROPIC, OPENAI, Client, RunningServer, command, of_type
 from tests.behavior.test_cancel_resume import resume
 from tests.behavior.test_memory import run_in
 from tests.provider import FakeProvider, Gate, Reply, Text, ToolCall
@@ -16,10 +16,6 @@ from tests.provider import FakeProvider, Gate, Reply, Text, ToolCall
 
 def read(path: str) -> ToolCall:
     return ToolCall("read_file", {"path": path})
-
-
-def command(text: str) -> ToolCall:
-    return ToolCall("execute_command", {"command": text})
 
 
 async def notes_of(client: Client, session_id: str) -> list[int]:

@@ -7,10 +7,10 @@ from collections.abc import Callable
 import pytest
 
 from tests.behavior.checks import assert_sound
-from tests.behavior.harness import Client, RunningServer, of_type
+from tests.behavior.harness import Client, RunningServer, command, of_type
 from tests.behavior.long_task import LongTask, asks_for_summary
 from tests.behavior.rounds import POLICIES_ON_WIRES
-from tests.behavior.test_recall import FLOOD, command, outputs
+from tests.behavior.test_recall import FLOOD, outputs
 from tests.provider import FakeProvider, RecordedRequest, Reply, Text, ToolCall
 
 WINDOW = 8_000

@@ -15,9 +15,9 @@ import pytest
 from app.logs import LogOutput
 from tests.behavior.attack import watched
 from tests.behavior.checks import assert_sound
-from tests.behavior.harness import Client
+from tests.behavior.harness import Client, command
 from tests.behavior.process import ServerProcess
-from tests.provider import FakeProvider, Reply, Text, ToolCall
+from tests.provider import FakeProvider, Reply, Text
 from tests.requirements import need
 
 
@@ -66,7 +66,7 @@ def bubblewrap() -> str:
 async def test_work_continues_without_a_log(
     tmp_path: Path, provider: FakeProvider, bubblewrap: str, broken: Callable[[], AbstractContextManager[int]]
 ) -> None:
-    steps = [Reply(ToolCall("execute_command", {"command": f"echo {number}"})) for number in range(20)]
+    steps = [Reply(command(f"echo {number}")) for number in range(20)]
     provider.script(*steps, Reply(Text("done")))
     with broken() as stderr, ServerProcess(tmp_path / "data", provider, bubblewrap, "", stderr=stderr) as server:
         async with Client(server.url) as client:

@@ -6,7 +6,7 @@ import io
 import tarfile
 
 from tests.behavior.combinations import IN_BOTH_SANDBOXES, first_of
-from tests.behavior.harness import ANTHROPIC, OPENAI, Client, durable, of_type
+from tests.behavior.harness import ANTHROPIC, OPENAI, Client, command, durable, of_type
 from tests.provider import FakeProvider, Reply, Text, ToolCall
 
 
@@ -22,7 +22,7 @@ async def test_a_task_creates_files_that_are_returned_byte_for_byte(
             ToolCall("write_file", {"path": "b.txt", "content": ""}),
         ),
         Reply(ToolCall("read_file", {"path": "src/a.txt"}), ToolCall("list_directory", {"path": "."})),
-        Reply(ToolCall("execute_command", {"command": "printf '\\000\\001\\377' > raw.bin; echo out; echo err >&2"})),
+        Reply(command("printf '\\000\\001\\377' > raw.bin; echo out; echo err >&2")),
         Reply(ToolCall("search_files", {"pattern": "tab"}), ToolCall("list_directory", {"path": "src"})),
         Reply(Text("Done.")),
     )

@@ -12,9 +12,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.behavior.harness import Client
+from tests.behavior.harness import Client, command
 from tests.behavior.process import ServerProcess
-from tests.provider import FakeProvider, Reply, Text, ToolCall
+from tests.provider import FakeProvider, Reply, Text
 from tests.requirements import need
 
 SESSIONS, READERS, IDLE = 100, 1_000, 2_000
@@ -88,7 +88,7 @@ async def all_of(semaphore: asyncio.Semaphore, count: int) -> None:
 async def test_nothing_fails_when_all_limits_are_reached_at_once(
     crowded: ServerProcess, provider: FakeProvider
 ) -> None:
-    provider.script(Reply(ToolCall("execute_command", {"command": WAIT})), Reply(Text("done")), per_conversation=True)
+    provider.script(Reply(command(WAIT)), Reply(Text("done")), per_conversation=True)
     held, begun = asyncio.Semaphore(0), asyncio.Semaphore(0)
     url = crowded.url
     async with Client(url) as client, asyncio.TaskGroup() as group:

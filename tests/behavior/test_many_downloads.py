@@ -20,9 +20,9 @@ import httpx
 import pytest
 
 from app.connection_limits import STALLED_S
-from tests.behavior.attack import LONG, command, memory_mb, watched
+from tests.behavior.attack import LONG, memory_mb, watched
 from tests.behavior.combinations import first_of
-from tests.behavior.harness import Client, of_type
+from tests.behavior.harness import Client, command, of_type
 from tests.behavior.process import ServerProcess
 from tests.provider import FakeProvider, Reply, Text
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.behavior.harness import OPENAI, Client, RunningServer, of_type
+from tests.behavior.harness import OPENAI, Client, RunningServer, command, of_type
 from tests.behavior.test_files import address
 from tests.provider import FakeProvider, Reply, Text, ToolCall
 
@@ -119,7 +119,7 @@ async def test_a_fresh_session_makes_no_workspace_for_its_notes(
 
 @pytest.mark.parametrize("name", ["AGENTS.md", "MEMORY.md"])
 async def test_a_link_is_not_a_note(client: Client, provider: FakeProvider, name: str) -> None:
-    link = ToolCall("execute_command", {"command": f"echo secret > other; rm -f {name}; ln -s other {name}"})
+    link = command(f"echo secret > other; rm -f {name}; ln -s other {name}")
     provider.script(Reply(link), Reply(ToolCall("memory_read"), ToolCall("memory_write", {"content": "x"})))
     _, events = await client.run("task")
     _, read, written = [event.data for event in of_type(events, "tool.result")]

@@ -11,7 +11,7 @@ import pytest
 
 from tests.behavior.checks import assert_sound
 from tests.behavior.combinations import across, first_of
-from tests.behavior.harness import ANTHROPIC, OPENAI, Client, Event, RunningServer, of_type
+from tests.behavior.harness import ANTHROPIC, OPENAI, Client, Event, RunningServer, command, of_type
 from tests.behavior.long_task import asks_for_summary
 from tests.behavior.rounds import POLICIES, POLICIES_ON_WIRES
 from tests.provider import FakeProvider, Gate, RecordedRequest, Reply, Text, ToolCall
@@ -231,7 +231,7 @@ async def test_a_tool_result_and_standing_notes_of_three_windows(
             response = await client.http.put(f"/v1/sessions/{session['id']}/files/{name}", content=HUGE.encode())
             assert response.is_success, response.text
         provider.script(
-            Reply(ToolCall("execute_command", {"command": "cat large.txt"})),
+            Reply(command("cat large.txt")),
             Reply(ToolCall("read_file", {"path": "large.txt"})),
         )
         await says(client, session["id"], "read it")

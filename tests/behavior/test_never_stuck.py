@@ -14,7 +14,7 @@ import pytest
 from tests.behavior.checks import assert_sound
 from tests.behavior.combinations import across
 from tests.behavior.families import FAMILIES, Family
-from tests.behavior.harness import Client, of_type
+from tests.behavior.harness import Client, command, of_type
 from tests.behavior.long_task import SUMMARY, asks_for_summary
 from tests.behavior.process import ServerProcess
 from tests.behavior.rounds import POLICIES
@@ -53,7 +53,7 @@ class Worker:
             return [*gate, ToolCall("write_file", arguments)]
         return [
             *gate,
-            ToolCall("execute_command", {"command": f"head -c {size} /dev/zero | tr '\\0' x; echo {self.made}"}),
+            command(f"head -c {size} /dev/zero | tr '\\0' x; echo {self.made}"),
         ]
 
 

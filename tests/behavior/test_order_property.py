@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.behavior.combinations import across, first_of
-from tests.behavior.harness import ANTHROPIC, OPENAI, Client, durable, of_type
+from tests.behavior.harness import ANTHROPIC, OPENAI, Client, command, durable, of_type
 from tests.behavior.replica import Replica
 from tests.behavior.stories import DEEDS, Deed, Story, Turn, turns
 from tests.behavior.test_streams import SHARED_SERVER, stored
@@ -166,7 +166,7 @@ async def test_calls_of_every_kind_and_a_user_who_interrupts(
         ToolCall("read_file", '{"path": '),
         ToolCall("write_file", {"path": "a", "content": "😀"}, chunks=4),
         ToolCall("read_file", {"path": "a"}),
-        ToolCall("execute_command", {"command": "cat a; exit 2"}),
+        command("cat a; exit 2"),
     )
     whole = Turn((), "denke", "los", 3, calls, interleaved=True, deed="nothing")
     cut = Turn((), None, "halb", 2, calls[:2], interleaved=False, deed=deed)

@@ -17,11 +17,11 @@ from app.messages import new_id
 from tests.behavior.checks import assert_sound, following
 from tests.behavior.conftest import StartServer
 from tests.behavior.engine_proxy import EngineProxy
-from tests.behavior.harness import Client, RunningServer, of_type
+from tests.behavior.harness import Client, RunningServer, command, of_type
 from tests.behavior.test_bad_input import assert_refused
 from tests.behavior.test_cancel_resume import cancel, resume
 from tests.databases import make_database
-from tests.provider import FakeProvider, Gate, HttpError, Reply, Text, ToolCall
+from tests.provider import FakeProvider, Gate, HttpError, Reply, Text
 from tests.requirements import need
 from tests.soak.disk import Disk
 from tests.unit.sandbox.shell import unique_seconds, until_gone
@@ -152,7 +152,7 @@ def engine(tmp_path: Path) -> Iterator[EngineProxy]:
         yield engine
 
 
-COMMAND = ToolCall("execute_command", {"command": "echo it ran"})
+COMMAND = command("echo it ran")
 
 
 @pytest.mark.docker
@@ -201,7 +201,7 @@ async def test_a_stalled_engine_does_not_delay_a_cancel(
     the call waits for the Engine to describe the container, but the cancel does not."""
     engine.mend()
     seconds = unique_seconds()
-    sleep = ToolCall("execute_command", {"command": f"echo begun; sleep {seconds}"})
+    sleep = command(f"echo begun; sleep {seconds}")
     provider.script(Reply(COMMAND), Reply(Gate("go"), sleep), Reply(COMMAND), Reply(Text("Done.")))
     async with Client(start_server(sandbox="docker", docker_host=engine.host).url) as client:
         await told(client, "sandbox", "ok")

@@ -9,7 +9,7 @@ import pytest
 
 from tests.behavior.checks import assert_sound
 from tests.behavior.combinations import first_of
-from tests.behavior.harness import ANTHROPIC, OPENAI, Client, RunningServer, of_type
+from tests.behavior.harness import ANTHROPIC, OPENAI, Client, RunningServer, command, of_type
 from tests.behavior.long_task import asks_for_summary
 from tests.behavior.rounds import MODELS
 from tests.provider import Answer, FakeProvider, HttpError, RecordedRequest, Reply, Text, Tokens, ToolCall
@@ -25,7 +25,7 @@ KNOWN = {name: {"context_window": WINDOW} for name in MODELS}
 
 def work(letter: str) -> ToolCall:
     """A call with an output of 5,000 times this letter."""
-    return ToolCall("execute_command", {"command": f"head -c 5000 /dev/zero | tr '\\0' {letter}"})
+    return command(f"head -c 5000 /dev/zero | tr '\\0' {letter}")
 
 
 SHARE = 0.85

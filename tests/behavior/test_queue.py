@@ -13,7 +13,7 @@ import pytest
 
 from app.messages import new_id
 from tests.behavior.checks import Follower, assert_sound, following, requests_of, user_texts
-from tests.behavior.harness import Client, Event, of_type
+from tests.behavior.harness import Client, Event, command, of_type
 from tests.provider import FakeProvider, Gate, HttpError, RecordedRequest, Reply, Text, ToolCall
 
 pytestmark = pytest.mark.shared_server
@@ -59,7 +59,7 @@ PHASES = (
     ),
     Phase(
         "in a command",
-        (Reply(ToolCall("execute_command", {"command": WAIT_FOR_FILE})),),
+        (Reply(command(WAIT_FOR_FILE)),),
         _event(lambda event: event.type == "tool.output"),
     ),
     Phase(
@@ -122,7 +122,7 @@ async def _post_in(client: Client, provider: FakeProvider, phase: Phase, mode: s
 async def test_steers_are_delivered_together_and_follow_ups_in_one_run_each(
     client: Client, provider: FakeProvider, sandbox: str
 ) -> None:
-    provider.script(Reply(ToolCall("execute_command", {"command": WAIT_FOR_FILE})), per_conversation=True)
+    provider.script(Reply(command(WAIT_FOR_FILE)), per_conversation=True)
     session_id = (await client.create("task"))["id"]
     async with following(client, session_id) as follower:
         await follower.type("tool.output")

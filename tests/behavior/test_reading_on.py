@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 import pytest
 
 from tests.behavior.checks import assert_sound
-from tests.behavior.harness import OPENAI, Client, RunningServer
+from tests.behavior.harness import OPENAI, Client, RunningServer, command
 from tests.behavior.long_task import asks_for_summary
 from tests.behavior.rounds import SMALL, WINDOW
-from tests.behavior.test_recall import command, outputs
+from tests.behavior.test_recall import outputs
 from tests.provider import FakeProvider, RecordedRequest, Reply, Text, ToolCall
 
 StartServer = Callable[..., RunningServer]

@@ -10,7 +10,7 @@ from typing import Any
 from app.messages import new_id
 from tests.behavior.checks import assert_sound
 from tests.behavior.combinations import first_of
-from tests.behavior.harness import ANTHROPIC, OPENAI, Client, Event, RunningServer, of_type
+from tests.behavior.harness import ANTHROPIC, OPENAI, Client, Event, RunningServer, command, of_type
 from tests.behavior.test_memory import run_in
 from tests.provider import FakeProvider, RecordedRequest, Reply, Text, ToolCall
 
@@ -19,10 +19,6 @@ FLOOD = (
     "yes 'still nothing' | head -n 200000"
 )
 """About 5 MB, with the needle in the middle."""
-
-
-def command(text: str) -> ToolCall:
-    return ToolCall("execute_command", {"command": text})
 
 
 def recall(request: RecordedRequest, place: int = 0, **arguments: Any) -> Reply:

@@ -22,12 +22,11 @@ from tests.behavior.attack import (
     Most,
     Target,
     alive,
-    command,
     resident_mb,
     shared_mb,
     watched,
 )
-from tests.behavior.harness import Client, of_type
+from tests.behavior.harness import Client, command, of_type
 from tests.behavior.process import ServerProcess
 from tests.behavior.test_interrupt import stubborn
 from tests.behavior.test_memory import run_in

@@ -7,13 +7,13 @@ from collections.abc import Awaitable, Callable
 
 from tests.behavior.checks import assert_sound
 from tests.behavior.conftest import StartServer
-from tests.behavior.harness import Client, of_type
+from tests.behavior.harness import Client, command, of_type
 from tests.behavior.test_fork import fork
 from tests.behavior.test_memory import run_in
 from tests.provider import FakeProvider, Hang, RecordedRequest, Reply, Text, ToolCall
 
-FLOOD = ToolCall("execute_command", {"command": "seq 1 20000; touch made"})
-SHORT = ToolCall("execute_command", {"command": "echo short"})
+FLOOD = command("seq 1 20000; touch made")
+SHORT = command("echo short")
 AT_ONCE = 1e-9
 """Days."""
 

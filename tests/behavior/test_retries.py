@@ -11,7 +11,7 @@ import pytest
 
 from tests.behavior.checks import assert_sound, requests_of
 from tests.behavior.combinations import first_of
-from tests.behavior.harness import ANTHROPIC, OPENAI, RESPONSES, Client, RunningServer, of_type
+from tests.behavior.harness import ANTHROPIC, OPENAI, RESPONSES, Client, RunningServer, command, of_type
 from tests.behavior.test_cancel_resume import resume
 from tests.provider import (
     EndWithoutFinish,
@@ -140,7 +140,7 @@ async def test_a_provider_that_stays_broken_fails_the_run(
 
 
 async def test_the_last_attempts_text_is_kept(start_server: Start, provider: FakeProvider) -> None:
-    call = ToolCall("execute_command", {"command": "touch never"})
+    call = command("touch never")
     provider.script(Reply(Text("half of it"), call, Reset()), Reply(Text("on")))
     async with Client(start_server(provider_max_attempts=1).url) as client:
         session, events = await client.run("task")

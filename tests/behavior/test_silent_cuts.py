@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from tests.behavior.checks import assert_sound
-from tests.behavior.harness import ANTHROPIC, Client, RunningServer, of_type
+from tests.behavior.harness import ANTHROPIC, Client, RunningServer, command, of_type
 from tests.behavior.long_task import asks_for_summary
-from tests.provider import FakeProvider, Reasoning, RecordedRequest, Reply, Text, Tokens, ToolCall
+from tests.provider import FakeProvider, Reasoning, RecordedRequest, Reply, Text, Tokens
 
 StartServer = Callable[..., RunningServer]
 
@@ -24,7 +24,7 @@ STEPS = 30
 THOUGHTS = "".join(f"{n % 90 + 10} " + "hm " * (n % 7) for n in range(1_000))
 """A long, irregular text."""
 
-CALL = ToolCall("execute_command", {"command": "true"})
+CALL = command("true")
 
 
 def whole_messages(request: RecordedRequest) -> int:
@@ -51,7 +51,7 @@ async def test_a_prompt_that_grows_beyond_the_window_is_noticed_at_once(
         if step > STEPS:
             return Reply(Text("All done."), usage=usage)
         lines = (20, 300, 900, 1_200)[step % 4]
-        return Reply(ToolCall("execute_command", {"command": f"seq {step}000 {step * 1000 + lines}"}), usage=usage)
+        return Reply(command(f"seq {step}000 {step * 1000 + lines}"), usage=usage)
 
     provider.respond(answer)
     async with Client(start_server(**UNKNOWN).url) as client:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.behavior.checks import assert_sound
-from tests.behavior.harness import ANTHROPIC, OPENAI, Client, RunningServer, of_type
+from tests.behavior.harness import ANTHROPIC, OPENAI, Client, RunningServer, command, of_type
 from tests.behavior.long_task import SUMMARY, asks_for_summary
 from tests.behavior.rounds import (
     SHORT_TAIL,
@@ -31,7 +31,7 @@ def plan(text: str) -> Reply:
 
 
 def output(chars: int = 4_000) -> Reply:
-    return Reply(ToolCall("execute_command", {"command": f"head -c {chars} /dev/zero | tr '\\0' x"}))
+    return Reply(command(f"head -c {chars} /dev/zero | tr '\\0' x"))
 
 
 def answers(*replies: Reply, summary: Reply | None = None) -> Callable[[RecordedRequest], Reply]:

@@ -5,20 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
-from typing import Any
 
 from app.messages import new_id
 from tests.behavior.checks import assert_sound, following
 from tests.behavior.combinations import first_of
-from tests.behavior.harness import ANTHROPIC, OPENAI, Client, Event, RunningServer, of_type
+from tests.behavior.harness import ANTHROPIC, OPENAI, Client, Event, RunningServer, command, of_type
 from tests.behavior.test_interrupt import stubborn
 from tests.behavior.test_queue import WAIT_FOR_FILE, release
 from tests.provider import FakeProvider, Gate, Interleaved, Reply, Text, ToolCall
 from tests.unit.sandbox.shell import sleepers, unique_seconds
-
-
-def command(text: str, **more: Any) -> ToolCall:
-    return ToolCall("execute_command", {"command": text, **more})
 
 
 def results_of(events: Sequence[Event]) -> list[Event]:
@@ -279,7 +274,7 @@ async def test_a_plan_is_in_its_result_and_not_in_the_system_text(client: Client
 
 
 async def test_a_patch_takes_effect_from_the_next_step(client: Client, provider: FakeProvider) -> None:
-    provider.script(Reply(Text("hm"), command(WAIT_FOR_FILE)), Reply(ToolCall("execute_command", {"command": "ls"})))
+    provider.script(Reply(Text("hm"), command(WAIT_FOR_FILE)), Reply(command("ls")))
     session_id = (await client.create("task", system_prompt="You are a gardener."))["id"]
     async with following(client, session_id) as follower:
         await follower.type("tool.output")

@@ -9,7 +9,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Locator, Page, expect
 
-from tests.behavior.harness import Client
+from tests.behavior.harness import Client, command
 from tests.behavior.rounds import compacted
 from tests.dashboard import IN_BROWSER
 from tests.dashboard.browser import DESKTOP, PHONE, watched
@@ -75,12 +75,12 @@ async def full_session(site: Site) -> str:
         ),
         Reply(
             ToolCall("edit_file", {"path": "src/answer.py", "old_text": "41", "new_text": "42"}),
-            ToolCall("execute_command", {"command": "cat src/answer.py; exit 3"}),
+            command("cat src/answer.py; exit 3"),
             ToolCall("read_file", {"path": "missing.py"}),
         ),
-        *(Reply(ToolCall("execute_command", {"command": f"seq {start} {start + 900}"})) for start in (1, 2, 3, 4)),
+        *(Reply(command(f"seq {start} {start + 900}")) for start in (1, 2, 3, 4)),
         Reply(Text("Half is done.")),
-        Reply(Text("Now the rest."), ToolCall("execute_command", {"command": "rm -rf build && make deploy"})),
+        Reply(Text("Now the rest."), command("rm -rf build && make deploy")),
     )
     async with Client(site.url) as client:
         approval = {"policy": {"tools": [], "commands": ["deploy"]}, "timeout_s": 600}
@@ -196,8 +196,8 @@ async def test_everything_can_be_done_by_keyboard(page: Page, site: Site, client
     await client.create()  # so that this is no first visit
     task = site.task(
         "By keyboard",
-        Reply(Text("I begin."), Gate("keys-1"), ToolCall("execute_command", {"command": "echo deployed"})),
-        *(Reply(ToolCall("execute_command", {"command": f"seq {start} {start + 900}"})) for start in (1, 2, 3)),
+        Reply(Text("I begin."), Gate("keys-1"), command("echo deployed")),
+        *(Reply(command(f"seq {start} {start + 900}")) for start in (1, 2, 3)),
         Reply(Text("Waiting."), Hang()),
     )
     await page.goto("/")

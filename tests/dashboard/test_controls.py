@@ -8,12 +8,12 @@ from typing import Any
 
 from playwright.async_api import Page, Route, expect
 
-from tests.behavior.harness import Client, Event
+from tests.behavior.harness import Client, Event, command
 from tests.dashboard import IN_BROWSER
 from tests.dashboard.browser import Faults, module
 from tests.dashboard.places import badge, button, composer, messages, open_session
 from tests.dashboard.site import Site
-from tests.provider import Gate, Hang, Reply, Text, ToolCall
+from tests.provider import Gate, Hang, Reply, Text
 
 pytestmark = [*IN_BROWSER]
 
@@ -50,7 +50,7 @@ async def test_a_call_decided_elsewhere_does_not_block_the_others(
     page: Page, site: Site, client: Client, faults: Faults
 ) -> None:
     faults.allow.append("status of 409")
-    calls = [ToolCall("execute_command", {"command": f"echo call {number}"}) for number in range(3)]
+    calls = [command(f"echo call {number}") for number in range(3)]
     made = await client.create(site.task("All three", Reply(*calls)), approval={"policy": "always"})
     requested: list[str] = []
 
@@ -171,7 +171,7 @@ async def test_a_full_output_can_be_loaded_further_after_a_failure(
     page: Page, site: Site, client: Client, faults: Faults
 ) -> None:
     faults.allow.append("status of 503")
-    task = site.task("Count", Reply(ToolCall("execute_command", {"command": "seq 1 70000"})))
+    task = site.task("Count", Reply(command("seq 1 70000")))
     session_id = (await client.create(task))["id"]
     await client.until_idle(session_id)
     await open_session(page, session_id)

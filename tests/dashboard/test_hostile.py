@@ -10,7 +10,7 @@ import pytest
 from playwright.async_api import Page, expect
 
 from tests.behavior.combinations import first_of
-from tests.behavior.harness import Client
+from tests.behavior.harness import Client, command
 from tests.dashboard import IN_BROWSER
 from tests.dashboard.browser import Faults
 from tests.dashboard.places import badge, messages, open_session, tab
@@ -90,7 +90,7 @@ def _answers() -> list[Any]:
             ToolCall("update_plan", {"items": [{"text": PAYLOAD, "status": "in_progress"}]}, chunks=5),
             ToolCall("write_file", {"path": FILE, "content": f"<html>{PAYLOAD}\u202e</html>"}, chunks=20),
             ToolCall("write_file", {"path": TURNED, "content": PAYLOAD}),
-            ToolCall("execute_command", {"command": write}),
+            command(write),
             ToolCall("edit_file", {"path": FILE, "old_text": "<html>", "new_text": f"<html>{IMAGE}"}),
         ),
         Reply(Text(MARKDOWN)),
@@ -168,7 +168,7 @@ async def test_the_page_stays_responsive_with_huge_outputs_and_lines(
     line = "head -c 1000000 /dev/zero | tr '\\0' 'b'"
     task = site.task(
         "Huge",
-        Reply(ToolCall("execute_command", {"command": lines}), ToolCall("execute_command", {"command": line})),
+        Reply(command(lines), command(line)),
         Reply(Text("".join(f"c{n:07}" for n in range(125_000)), 50)),
     )
     made = await client.create(task)

@@ -10,34 +10,28 @@ from pathlib import Path
 
 from playwright.async_api import Download, Page, expect
 
-from tests.behavior.harness import Client
+from tests.behavior.harness import Client, command
 from tests.dashboard import IN_BROWSER
 from tests.dashboard.places import badge, button, head, messages, same_as_afterwards, say, session_id, tab
 from tests.dashboard.site import SMALL, Site
-from tests.provider import Gate, Hang, Reasoning, Reply, Text, ToolCall
+from tests.provider import Gate, Hang, Reasoning, Reply, Text
 
 pytestmark = [*IN_BROWSER]
 
 DEPLOY = "echo deployed to production | tee deployed.txt"
 
 
-def _command(command: str) -> ToolCall:
-    return ToolCall("execute_command", {"command": command})
-
-
 def _padding(step: int) -> Reply:
     """A step whose call fills part of the small window; outputs would be cleared before a compaction is needed."""
-    return Reply(Text(f"Reading part {step}."), _command(f"true # {str(step) * 3500}"))
+    return Reply(Text(f"Reading part {step}."), command(f"true # {str(step) * 3500}"))
 
 
 async def test_from_a_task_to_its_files(page: Page, site: Site, client: Client) -> None:
     await client.create()  # so that this is no first visit
     task = site.task(
         "Deploy the shop",
-        Reply(
-            Reasoning("Which shop?"), Text("I look around. ", 4), Gate("shop-1"), Text("Found.", 2), _command("ls /")
-        ),
-        Reply(Text("Deploying."), _command(DEPLOY)),
+        Reply(Reasoning("Which shop?"), Text("I look around. ", 4), Gate("shop-1"), Text("Found.", 2), command("ls /")),
+        Reply(Text("Deploying."), command(DEPLOY)),
         Reply(Text("Now the long part", 3), Hang()),
         *(_padding(step) for step in range(1, 7)),
         Reply(Text("The shop is **deployed**.")),

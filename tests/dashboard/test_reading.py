@@ -8,7 +8,7 @@ from typing import Any
 
 from playwright.async_api import Locator, Page, expect
 
-from tests.behavior.harness import Client
+from tests.behavior.harness import Client, command
 from tests.dashboard import IN_BROWSER
 from tests.dashboard.browser import module
 from tests.dashboard.places import button, composer, messages, open_session, tab
@@ -56,7 +56,7 @@ async def _answered(client: Client, site: Site, *answers: Any, **options: Any) -
 
 
 async def test_a_row_expanded_at_the_end_stays_in_place(page: Page, site: Site, client: Client) -> None:
-    answers = [Reply(Text("Line.\n\n" * 60), ToolCall("execute_command", {"command": "echo", "timeout_s": 5}))]
+    answers = [Reply(Text("Line.\n\n" * 60), command("echo", timeout_s=5))]
     await open_session(page, await _answered(client, site, *answers, Reply(Reasoning(LONG), Text("Short."))))
     await expect(messages(page).last).to_contain_text("Short.")
     await _until(_feed(page), AT_END)

@@ -6,14 +6,14 @@ import signal
 
 from playwright.async_api import Browser, BrowserContext, Page, Route, expect
 
-from tests.behavior.harness import Client
+from tests.behavior.harness import Client, command
 from tests.dashboard import IN_BROWSER
 from tests.dashboard.browser import UNREACHABLE, Faults, module, watched
 from tests.dashboard.conftest import ServeSite
 from tests.dashboard.places import badge, messages, open_session, same_as_afterwards
 from tests.dashboard.proxy import Network
 from tests.dashboard.site import Site, link, port_of, server
-from tests.provider import Gate, Hang, Reasoning, Reply, Text, ToolCall
+from tests.provider import Gate, Hang, Reasoning, Reply, Text
 
 pytestmark = [*IN_BROWSER]
 
@@ -24,7 +24,7 @@ async def test_the_server_is_killed_in_the_middle_of_a_stream(browser: Browser, 
     with own_site() as site:
         task = site.task(
             "Kill",
-            Reply(Text("First a look."), ToolCall("execute_command", {"command": "echo looked"})),
+            Reply(Text("First a look."), command("echo looked")),
             Reply(Reasoning("Hm. " * 20, 5), Text(WORDS, 200), Hang()),
             Reply(Text("Going on after the fall.", 3)),
         )

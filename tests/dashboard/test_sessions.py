@@ -7,13 +7,13 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from playwright.async_api import Browser, Page, expect
 
-from tests.behavior.harness import Client
+from tests.behavior.harness import Client, command
 from tests.dashboard import IN_BROWSER
 from tests.dashboard.browser import watched
 from tests.dashboard.conftest import ServeSite
 from tests.dashboard.places import badge, button, messages, open_session, say
 from tests.dashboard.site import Site
-from tests.provider import Gate, Reply, Text, ToolCall
+from tests.provider import Gate, Reply, Text
 
 pytestmark = [*IN_BROWSER]
 
@@ -80,7 +80,7 @@ async def test_only_running_sessions_in_the_list_are_reloaded(page: Page, site: 
 @pytest.mark.usefixtures("docker")
 async def test_a_session_in_a_container_is_shown_like_any_other(own_site: ServeSite, browser: Browser) -> None:
     with own_site("docker") as site:
-        task = site.task("In a container", Reply(ToolCall("execute_command", {"command": "echo from the container"})))
+        task = site.task("In a container", Reply(command("echo from the container")))
         async with watched(browser, site.url) as (context, _), Client(site.url) as client:
             made = await client.create(task)
             page = await context.new_page()
