@@ -5,7 +5,7 @@ import os
 import signal
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from blockbuster import blockbuster_ctx
 from app.bootstrap.sandboxes import open_factory
 from app.settings import Settings
 from tests.behavior.harness import Client, RunningServer, settings_for
+from tests.behavior.process import ServerProcess
 from tests.databases import make_database, migrated
 from tests.logs import quiet_logs
 from tests.provider import FakeProvider
@@ -25,6 +26,7 @@ from tests.requirements import missing, need
 __all__ = ["quiet_logs"]
 
 StartServer = Callable[..., RunningServer]
+StartProcess = Callable[..., ServerProcess]
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -116,6 +118,16 @@ def start_server(
     for server in running:
         if server.settings.sandbox in ("docker", "auto"):
             remove_containers(server.settings)
+
+
+@pytest.fixture
+def start_process(tmp_path: Path, provider: FakeProvider, sandbox_image: str) -> Iterator[StartProcess]:
+    """Starts server processes, one after the other, on one data directory."""
+    need("bubblewrap")
+    with ExitStack() as stack:
+        yield lambda **more: stack.enter_context(
+            ServerProcess(tmp_path / "data", provider, "bubblewrap", sandbox_image, more)
+        )
 
 
 @pytest.fixture(scope="session")

@@ -95,6 +95,14 @@ class Client:
         body = {"content": content, "mode": mode, **fields}
         return _ok(await self.http.post(f"/v1/sessions/{session_id}/queue", json=body))
 
+    async def change(self, session_id: str, **fields: Any) -> dict[str, Any]:
+        """Changes fields of the session."""
+        return _ok(await self.http.patch(f"/v1/sessions/{session_id}", json=fields))
+
+    async def resume(self, session_id: str) -> None:
+        response = await self.http.post(f"/v1/sessions/{session_id}/resume")
+        assert response.status_code == 202, response.text
+
     async def get(self, path: str, **params: Any) -> dict[str, Any]:
         return _ok(await self.http.get(path, params=params))
 
@@ -131,6 +139,11 @@ class Client:
     async def until_idle(self, session_id: str, after: int | None = None) -> list[Event]:
         """All events until the session is idle."""
         return [event async for event in self.events(session_id, after=after, until_idle=True)]
+
+    async def say(self, session_id: str, content: str, after: int | None = None) -> list[Event]:
+        """Queues a message and waits until the session is idle; the events until then."""
+        await self.post(session_id, content)
+        return await self.until_idle(session_id, after)
 
     async def wait_for(self, session_id: str, wanted: Callable[[Event], bool], after: int | None = None) -> Event:
         """The first matching event, from the log or live."""
@@ -180,6 +193,11 @@ def durable(events: list[Event]) -> list[Event]:
 
 def of_type(events: list[Event], *types: str) -> list[Event]:
     return [event for event in events if event.type in types]
+
+
+def shows(kind: str) -> Callable[[Event], bool]:
+    """Whether an event is of this type."""
+    return lambda event: event.type == kind
 
 
 def settings_for(data_dir: Path, provider: FakeProvider, sandbox: str, **more: Any) -> Settings:

@@ -15,7 +15,7 @@ from typing import Any
 
 from tests.behavior.approving import ALWAYS
 from tests.behavior.checks import Follower
-from tests.behavior.harness import ANTHROPIC, OPENAI, Client, Event, command
+from tests.behavior.harness import ANTHROPIC, OPENAI, Client, Event, command, shows
 from tests.behavior.long_task import asks_for_summary
 from tests.behavior.rounds import SHORT_TAIL, compact
 from tests.behavior.test_interrupt import stubborn
@@ -105,10 +105,6 @@ def _is_alive_with(process: Path, mark: bytes) -> bool:
     return False
 
 
-def _shows(kind: str) -> Callable[[Event], bool]:
-    return lambda event: event.type == kind
-
-
 def _prints(event: Event) -> bool:
     return event.type == "tool.output" and "stderr" in event.data["text"]
 
@@ -137,23 +133,23 @@ COMMAND = Place("command", lambda s: (Reply(command(stubborn(s))),), _prints, ("
 PLACES = (
     Place("model connect", _always(Reply(Hang()))),
     Place("waiting messages", _always(Reply(Hang())), waiting=("follow_up", "steer")),
-    Place("mid stream", _always(Reply(Text("half of it", 3), Hang())), _shows("text.delta")),
-    Place("retry sleep", _always(HttpError(429, headers={"retry-after": "90"})), _shows("step.retrying")),
+    Place("mid stream", _always(Reply(Text("half of it", 3), Hang())), shows("text.delta")),
+    Place("retry sleep", _always(HttpError(429, headers={"retry-after": "90"})), shows("step.retrying")),
     Place(
         "foreground compaction",
         _always(PRINTS, PRINTS, PRINTS),
-        _shows("compaction.started"),
+        shows("compaction.started"),
         compaction=SUMMARISES,
         summarises=True,
     ),
     Place(
         "asked compaction",
         _always(PRINTS, PRINTS, Reply(Text("done"))),
-        _shows("compaction.started"),
+        shows("compaction.started"),
         summarises=True,
         asked=True,
     ),
-    Place("approval", _always(PRINTS), _shows("approval.requested"), ("cancelled",), approval=ALWAYS),
+    Place("approval", _always(PRINTS), shows("approval.requested"), ("cancelled",), approval=ALWAYS),
     COMMAND,
     Place(
         "command in a row",
@@ -173,7 +169,7 @@ PLACES = (
     Place(
         "sandbox start",
         lambda s: (Reply(command(f"sleep {s}")),),
-        _shows("tool.call"),
+        shows("tool.call"),
         ("cancelled",),
         in_sandbox=True,
     ),

@@ -55,6 +55,14 @@ async def worked(client: Client, provider: FakeProvider, task: LongTask | None =
     return str(session["id"])
 
 
+async def says(client: Client, session_id: str, text: str) -> dict[str, Any]:
+    """Posts a message, which must be answered; the session then."""
+    await client.say(session_id, text)
+    session = await client.session(session_id)
+    assert (session["outcome"], session["error"]) == ("completed", None)
+    return session
+
+
 def path(session_id: str, number: int | None = None) -> str:
     return f"/v1/sessions/{session_id}/compactions" + (f"/{number}" if number is not None else "")
 
@@ -151,6 +159,16 @@ def steps_of(provider: FakeProvider) -> list[RecordedRequest]:
 
 def summaries_of(provider: FakeProvider) -> list[RecordedRequest]:
     return [request for request in provider.requests if asks_for_summary(request)]
+
+
+def overflows(provider: FakeProvider) -> int:
+    """The number of requests that were too long for the window."""
+    return sum(refusal.rule == "overflow" for refusal in provider.refusals)
+
+
+def told(request: RecordedRequest) -> str:
+    """The texts of a request, of both sides."""
+    return "\n".join((*request.user_texts, *request.assistant_texts))
 
 
 async def snapshot(client: Client, session_id: str) -> Replica:

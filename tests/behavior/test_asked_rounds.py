@@ -45,8 +45,7 @@ async def test_a_round_reports_the_size_of_the_whole_context_from_its_start(
     provider.respond(lambda _: Reply(Text("Fine.")))
     session_id = (await client.create(history=packed("the task", 12)))["id"]
     if ran:
-        await client.post(session_id, "go on")
-        await client.until_idle(session_id)
+        await client.say(session_id, "go on")
     tokens, fixed = await size(client, session_id)
     assert fixed > 1_000
     would = await dry_run(client, session_id)
@@ -65,7 +64,7 @@ async def test_its_limit_is_that_of_the_current_model(start_server: Any, provide
     models = {"fake-openai/model": {"context_window": 128_000}, "fake-openai/small": {"context_window": 50_000}}
     async with Client(start_server(models=models).url) as client:
         session_id = (await client.create(history=packed("the task", 12)))["id"]
-        await client.http.patch(f"/v1/sessions/{session_id}", json={"model": "fake-openai/small"})
+        await client.change(session_id, model="fake-openai/small")
         await compact(client, session_id)
         await ended(client, session_id, 1)
         [started] = of_type(await client.until_idle(session_id), "compaction.started")
@@ -128,8 +127,7 @@ async def test_another_policy_is_measured_by_its_own_budget(client: Client, prov
 async def test_a_dry_run_and_a_round_read_the_same_notes(client: Client, provider: FakeProvider) -> None:
     provider.respond(lambda _: Reply(Text("Fine.")))
     session_id = (await client.create(history=packed("the task", 12), compaction="handoff"))["id"]
-    await client.post(session_id, "go on")
-    await client.until_idle(session_id)
+    await client.say(session_id, "go on")
     plain = await dry_run(client, session_id)
     response = await client.http.put(f"/v1/sessions/{session_id}/files/AGENTS.md", content=b"Be brief. " * 400)
     assert response.is_success
@@ -165,8 +163,7 @@ async def test_no_summary_is_requested_that_would_save_nothing(client: Client, p
     provider.respond(lambda _: Reply(Text("Yes.")))
     session_id = (await client.create())["id"]
     for word in ("One?", "Two?", "Three?", "Four?"):
-        await client.post(session_id, word)
-        await client.until_idle(session_id)
+        await client.say(session_id, word)
     would = await dry_run(client, session_id)
     assert (would["messages_compacted"], would["tokens_after"]) == (0, would["tokens_before"])
     await compact(client, session_id)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from tests.behavior.harness import Client, RunningServer, of_type
+from tests.behavior.conftest import StartServer
+from tests.behavior.harness import Client, of_type
 from tests.behavior.long_task import asks_for_summary
 from tests.behavior.packed import packed
 from tests.behavior.rounds import MODELS, assert_rounds, compacted, path
 from tests.provider import FakeProvider, RecordedRequest, Reply, Text
-
-StartServer = Callable[..., RunningServer]
 
 LONG_SUMMARY = "## Completed Work\n" + "word " * 2_800
 """About 3,500 tokens."""

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from tests.behavior.combinations import first_of
-from tests.behavior.harness import OPENAI, Client, Event, RunningServer, of_type
-from tests.behavior.long_task import asks_for_summary
+from tests.behavior.conftest import StartServer
+from tests.behavior.harness import OPENAI, Client, Event, of_type
+from tests.behavior.long_task import works_on
 from tests.behavior.packed import packed
 from tests.behavior.rounds import compact, ended, settings
-from tests.provider import FakeProvider, RecordedRequest, Reply, Text
-
-StartServer = Callable[..., RunningServer]
+from tests.provider import FakeProvider
 
 WINDOW = 8_000
 SMALL: dict[str, Any] = {"models": {OPENAI: {"context_window": WINDOW}}}
-
-
-def works_on(request: RecordedRequest) -> Reply:
-    return Reply(Text("## Completed Work\nall" if asks_for_summary(request) else "going on"))
 
 
 def compactions(events: list[Event]) -> list[str]:

@@ -14,7 +14,8 @@ import pytest
 
 from tests.behavior.checks import assert_sound, at, following
 from tests.behavior.combinations import across, first_of
-from tests.behavior.harness import OPENAI, Client, Event, RunningServer, of_type
+from tests.behavior.conftest import StartProcess, StartServer
+from tests.behavior.harness import OPENAI, Client, Event, of_type
 from tests.behavior.long_task import ASKS_IN_CONVERSATION, SUMMARY, LongTask, asks_for_summary
 from tests.behavior.rounds import (
     MODELS,
@@ -27,12 +28,7 @@ from tests.behavior.rounds import (
     summaries_of,
 )
 from tests.behavior.test_cancel_resume import cancel
-from tests.behavior.test_compaction_recovery import start
 from tests.provider import Answer, FakeProvider, Gate, HttpError, RecordedRequest, Reply, Text, Tokens, ToolCall
-
-__all__ = ["start"]
-
-StartServer = Callable[..., RunningServer]
 
 ROOMY = 32_000
 """A window in which there is room for a summary beside a context that is due."""
@@ -274,8 +270,7 @@ async def test_a_summary_of_other_settings_is_discarded(
     async with Client(start_server(models=WINDOWS).url) as client:
         session_id = await begun(client)
         await provider.reached("near")
-        response = await client.http.patch(f"/v1/sessions/{session_id}", json=change)
-        assert response.status_code == 200
+        await client.change(session_id, **change)
         provider.open("near")
         events = await client.until_idle(session_id)
         assert (await rounds(client, session_id))[0]["status"] == "discarded"
@@ -325,18 +320,18 @@ async def test_background_cost_counts_for_limits(start_server: StartServer, prov
 
 @first_of(how=[signal.SIGTERM, signal.SIGKILL])
 async def test_a_background_summary_ends_with_its_server(
-    start: Any, provider: FakeProvider, how: signal.Signals
+    start_process: StartProcess, provider: FakeProvider, how: signal.Signals
 ) -> None:
     provider.configure(window=ROOMY)
     provider.respond(Steady(summary_after("slow"), more=1, rest=4))
     more = {"PALIMPSEST_MODELS": json.dumps(WINDOWS)}
-    first = start(**more)
+    first = start_process(**more)
     async with Client(first.url) as client:
         session_id = await begun(client, model=OPENAI)
         await provider.reached("near")
         first.end(how)
     provider.open("near")
-    async with Client(start(**more).url) as client:
+    async with Client(start_process(**more).url) as client:
         await client.until_idle(session_id)
         assert (await client.session(session_id))["outcome"] == "completed"
         listed = await rounds(client, session_id)

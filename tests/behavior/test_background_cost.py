@@ -8,13 +8,12 @@ from typing import Any
 import pytest
 
 from tests.behavior.combinations import first_of
-from tests.behavior.harness import OPENAI, Client, RunningServer
+from tests.behavior.conftest import StartServer
+from tests.behavior.harness import OPENAI, Client
 from tests.behavior.long_task import SUMMARY, LongTask, asks_for_summary
 from tests.behavior.packed import packed
-from tests.behavior.rounds import assert_rounds, rounds, summaries_of
+from tests.behavior.rounds import assert_rounds, rounds, says, summaries_of
 from tests.provider import Answer, FakeProvider, HttpError, RecordedRequest, Reply, Text, ToolCall
-
-StartServer = Callable[..., RunningServer]
 
 ROOMY = 32_000
 WINDOWS = {OPENAI: {"context_window": ROOMY}}
@@ -28,12 +27,6 @@ MOST_IN_VAIN = 5
 
 async def size(client: Client, session_id: str) -> int:
     return int((await client.session(session_id))["context"]["tokens"])
-
-
-async def says(client: Client, session_id: str, text: str) -> None:
-    await client.post(session_id, text)
-    await client.until_idle(session_id)
-    assert (await client.session(session_id))["outcome"] == "completed"
 
 
 async def test_a_run_of_one_answer_prepares_nothing(start_server: StartServer, provider: FakeProvider) -> None:

@@ -529,8 +529,7 @@ async def test_a_session_whose_provider_was_removed_from_the_settings(start_serv
         base = f"/v1/sessions/{session['id']}"
         assert (await client.session(session["id"]))["model"] == "gone/model"
         assert_refused(await client.http.get(f"{base}/context"), 422, "unknown_model")
-        await client.post(session["id"], "hello")
-        await client.until_idle(session["id"])
+        await client.say(session["id"], "hello")
         failed = await client.session(session["id"])
         assert (failed["outcome"], failed["error"]["code"]) == ("failed", "unknown_model")
         assert (await client.http.patch(base, json={"model": OPENAI})).status_code == 200

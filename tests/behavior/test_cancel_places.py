@@ -16,7 +16,7 @@ from tests.behavior.conftest import StartServer
 from tests.behavior.harness import Client, of_type
 from tests.behavior.places import COMMAND, IN_LINE, PLACES, Model, Place, digits, living
 from tests.behavior.rounds import assert_rounds
-from tests.behavior.test_cancel_resume import cancel, resume
+from tests.behavior.test_cancel_resume import cancel
 from tests.behavior.test_start import numbers
 from tests.provider import FakeProvider
 
@@ -60,7 +60,7 @@ async def _go_on(client: Client, session_id: str, place: Place) -> None:
     if place.asked:
         await client.post(session_id, "go on")
     else:
-        await resume(client, session_id)
+        await client.resume(session_id)
     await client.until_idle(session_id)
     session = await client.session(session_id)
     assert (session["outcome"], session["queue"]["pending"]) == ("completed", 0), place.name

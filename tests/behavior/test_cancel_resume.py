@@ -12,7 +12,7 @@ from typing import Any
 from app.messages import new_id
 from tests.behavior.checks import Follower, assert_sound, following, requests_of, user_texts
 from tests.behavior.combinations import first_of
-from tests.behavior.harness import ANTHROPIC, OPENAI, Client, Event, command, of_type
+from tests.behavior.harness import ANTHROPIC, OPENAI, Client, Event, command, of_type, shows
 from tests.behavior.test_interrupt import stubborn
 from tests.behavior.test_queue import standing
 from tests.provider import FakeProvider, Gate, Hang, HttpError, RecordedRequest, Reply, Text, ToolCall
@@ -28,11 +28,6 @@ async def cancel(client: Client, session_id: str, **body: Any) -> dict[str, Any]
     return session
 
 
-async def resume(client: Client, session_id: str) -> None:
-    response = await client.http.post(f"/v1/sessions/{session_id}/resume")
-    assert response.status_code == 202, response.text
-
-
 @dataclass(frozen=True)
 class Moment:
     """Something a session can be busy with: the answer that leads there, and the event that shows it (None: the model
@@ -46,21 +41,17 @@ class Moment:
     text: str | None = None
 
 
-def _shows(kind: str) -> Callable[[Event], bool]:
-    return lambda event: event.type == kind
-
-
 SECONDS = unique_seconds()
 MOMENTS = (
     Moment("connecting", Reply(Hang()), None),
-    Moment("writing text", Reply(Text("half of it", 3), Hang()), _shows("text.delta"), text="half of it"),
+    Moment("writing text", Reply(Text("half of it", 3), Hang()), shows("text.delta"), text="half of it"),
     Moment(
         "writing arguments",
         Reply(ToolCall("execute_command", {"command": "echo never"}, chunks=3, pause=Hang())),
-        _shows("tool.arguments"),
+        shows("tool.arguments"),
         ("cancelled",),
     ),
-    Moment("sleeping before a retry", HttpError(429, headers={"retry-after": "90"}), _shows("step.retrying")),
+    Moment("sleeping before a retry", HttpError(429, headers={"retry-after": "90"}), shows("step.retrying")),
     Moment(
         "running a command",
         Reply(Text("I run it."), command(stubborn(SECONDS))),
@@ -80,7 +71,7 @@ MOMENTS = (
     Moment(
         "starting a sandbox",
         Reply(command("sleep 30")),
-        _shows("tool.call"),
+        shows("tool.call"),
         ("cancelled",),
     ),
 )
@@ -127,7 +118,7 @@ async def _cancel_in(client: Client, provider: FakeProvider, moment: Moment, mod
         (text,) = of_type(events, "text.completed")
         assert (text.data["text"], text.data["interrupted"]) == (moment.text, True)
 
-    await resume(client, session_id)
+    await client.resume(session_id)
     await client.until_idle(session_id)
     assert (await client.session(session_id))["outcome"] == "completed"
     await assert_sound(client, session_id)
@@ -158,8 +149,7 @@ async def test_a_message_continues_after_a_cancel(client: Client, provider: Fake
         await cancel(client, session_id)
         await follower.type("session.idle")
 
-    await client.post(session_id, "go on then")
-    await client.until_idle(session_id)
+    await client.say(session_id, "go on then")
 
     assert provider.requests[1].user_texts == ("task", "go on then")
     assert provider.requests[1].assistant_texts == ("half",)
@@ -184,7 +174,7 @@ async def test_pending_messages_are_held_until_a_resume(client: Client, provider
     assert [item["content"] for item in queue["items"]] == ["s1", "s2", "f1"]
     assert (await client.session(session_id))["queue"]["pending"] == 3
 
-    await resume(client, session_id)
+    await client.resume(session_id)
     await client.until_idle(session_id)
 
     assert user_texts(await client.messages(session_id)) == ["task", "s1", "s2", "f1"]
@@ -205,7 +195,7 @@ async def test_a_resumed_run_leaves_a_follow_up_to_a_separate_run(client: Client
         await cancel(client, session_id)
         await provider.left()
 
-    await resume(client, session_id)
+    await client.resume(session_id)
     await client.until_idle(session_id)
 
     assert ["later" in request.user_texts for request in provider.requests] == [False, False, True]
@@ -216,8 +206,7 @@ async def test_a_resumed_run_leaves_a_follow_up_to_a_separate_run(client: Client
 async def test_a_later_message_delivers_held_ones(client: Client, provider: FakeProvider) -> None:
     session_id = await _cancelled_with_pending(client, provider)
 
-    await client.post(session_id, "s3")
-    await client.until_idle(session_id)
+    await client.say(session_id, "s3")
 
     assert [request.user_texts for request in provider.requests[1:]] == [
         ("task", "s1", "s2", "s3"),
@@ -232,8 +221,7 @@ async def test_cancel_can_clear_the_queue(client: Client, provider: FakeProvider
     assert (await client.session(session_id))["queue"]["pending"] == 0
     events = await assert_sound(client, session_id)
     assert len(of_type(events, "message.withdrawn")) == 3
-    await client.post(session_id, "anew")
-    await client.until_idle(session_id)
+    await client.say(session_id, "anew")
     assert provider.requests[-1].user_texts == ("task", "anew")
 
 
@@ -254,7 +242,7 @@ async def test_cancel_of_an_idle_session_changes_nothing_but_its_queue(client: C
 async def test_a_resume_is_recorded_in_the_history(client: Client, provider: FakeProvider) -> None:
     session_id = await _cancelled_with_pending(client, provider, clear_queue=True)
 
-    await resume(client, session_id)
+    await client.resume(session_id)
     await client.until_idle(session_id)
 
     control = [message for message in await client.messages(session_id) if message["role"] == "control"]
@@ -270,7 +258,7 @@ async def test_resume_continues_after_a_failure(client: Client, provider: FakePr
     session, _ = await client.run("task")
     assert session["outcome"] == "failed"
 
-    await resume(client, session["id"])
+    await client.resume(session["id"])
     await client.until_idle(session["id"])
 
     assert (await client.session(session["id"]))["outcome"] == "completed"
@@ -293,7 +281,7 @@ async def test_a_cancel_at_the_last_moment_loses_no_message(client: Client, prov
         session = await client.session(session_id)
         if session["queue"]["pending"]:
             assert session["outcome"] == "cancelled"
-            await resume(client, session_id)
+            await client.resume(session_id)
             await client.until_idle(session_id)
         assert user_texts(await client.messages(session_id)) == [task, "later"]
         await assert_sound(client, session_id)
@@ -364,8 +352,7 @@ async def test_two_cancels_and_a_message_at_once_lose_nothing(client: Client, pr
         await asyncio.gather(
             cancel(client, session_id), client.post(session_id, f"turn {turn}"), cancel(client, session_id)
         )
-    await client.post(session_id, "last")
-    await client.until_idle(session_id)
+    await client.say(session_id, "last")
 
     await assert_sound(client, session_id)
     texts = user_texts(await client.messages(session_id))

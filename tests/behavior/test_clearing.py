@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from tests.behavior.checks import assert_sound
-from tests.behavior.harness import ANTHROPIC, OPENAI, Client, RunningServer, of_type
+from tests.behavior.conftest import StartServer
+from tests.behavior.harness import ANTHROPIC, OPENAI, Client, of_type
 from tests.behavior.long_task import asks_for_summary
 from tests.behavior.packed import CLEARS_ALL, worked_before
 from tests.behavior.rounds import assert_rounds, assert_sent, compact, context, ended, path, revert
 from tests.provider import FakeProvider, RecordedRequest, Reply, Text
-
-StartServer = Callable[..., RunningServer]
 
 UNCALIBRATED = 1.1
 """By how much estimates are raised before a model's first report."""
@@ -68,12 +65,11 @@ async def test_old_outputs_are_cleared_with_a_change_of_the_model(
     async with Client(start_server().url) as client:
         made = await client.create(model=OPENAI, history=worked_before(40), compaction=CLEARS_ALL)
         session_id = made["id"]
-        await say(client, session_id, "one")
+        await client.say(session_id, "one")
         if changes:
-            response = await client.http.patch(f"/v1/sessions/{session_id}", json={"model": ANTHROPIC})
-            assert response.is_success, response.text
+            await client.change(session_id, model=ANTHROPIC)
         for text in ("two", "three"):
-            await say(client, session_id, text)
+            await client.say(session_id, text)
         log = await assert_rounds(client, session_id)
         cleared = of_type(log, "prune.completed")
         assert len(cleared) == changes
@@ -92,8 +88,3 @@ async def test_old_outputs_are_cleared_with_a_change_of_the_model(
             assert steps[1].data["context"]["tokens"] <= data["tokens_after"] + 100
         await assert_sound(client, session_id)
     assert provider.refusals == []
-
-
-async def say(client: Client, session_id: str, text: str) -> None:
-    await client.post(session_id, text)
-    await client.until_idle(session_id)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from tests.behavior.approving import ALWAYS, approve_all, command, pending, runs
 from tests.behavior.checks import assert_sound, following
-from tests.behavior.harness import Client
+from tests.behavior.harness import Client, shows
 from tests.behavior.process import ROOT
 from tests.behavior.test_approvals import ends, statuses
 from tests.behavior.test_cli import WAIT_S, Command, Terminal, at_server, terminal
@@ -129,7 +129,7 @@ async def test_calls_have_short_ids_and_a_late_decision_is_reported(
 ) -> None:
     provider.script(Reply(command("one"), command("two")), Reply(Text("The end.")))
     session = (await client.create("go", approval=ALWAYS))["id"]
-    await client.wait_for(session, lambda event: event.type == "session.updated")
+    await client.wait_for(session, shows("session.updated"))
     one, two = [item["call_id"] for item in await pending(client, session)]
 
     shown = (await at_server.ok("sessions", "show", session[-8:])).out.splitlines()

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from tests.behavior.conftest import StartServer
-from tests.behavior.harness import OPENAI, Client, RunningServer
+from tests.behavior.harness import OPENAI, Client, RunningServer, shows
 from tests.behavior.long_task import SUMMARY, LongTask, asks_for_summary
 from tests.behavior.test_cli import Terminal, at_server, terminal
 from tests.provider import FakeProvider, Gate, HttpError, RecordedRequest, Reply, Text
@@ -130,7 +130,7 @@ async def test_ctrl_c_stops_the_wait_but_not_the_round(
     waiting.press_ctrl_c()
     assert await waiting.end() == 130
     provider.open("go")
-    await client.wait_for(session, lambda event: event.type == "compaction.completed")
+    await client.wait_for(session, shows("compaction.completed"))
     assert "completed" in (await at_server.ok("sessions", "compactions", session)).out
 
 
@@ -176,8 +176,7 @@ async def test_only_the_latest_round_can_be_reverted(at_server: Terminal, client
     session = await long_session(client)
     assert "(round_not_found)" in (await at_server.run("sessions", "revert", session, "1")).err
     await at_server.ok("compact", session)
-    await client.post(session, "More boxes.")
-    await client.until_idle(session)
+    await client.say(session, "More boxes.")
     await at_server.ok("compact", session, "--policy", "handoff")
     refused = await at_server.run("sessions", "revert", session, "1")
     assert refused.status == 1

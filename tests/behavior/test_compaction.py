@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from tests.behavior.checks import assert_sound
 from tests.behavior.combinations import across
-from tests.behavior.harness import ANTHROPIC, OPENAI, RESPONSES, Client, Event, RunningServer, of_type
+from tests.behavior.conftest import StartServer
+from tests.behavior.harness import ANTHROPIC, OPENAI, RESPONSES, Client, Event, of_type
 from tests.behavior.long_task import LongTask
 from tests.behavior.rounds import MODELS, POLICIES, SMALL, WINDOW, assert_sent, context, steps_of
 from tests.provider import FakeProvider, RecordedRequest
@@ -27,8 +27,6 @@ MOST = 200_000
 
 SAMPLE = 12
 """Number of steps whose contexts are checked again, in total and right after a compaction."""
-
-StartServer = Callable[..., RunningServer]
 
 
 def _steps(policy: str, model: str) -> int:

@@ -9,7 +9,8 @@ from typing import Any
 
 from tests.behavior.checks import assert_sound
 from tests.behavior.combinations import across, first_of
-from tests.behavior.harness import OPENAI, Client, Event, RunningServer, of_type
+from tests.behavior.conftest import StartServer
+from tests.behavior.harness import OPENAI, Client, Event, of_type
 from tests.behavior.long_task import LongTask, asks_for_summary
 from tests.behavior.rounds import (
     MODELS,
@@ -30,7 +31,6 @@ from tests.behavior.rounds import (
 from tests.provider import Answer, FakeProvider, HttpError, RecordedRequest, Reply, Text, ToolCall
 
 Responder = Callable[[RecordedRequest], Answer]
-StartServer = Callable[..., RunningServer]
 
 ROOMY = 32_000
 WINDOWS = {name: {"context_window": ROOMY} for name in MODELS}
@@ -72,8 +72,7 @@ async def test_the_context_of_each_step_stays_as_it_was_sent(
         await revert(client, session_id, latest)
         assert await assert_contexts(client, provider, session_id) == contexts
         provider.respond(LongTask(6, seed=7))
-        await client.post(session_id, "some more")
-        await client.until_idle(session_id)
+        await client.say(session_id, "some more")
         assert (await client.session(session_id))["outcome"] == "completed"
         more = await assert_contexts(client, provider, session_id)
         assert more[: len(contexts)] == contexts
@@ -88,8 +87,7 @@ async def test_contexts_between_rounds_prunes_and_reverts(client: Client, provid
 
     async def more(text: str) -> None:
         provider.respond(LongTask(3, most=4_000, seed=len(text)))
-        await client.post(session_id, text)
-        await client.until_idle(session_id)
+        await client.say(session_id, text)
 
     known: list[dict[str, Any]] = []
     for number in range(1, 4):
@@ -164,8 +162,7 @@ async def test_old_outputs_are_cleared_when_a_run_ends_near_the_trigger(
         await assert_kept(client, session["id"], data["call_ids"])
 
         provider.respond(lambda _: Reply(Text("and on")))
-        await client.post(session["id"], "next")
-        await client.until_idle(session["id"])
+        await client.say(session["id"], "next")
         results = provider.requests[-1].tool_results
         placeholders = {id: text for id, text in results.items() if text.startswith("[Old tool result")}
         assert placeholders == {id: PLACEHOLDER.format(id) for id in data["call_ids"]}
@@ -256,8 +253,7 @@ async def test_concurrent_requests_leave_a_sound_session(
             codes = await asyncio.gather(act(number), act(number + 100))
             assert set(codes) <= {200, 202, 204, 404, 409}, codes
         provider.respond(lambda request: Reply(Text("a short end.")))
-        await client.post(made["id"], "the last word")
-        await client.until_idle(made["id"])
+        await client.say(made["id"], "the last word")
         for item in await rounds(client, made["id"]):
             await ended(client, made["id"], item["round"])
         assert any("the last word" in request.last_user_text for request in provider.requests)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,9 +12,11 @@ import pytest
 
 from tests.behavior.checks import assert_sound
 from tests.behavior.combinations import across, first_of
-from tests.behavior.harness import ANTHROPIC, OPENAI, Client, RunningServer, of_type
+from tests.behavior.conftest import StartServer
+from tests.behavior.harness import ANTHROPIC, OPENAI, Client, of_type
 from tests.behavior.long_task import asks_for_summary
 from tests.behavior.packed import packed
+from tests.behavior.rounds import told
 from tests.provider import (
     Answer,
     EndWithoutFinish,
@@ -29,8 +30,6 @@ from tests.provider import (
     Text,
     ToolCall,
 )
-
-StartServer = Callable[..., RunningServer]
 
 WINDOW = 32_000
 STEPS = 22
@@ -94,14 +93,9 @@ class Failing:
 
 
 def kind_of(request: RecordedRequest) -> str:
-    found = re.search(r"case (.+?);", said(request))
+    found = re.search(r"case (.+?);", told(request))
     assert found is not None
     return found[1]
-
-
-def said(request: RecordedRequest) -> str:
-    """All texts of a request: under `threshold` the summary with the first message has the assistant role."""
-    return "\n".join((*request.user_texts, *request.assistant_texts))
 
 
 def task_of(kind: str) -> str:
@@ -158,12 +152,11 @@ async def _fails(client: Client, provider: FakeProvider, kind: str, model: str, 
     asked = [r for r in provider.requests if kind_of(r) == kind]
     assert sum(map(asks_for_summary, asked)) == failure.calls, kind
     assert len(asked) == failure.calls + 1, kind
-    assert task_of(kind) in said(asked[-1])
+    assert task_of(kind) in told(asked[-1])
     assert "go on" in asked[-1].last_user_text
-    assert PLANTED not in said(asked[-1])
+    assert PLANTED not in told(asked[-1])
 
-    await client.post(session["id"], "and on")
-    await client.until_idle(session["id"])
+    await client.say(session["id"], "and on")
     assert len([r for r in provider.requests if kind_of(r) == kind]) == failure.calls + 2, kind
 
 
@@ -237,8 +230,7 @@ async def test_a_missing_summarizer_costs_one_rung(start_server: StartServer, pr
     first.stop()
     only = {"fake-openai": {"kind": "openai", "base_url": provider.openai_url}}
     async with Client(start_server(models={OPENAI: {"context_window": WINDOW}}, providers=only).url) as client:
-        await client.post(session["id"], "and on")
-        await client.until_idle(session["id"])
+        await client.say(session["id"], "and on")
         assert (await client.session(session["id"]))["outcome"] == "completed"
         events = await assert_sound(client, session["id"])
     (failed,) = of_type(events, "compaction.failed")

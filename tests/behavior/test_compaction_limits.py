@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -10,12 +10,11 @@ import pytest
 from app.tools import ToolRegistry, default_tools
 from tests.behavior.checks import assert_sound
 from tests.behavior.combinations import across, first_of
-from tests.behavior.harness import ANTHROPIC, OPENAI, Client, Event, RunningServer, command, of_type
-from tests.behavior.long_task import asks_for_summary
+from tests.behavior.conftest import StartServer
+from tests.behavior.harness import ANTHROPIC, OPENAI, Client, Event, command, of_type
+from tests.behavior.long_task import asks_for_summary, works_on
 from tests.behavior.packed import packed
 from tests.provider import FakeProvider, RecordedRequest, Reply, Text, ToolCall
-
-StartServer = Callable[..., RunningServer]
 
 WINDOW = 8_000
 ROOMY = {OPENAI: "fake-openai/roomy", ANTHROPIC: "fake-anthropic/roomy"}
@@ -40,10 +39,6 @@ def windows(provider: FakeProvider) -> dict[str, Any]:
 async def small(start_server: StartServer, windows: dict[str, Any]) -> AsyncIterator[Client]:
     async with Client(start_server(models=windows).url) as client:
         yield client
-
-
-def works_on(request: RecordedRequest) -> Reply:
-    return Reply(Text("## Completed Work\nall" if asks_for_summary(request) else "going on"))
 
 
 async def fails_once(client: Client, session_id: str, after: int = 0) -> dict[str, Any]:
@@ -73,14 +68,8 @@ def assert_calm(events: list[Event]) -> None:
 
 async def says(client: Client, session_id: str, text: str) -> dict[str, Any]:
     """Posts a message and waits for the outcome."""
-    await client.post(session_id, text)
-    await client.until_idle(session_id)
+    await client.say(session_id, text)
     return await client.session(session_id)
-
-
-async def change(client: Client, session_id: str, **fields: Any) -> None:
-    response = await client.http.patch(f"/v1/sessions/{session_id}", json=fields)
-    assert response.is_success, response.text
 
 
 @across(policy=POLICIES, model=MODELS)
@@ -101,7 +90,7 @@ async def test_a_system_prompt_that_does_not_fit(
     assert (await fails_once(small, session["id"], last_seq))["part"] == "system prompt"
     assert provider.requests == []
 
-    await change(small, session["id"], system_prompt="Be brief.")
+    await small.change(session["id"], system_prompt="Be brief.")
     session = await says(small, session["id"], "and now?")
     assert (session["outcome"], session["error"]) == ("completed", None)
     texts = "\n".join(provider.requests[-1].user_texts)
@@ -120,13 +109,13 @@ async def test_a_system_prompt_that_grew_while_the_session_worked(
     before, last_seq = await small.messages(session["id"]), session["last_seq"]
     count = session["compaction"]["count"]
     calls = len(provider.requests)
-    await change(small, session["id"], system_prompt=LONG * 2_000)
+    await small.change(session["id"], system_prompt=LONG * 2_000)
     await says(small, session["id"], "more")
     assert (await fails_once(small, session["id"], last_seq))["part"] == "system prompt"
     assert len(provider.requests) - calls <= MOST_CALLS
     assert (await small.messages(session["id"]))[: len(before)] == before
 
-    await change(small, session["id"], system_prompt="Be brief.")
+    await small.change(session["id"], system_prompt="Be brief.")
     session = await says(small, session["id"], "and now?")
     assert session["outcome"] == "completed"
     assert session["compaction"]["count"] == count
@@ -143,13 +132,13 @@ async def test_a_message_that_does_not_fit(small: Client, provider: FakeProvider
     assert (await small.session(session["id"]))["last_seq"] == session["last_seq"]
     calls = len(provider.requests)
 
-    await change(small, session["id"], model=ROOMY[model])
+    await small.change(session["id"], model=ROOMY[model])
     session = await says(small, session["id"], LONG * 2_000)
     assert session["outcome"] == "completed"
     session = await says(small, session["id"], "and now?")
     assert session["outcome"] == "completed"
     # The model has seen the large message, and it is neither the task nor the latest: it can be summarized.
-    await change(small, session["id"], model=model)
+    await small.change(session["id"], model=model)
     session = await says(small, session["id"], "still there?")
     assert (session["outcome"], session["error"]) == ("completed", None)
     assert len(provider.requests) - calls <= 2 + MOST_CALLS
@@ -173,12 +162,12 @@ async def test_tool_schemas_that_do_not_fit(
         assert error["limit"] == 1_024
         assert provider.requests == []
 
-        await change(client, session["id"], tools=[], system_prompt="Be brief.")
+        await client.change(session["id"], tools=[], system_prompt="Be brief.")
         session = await says(client, session["id"], "and now?")
         if session["outcome"] == "failed":
             # Without tools it is the service's own system text.
             assert session["error"]["part"] == "system prompt"
-        await change(client, session["id"], model=ROOMY[model])
+        await client.change(session["id"], model=ROOMY[model])
         session = await says(client, session["id"], "and now?")
         assert session["outcome"] == "completed"
         assert provider.refusals == []

@@ -10,7 +10,8 @@ import pytest
 
 from tests.behavior.checks import assert_sound, following, user_texts
 from tests.behavior.combinations import across, first_of
-from tests.behavior.harness import Client, RunningServer, of_type
+from tests.behavior.conftest import StartServer
+from tests.behavior.harness import Client, of_type
 from tests.behavior.long_task import LongTask, asks_for_summary
 from tests.behavior.rounds import (
     MODELS,
@@ -31,10 +32,8 @@ from tests.behavior.rounds import (
     summaries_of,
     worked,
 )
-from tests.behavior.test_cancel_resume import cancel, resume
+from tests.behavior.test_cancel_resume import cancel
 from tests.provider import FakeProvider, Gate, RecordedRequest, Reply
-
-StartServer = Callable[..., RunningServer]
 
 BEFORE = "before: ä 😀  two  spaces\n\tand a tab"
 DURING = ("during 1: </message> 𝒳", "during 2: ```x```")
@@ -94,8 +93,7 @@ async def test_messages_around_a_round_between_steps_are_verbatim_in_order_and_o
         held = len(provider.requests)
         provider.open("summary")
         await follower.type("compaction.completed")
-        await client.post(session_id, AFTER)
-        await client.until_idle(session_id)
+        await client.say(session_id, AFTER)
 
     next_step = next(r for r in provider.requests[held:] if not asks_for_summary(r))
     assert places(next_step, DURING) == sorted(places(next_step, DURING))
@@ -163,8 +161,7 @@ async def test_a_message_during_a_round_on_an_idle_session_starts_a_run_after_it
 async def test_a_message_right_after_a_round_is_in_the_next_request(client: Client, provider: FakeProvider) -> None:
     session_id = await worked(client, provider)
     await compacted(client, session_id)
-    await client.post(session_id, AFTER)
-    await client.until_idle(session_id)
+    await client.say(session_id, AFTER)
     assert provider.requests[-1].last_user_text.endswith(AFTER)
     assert places(provider.requests[-1], (AFTER,))
 
@@ -189,7 +186,7 @@ async def test_a_cancel_during_an_automatic_round_leaves_everything_as_it_was(
         await assert_rounds(client, session_id)
         await provider.left()
 
-        await resume(client, session_id)
+        await client.resume(session_id)
         await client.until_idle(session_id)
         assert (await client.session(session_id))["outcome"] == "completed"
         statuses = [item["status"] for item in await rounds(client, session_id)]
@@ -216,8 +213,7 @@ async def test_a_cancel_of_a_round_on_an_idle_session(client: Client, provider: 
     assert (session["status"], session["outcome"]) == ("idle", "completed")
     await assert_rounds(client, session_id)
     assert (await compacted(client, session_id)).data["round"] == 2
-    await client.post(session_id, "still there?")
-    await client.until_idle(session_id)
+    await client.say(session_id, "still there?")
     assert (await client.session(session_id))["outcome"] == "completed"
     await assert_sound(client, session_id)
 
@@ -236,7 +232,7 @@ async def test_a_cancel_of_a_round_between_steps_ends_the_run(client: Client, pr
     assert [item["status"] for item in await rounds(client, session_id)] == ["cancelled"]
     session = await client.session(session_id)
     assert (session["outcome"], session["queue"]["pending"]) == ("cancelled", 1)
-    await resume(client, session_id)
+    await client.resume(session_id)
     await client.until_idle(session_id)
     assert places(provider.requests[-1], DURING[:1])
     await assert_sound(client, session_id)

@@ -4,13 +4,13 @@ reader that waits for the end."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from tests.behavior.checks import assert_sound, following
-from tests.behavior.harness import Client, Event, RunningServer, of_type
+from tests.behavior.conftest import StartServer
+from tests.behavior.harness import Client, Event, of_type
 from tests.behavior.long_task import SUMMARY, LongTask, asks_for_summary
 from tests.behavior.rounds import (
     assert_rounds,
@@ -34,15 +34,8 @@ from tests.behavior.test_background_compaction import NO_PRUNING, ROOMY, WINDOWS
 from tests.behavior.test_compaction_messages import held_step
 from tests.provider import FakeProvider, Reply, Text
 
-StartServer = Callable[..., RunningServer]
-
 PRUNING = settings(prune_protect=500, prune_minimum=100, prune_exempt_tools=["recall"])
 NEVER_PRUNING = settings(prune_exempt_tools=["execute_command"])
-
-
-async def change(client: Client, session_id: str, **fields: Any) -> None:
-    response = await client.http.patch(f"/v1/sessions/{session_id}", json=fields)
-    assert response.status_code == 200, response.text
 
 
 # the round's own settings
@@ -56,7 +49,7 @@ async def test_a_round_uses_the_settings_of_its_request(
     session_id = (await client.create("the task", compaction=asked))["id"]
     await provider.reached("step")
     await compact(client, session_id)
-    await change(client, session_id, compaction=later)
+    await client.change(session_id, compaction=later)
     provider.open("step")
     event = await ended(client, session_id, 1)
 
@@ -88,7 +81,7 @@ async def test_a_summary_names_the_round_that_replaced_it(
         await compact(client, session_id, policy="reactive")
         sizes = [await would_have(client, session_id, policy) for policy in ("reactive", "handoff")]
         # The result of the first round is still too large for the session's new policy.
-        await change(client, session_id, compaction={"policy": "handoff", "handoff_threshold": sum(sizes) // 2})
+        await client.change(session_id, compaction={"policy": "handoff", "handoff_threshold": sum(sizes) // 2})
     provider.open("step")
     if not running:
         await client.until_idle(session_id)
@@ -129,8 +122,7 @@ async def test_the_context_of_a_live_session_equals_that_after_a_restart(
         assert await context(client, session_id) == shown
         assert await client.messages(session_id) == history
         provider.script(Reply(Text("I see.")))
-        await client.post(session_id, "and now?")
-        await client.until_idle(session_id)
+        await client.say(session_id, "and now?")
         sent = await context(client, session_id, steps + 1)
         assert_sent(sent, steps_of(provider)[-1])
         old = settled(shown)

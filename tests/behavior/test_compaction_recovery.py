@@ -5,18 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
-
-import pytest
 
 from tests.behavior.checks import assert_sound, following, user_texts
 from tests.behavior.combinations import across, first_of
+from tests.behavior.conftest import StartProcess
 from tests.behavior.harness import Client, of_type
 from tests.behavior.long_task import LongTask
-from tests.behavior.process import ServerProcess
 from tests.behavior.replica import USAGE, Replica
 from tests.behavior.rounds import (
     MODELS,
@@ -37,33 +32,20 @@ from tests.behavior.rounds import (
 )
 from tests.behavior.test_compaction_messages import held_step
 from tests.provider import FakeProvider, Gate, Reply, Text
-from tests.requirements import need
-
-Start = Callable[..., ServerProcess]
 
 ENDS = [signal.SIGTERM, signal.SIGKILL]
 
 
-@pytest.fixture
-def start(tmp_path: Path, provider: FakeProvider, sandbox_image: str) -> Iterator[Start]:
-    """Starts server processes, one after the other, on one data directory."""
-    need("bubblewrap")
-    with ExitStack() as stack:
-        yield lambda **more: stack.enter_context(
-            ServerProcess(tmp_path / "data", provider, "bubblewrap", sandbox_image, more)
-        )
-
-
 @across(policy=POLICIES, how=ENDS)
 async def test_a_run_continues_after_its_server_ended_during_an_automatic_round(
-    start: Start, provider: FakeProvider, how: signal.Signals, policy: str
+    start_process: StartProcess, provider: FakeProvider, how: signal.Signals, policy: str
 ) -> None:
     # In turn: all twelve combinations would prove no more.
     model = MODELS[(POLICIES.index(policy) + ENDS.index(how)) % 2]
     provider.configure(window=WINDOW)
     provider.respond(LongTask(24, summarise=gated("summary")))
     small = {"PALIMPSEST_MODELS": json.dumps(SMALL)}
-    first = start(**small)
+    first = start_process(**small)
     async with Client(first.url) as client:
         waits = {"policy": policy, "background": False}
         session_id = (await client.create("the task", model=model, compaction=waits))["id"]
@@ -73,7 +55,7 @@ async def test_a_run_continues_after_its_server_ended_during_an_automatic_round(
         await client.post(session_id, "said meanwhile")
         assert first.end(how) in (-how, 0)
 
-    async with Client(start(**small).url) as client:
+    async with Client(start_process(**small).url) as client:
         await client.until_idle(session_id)
         session = await client.session(session_id)
         assert (session["outcome"], session["error"]) == ("completed", None)
@@ -100,7 +82,7 @@ async def _billed_round(client: Client, session_id: str) -> dict[str, Any]:
 
 @first_of(how=ENDS)
 async def test_the_cost_of_a_round_before_its_server_ended_is_kept(
-    start: Start, provider: FakeProvider, how: signal.Signals
+    start_process: StartProcess, provider: FakeProvider, how: signal.Signals
 ) -> None:
     """The first answer is truncated, so the model is called again; the server ends before it has answered."""
     short = Reply(Text("half of"), finish="length")
@@ -108,14 +90,14 @@ async def test_the_cost_of_a_round_before_its_server_ended_is_kept(
     provider.configure(window=WINDOW)
     provider.respond(LongTask(30, most=4_000, summarise=lambda request, step: next(answers, short)))
     small = {"PALIMPSEST_MODELS": json.dumps(SMALL)}
-    first = start(**small)
+    first = start_process(**small)
     async with Client(first.url) as client:
         session_id = (await client.create("the task", compaction=settings("threshold", background=False)))["id"]
         await provider.reached("again")
         running = await _billed_round(client, session_id)
         first.end(how)
 
-    async with Client(start(**small).url) as client:
+    async with Client(start_process(**small).url) as client:
         await client.until_idle(session_id)
         listed = await rounds(client, session_id)
         cut_off = listed[running["round"] - 1]
@@ -131,9 +113,9 @@ async def test_the_cost_of_a_round_before_its_server_ended_is_kept(
 
 @first_of(how=ENDS)
 async def test_an_idle_session_is_unchanged_after_its_server_ended_during_a_round(
-    start: Start, provider: FakeProvider, how: signal.Signals
+    start_process: StartProcess, provider: FakeProvider, how: signal.Signals
 ) -> None:
-    first = start()
+    first = start_process()
     async with Client(first.url) as client:
         session_id = await worked(client, provider, LongTask(6, most=4_000, seed=3, summarise=gated("summary")))
         before, history = await context(client, session_id), await client.messages(session_id)
@@ -141,7 +123,7 @@ async def test_an_idle_session_is_unchanged_after_its_server_ended_during_a_roun
         await provider.reached("summary")
         first.end(how)
 
-    async with Client(start().url) as client:
+    async with Client(start_process().url) as client:
         assert await state(client, session_id) == (0, False)
         assert [item["status"] for item in await rounds(client, session_id)] == ["cancelled"]
         assert await context(client, session_id) == before
@@ -154,10 +136,10 @@ async def test_an_idle_session_is_unchanged_after_its_server_ended_during_a_roun
 
 @across(begun=[True, False], how=ENDS)
 async def test_a_running_session_continues_after_its_server_ended_before_or_during_a_round(
-    start: Start, provider: FakeProvider, how: signal.Signals, begun: bool
+    start_process: StartProcess, provider: FakeProvider, how: signal.Signals, begun: bool
 ) -> None:
     provider.respond(held_step(LongTask(9, most=4_000, seed=3, summarise=gated("summary")), 6, "step"))
-    first = start()
+    first = start_process()
     async with Client(first.url) as client:
         session_id = (await client.create("the task", compaction=settings()))["id"]
         await provider.reached("step")
@@ -168,7 +150,7 @@ async def test_a_running_session_continues_after_its_server_ended_before_or_duri
         first.end(how)
     provider.open("step")
 
-    async with Client(start().url) as client:
+    async with Client(start_process().url) as client:
         await client.until_idle(session_id)
         assert (await client.session(session_id))["outcome"] == "completed"
         assert [item["status"] for item in await rounds(client, session_id)] == ["cancelled"]
@@ -177,15 +159,15 @@ async def test_a_running_session_continues_after_its_server_ended_before_or_duri
         await assert_rounds(client, session_id)
 
 
-async def test_a_compaction_survives_a_kill(start: Start, provider: FakeProvider) -> None:
-    first = start()
+async def test_a_compaction_survives_a_kill(start_process: StartProcess, provider: FakeProvider) -> None:
+    first = start_process()
     async with Client(first.url) as client:
         session_id = await worked(client, provider)
         before = await context(client, session_id)
         await compacted(client, session_id)
         shown, listed = await context(client, session_id), await rounds(client, session_id)
         first.end(signal.SIGKILL)
-    async with Client(start().url) as client:
+    async with Client(start_process().url) as client:
         assert await context(client, session_id) == shown
         assert await rounds(client, session_id) == listed
         assert await state(client, session_id) == (1, False)

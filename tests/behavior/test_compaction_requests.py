@@ -11,7 +11,8 @@ from typing import Any
 
 from tests.behavior.checks import assert_sound
 from tests.behavior.combinations import across, first_of
-from tests.behavior.harness import OPENAI, Client, RunningServer, command
+from tests.behavior.conftest import StartServer
+from tests.behavior.harness import OPENAI, Client, command
 from tests.behavior.long_task import LongTask, asks_for_summary
 from tests.behavior.rounds import (
     MODELS,
@@ -23,11 +24,10 @@ from tests.behavior.rounds import (
     settings,
     steps_of,
     summaries_of,
+    told,
 )
 from tests.behavior.test_compaction_contexts import assert_contexts
 from tests.provider import Answer, FakeProvider, Gate, HttpError, RecordedRequest, Reply, Text, ToolCall
-
-StartServer = Callable[..., RunningServer]
 
 PROSE = "## Next Step\nGo on with the next file."
 
@@ -52,11 +52,6 @@ def playing(*steps: Answer) -> Callable[[RecordedRequest], Answer]:
         return left.pop(0) if left else Reply(Text("done"))
 
     return answer
-
-
-def told(request: RecordedRequest) -> str:
-    """All user texts and summaries of a request."""
-    return "\n".join([*request.user_texts, *request.assistant_texts])
 
 
 def assert_once_in_order(request: RecordedRequest, *texts: str) -> None:
@@ -128,13 +123,11 @@ async def test_the_task_of_a_session_with_an_imported_history_stays(
         await client.create(task, history={"format": "openai", "messages": history}, model=OPENAI, compaction=wanted)
     )["id"]
     await client.until_idle(session_id)
-    await client.post(session_id, "and add a test")
-    await client.until_idle(session_id)
+    await client.say(session_id, "and add a test")
     for _ in range(2):
         await compacted(client, session_id)
         provider.respond(LongTask(3, most=4_000, seed=5))
-        await client.post(session_id, "go on")
-        await client.until_idle(session_id)
+        await client.say(session_id, "go on")
 
     texts = [
         part["text"] for m in (await context(client, session_id))["messages"] for part in m["parts"] if "text" in part

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
-from tests.behavior.harness import OPENAI, Client, RunningServer
+from tests.behavior.conftest import StartServer
+from tests.behavior.harness import OPENAI, Client
 from tests.behavior.long_task import asks_for_summary
 from tests.behavior.packed import packed
 from tests.provider import FakeProvider, HttpError, RecordedRequest, Reply, Text
-
-StartServer = Callable[..., RunningServer]
 
 KNOWN = "fake-openai/gpt-5.1"
 KNOWN_EFFORTS = ["none", "low", "medium", "high"]
@@ -33,18 +30,15 @@ async def test_the_effort_goes_to_the_model_from_the_next_step_on(client: Client
 
     changed = await client.http.patch(path, json={"reasoning_effort": "low"})
     assert changed.json()["reasoning_effort"] == "low"
-    await client.post(session["id"], "again")
-    await client.until_idle(session["id"])
+    await client.say(session["id"], "again")
     fork = (await client.http.post(f"{path}/fork", json={})).json()
     assert fork["reasoning_effort"] == "low"
-    await client.post(fork["id"], "and again")
-    await client.until_idle(fork["id"])
+    await client.say(fork["id"], "and again")
 
     await client.http.patch(path, json={"title": "unrelated"})
     assert (await client.session(session["id"]))["reasoning_effort"] == "low"
     await client.http.patch(path, json={"reasoning_effort": None})
-    await client.post(session["id"], "the default")
-    await client.until_idle(session["id"])
+    await client.say(session["id"], "the default")
     assert sent(provider) == ["high", "low", "low", None]
     assert "reasoning_effort" not in provider.requests[-1].body
 
@@ -55,8 +49,7 @@ async def test_an_effort_is_mapped_to_what_the_model_offers(client: Client, prov
     path = f"/v1/sessions/{session['id']}"
     for change in ({"reasoning_effort": "minimal"}, {"model": "fake-openai/gpt-4o"}, {"model": OPENAI}):
         assert (await client.http.patch(path, json=change)).is_success
-        await client.post(session["id"], "again")
-        await client.until_idle(session["id"])
+        await client.say(session["id"], "again")
     assert sent(provider) == ["high", "low", None, "minimal"]
     assert (await client.session(session["id"]))["reasoning_effort"] == "minimal"
 

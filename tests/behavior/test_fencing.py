@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from tests.behavior.checks import assert_sound, following, requests_of
-from tests.behavior.harness import Client, Event, command, durable, of_type
+from tests.behavior.harness import Client, Event, command, durable, of_type, shows
 from tests.behavior.process import ServerProcess
 from tests.behavior.test_interrupt import stubborn
 from tests.provider import FakeProvider, Gate, Reply, Text
@@ -115,7 +115,7 @@ DOINGS = (
             Text(" and the rest"),
             command(TOOL_LINE),
         ),
-        lambda event: event.type == "text.delta",
+        shows("text.delta"),
     ),
 )
 
@@ -140,8 +140,7 @@ async def test_a_frozen_server_that_wakes_up_leaves_the_session_to_its_successor
                 await _until(_logged(first, "server_superseded", "session_taken_over"))
                 await _until(lambda: sleepers(SECONDS) == 0)
                 await _assert_refuses(old, session_id)
-                await new.post(session_id, "and now")
-                await new.until_idle(session_id)
+                await new.say(session_id, "and now")
                 await _assert_one_history(new, session_id, before, follower.events)
                 ran = await _runs_of(new, first, session_id, sandbox)
     assert ran == ("ran\n" if doing.name == "working" else "")

@@ -188,8 +188,7 @@ async def test_without_a_task_the_session_waits(client: Client, provider: FakePr
     assert made["context"]["tokens"] == sum(message["tokens"] for message in messages) > 0
     assert await client.until_idle(made["id"]) != []
 
-    await client.post(made["id"], "Go on.")
-    await client.until_idle(made["id"])
+    await client.say(made["id"], "Go on.")
     assert provider.requests[0].last_user_text == "Go on."
     assert provider.refusals == []
     call_id = messages[1]["parts"][1]["call_id"]

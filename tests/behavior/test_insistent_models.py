@@ -4,7 +4,6 @@ session and across restarts."""
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
 from contextlib import closing
 from datetime import timedelta
 
@@ -15,13 +14,12 @@ from app.messages import now
 from app.runtime.learned_models import QUIRKS_BELIEVED_FOR
 from tests.behavior.checks import assert_sound
 from tests.behavior.combinations import across, first_of
-from tests.behavior.harness import OPENAI, Client, RunningServer, of_type
+from tests.behavior.conftest import StartServer
+from tests.behavior.harness import OPENAI, Client, of_type
 from tests.behavior.long_task import ASKS_IN_CONVERSATION, ASKS_WITH_TEXT, LongTask
 from tests.behavior.rounds import POLICIES, compact, compacted, ended, settings, summaries_of
-from tests.behavior.test_cancel_resume import cancel, resume
+from tests.behavior.test_cancel_resume import cancel
 from tests.provider import FakeProvider, Gate, Hang, HttpError, Raw, Reasoning, Reply, Text, ToolCall
-
-StartServer = Callable[..., RunningServer]
 
 RULES = {"mistral": 2, "alternating": 1, "two_roles": 3}
 """The number of requests the servers refuse before all of their rules are known: Gemma's template has no system role,
@@ -48,7 +46,7 @@ async def work(client: Client, provider: FakeProvider, name: str, policy: str) -
     provider.script(step("six"), Reply(Text("seven")), step("eight"), Reply(Text("nine")))
     await cancel(client, session_id)
     await client.until_idle(session_id)
-    await resume(client, session_id)
+    await client.resume(session_id)
     await client.until_idle(session_id)
     await client.post(session_id, "and this", "follow_up")
     await client.until_idle(session_id)

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from tests.behavior.checks import assert_sound
-from tests.behavior.harness import ANTHROPIC, OPENAI, Client, RunningServer, command, of_type
+from tests.behavior.conftest import StartServer
+from tests.behavior.harness import ANTHROPIC, OPENAI, Client, command, of_type
 from tests.behavior.long_task import asks_for_summary
 from tests.behavior.rounds import POLICIES_ON_WIRES
 from tests.provider import FakeProvider, RecordedRequest, Reply, Text, ToolCall
-
-StartServer = Callable[..., RunningServer]
 
 WINDOW = 16_000
 ROUNDS = 10
@@ -76,8 +74,7 @@ async def test_ten_empty_summaries_lose_no_known_fact(
         while count < ROUNDS:
             turn += 1
             assert turn < 200, "the context was never full"
-            await client.post(session["id"], request_of(turn))
-            await client.until_idle(session["id"])
+            await client.say(session["id"], request_of(turn))
             session = await client.session(session["id"])
             assert (session["outcome"], session["error"]) == ("completed", None)
             if session["compaction"]["count"] > count:

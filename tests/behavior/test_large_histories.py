@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
+from collections.abc import AsyncIterator
 
 import httpx
 import pytest
 
 from tests.behavior.attack import watched
 from tests.behavior.process import ServerProcess
-from tests.provider import FakeProvider
+from tests.behavior.test_large_bodies import server
+
+__all__ = ["server"]
 
 MESSAGES = [{"role": "user", "content": f"{number} " + "word " * 115} for number in range(16_000)]
 """9 MB of one speaker, whose messages Anthropic's format joins in one."""
@@ -21,13 +21,6 @@ MOST_MB = 350
 """The server, and one history with what is made of it."""
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300), pytest.mark.extended]
-
-
-@pytest.fixture
-def server(tmp_path: Path, provider: FakeProvider) -> Iterator[ServerProcess]:
-    more = {"PALIMPSEST_MODELS": json.dumps({"fake-openai/model": {"context_window": 10_000_000}})}
-    with ServerProcess(tmp_path / "data", provider, "local-unsafe", "", more) as server:
-        yield server
 
 
 @pytest.fixture

@@ -8,8 +8,7 @@ import pytest
 
 from tests.behavior.checks import assert_sound, following, requests_of
 from tests.behavior.combinations import first_of
-from tests.behavior.harness import ANTHROPIC, OPENAI, Client, RunningServer, command, of_type
-from tests.behavior.test_cancel_resume import resume
+from tests.behavior.harness import ANTHROPIC, OPENAI, Client, RunningServer, command, of_type, shows
 from tests.provider import FakeProvider, Hang, Reply, Text, Tokens, ToolCall
 
 LOOK = ToolCall("list_directory", {"path": "."})
@@ -25,7 +24,7 @@ async def test_max_steps_ends_a_run_and_resume_renews_it(client: Client, provide
         2,
     )
     assert (session["steps"], len(provider.requests)) == (3, 3), "the last one says where it stands"
-    await resume(client, session["id"])
+    await client.resume(session["id"])
     await client.until_idle(session["id"])
 
     after = await client.session(session["id"])
@@ -51,7 +50,7 @@ async def test_calls_of_a_closing_step_are_not_run(client: Client, provider: Fak
     refused = of_type(events, "tool.result")[1:]
     assert [(event.data["status"], "limit" in event.data["output"]) for event in refused] == [("error", True)] * 2
     assert (await client.http.get(f"/v1/sessions/{session['id']}/files/late")).status_code == 404
-    await resume(client, session["id"])
+    await client.resume(session["id"])
     await client.until_idle(session["id"])
     assert (await client.session(session["id"]))["outcome"] == "completed"
     await assert_sound(client, session["id"])
@@ -66,7 +65,7 @@ async def test_a_closing_step_has_its_own_time_limit(
         session, _ = await client.run("task", limits={"max_steps": 1})
         assert (session["outcome"], session["error"]["code"], session["steps"]) == ("limit_reached", "max_steps", 2)
         assert (await client.messages(session["id"]))[-1]["parts"][0]["text"] == "I was"
-        await resume(client, session["id"])
+        await client.resume(session["id"])
         await client.until_idle(session["id"])
         await assert_sound(client, session["id"])
     assert provider.refusals == []
@@ -79,7 +78,7 @@ async def test_a_closing_step_is_made_only_once(
     provider.script(Reply(LOOK), Reply(Text("I was"), Hang()))
     async with Client(server.url) as client:
         session_id = (await client.create("task", limits={"max_steps": 1}))["id"]
-        await client.wait_for(session_id, lambda event: event.type == "text.delta")
+        await client.wait_for(session_id, shows("text.delta"))
     server.stop()
     async with Client(start_server().url) as client:
         events = await client.until_idle(session_id)
@@ -108,8 +107,7 @@ async def test_a_message_renews_the_limits_of_a_run(client: Client, provider: Fa
     session, _ = await client.run("task", limits={"max_steps": 1})
     assert session["outcome"] == "limit_reached"
 
-    await client.post(session["id"], "go on")
-    await client.until_idle(session["id"])
+    await client.say(session["id"], "go on")
     assert (await client.session(session["id"]))["outcome"] == "completed"
 
 
@@ -121,7 +119,7 @@ async def test_max_seconds_ends_model_and_command(client: Client, provider: Fake
     assert (session["outcome"], session["error"]["code"]) == ("limit_reached", "max_seconds")
     assert [event.data["finish_reason"] for event in of_type(events, "step.finished")] == ["cancelled", "stop"]
     assert all("half" in event.data["output"] for event in of_type(events, "tool.result"))
-    await resume(client, session["id"])
+    await client.resume(session["id"])
     await client.until_idle(session["id"])
     assert (await client.session(session["id"]))["outcome"] == "completed"
     await assert_sound(client, session["id"])
@@ -154,7 +152,7 @@ async def test_max_tokens_is_for_the_session_and_can_be_raised(client: Client, p
     assert (again["status"], again["outcome"], again["error"]) == ("idle", "limit_reached", session["error"])
 
     await client.http.patch(path, json={"limits": {"max_tokens": 50_000}})
-    await resume(client, session["id"])
+    await client.resume(session["id"])
     await client.until_idle(session["id"])
     last = await client.session(session["id"])
     assert (last["outcome"], last["steps"]) == ("completed", 5)
@@ -198,15 +196,13 @@ async def test_unpriced_usage_does_not_lift_the_cost_limit(
     async with Client(server.url) as client:
         session, _ = await client.run("one", model=ANTHROPIC, limits={"max_cost_usd": 3.5})
         session_id = session["id"]
-        await client.http.patch(f"/v1/sessions/{session_id}", json={"model": OPENAI})
+        await client.change(session_id, model=OPENAI)
         for task in ("two", "three"):
-            await client.post(session_id, task)
-            await client.until_idle(session_id)
+            await client.say(session_id, task)
 
         last = await client.session(session_id)
         assert (last["outcome"], last["steps"], last["usage"]["cost_usd"]) == ("completed", 6, None)
-        await client.post(session_id, "four")
-        await client.until_idle(session_id)
+        await client.say(session_id, "four")
         last = await client.session(session_id)
         assert (last["error"]["code"], last["steps"]) == ("max_cost_usd", 6)
         problem = (await client.http.post(f"/v1/sessions/{session_id}/resume")).json()
@@ -234,7 +230,7 @@ async def test_changed_limits_apply_from_the_next_step(client: Client, provider:
     session_id = (await client.create("task"))["id"]
     async with following(client, session_id) as follower:
         await follower.seen(lambda event: event.type == "tool.call" and event.data["name"] == "execute_command")
-        await client.http.patch(f"/v1/sessions/{session_id}", json={"limits": {"max_steps": 3}})
+        await client.change(session_id, limits={"max_steps": 3})
         idle = await follower.type("session.idle")
     assert (idle.data["outcome"], idle.data["steps"]) == ("limit_reached", 4)
 
@@ -258,7 +254,7 @@ async def test_an_answer_truncated_twice_fails(client: Client, provider: FakePro
 
     assert (session["outcome"], session["error"]["code"]) == ("failed", "output_limit")
     assert len(provider.requests) == 2
-    await resume(client, session["id"])
+    await client.resume(session["id"])
     await client.until_idle(session["id"])
     assert provider.refusals == []
     await assert_sound(client, session["id"])
@@ -278,8 +274,7 @@ async def test_a_refusal_fails_with_its_code(client: Client, provider: FakeProvi
 
     assert (session["outcome"], session["error"]["code"]) == ("failed", reason)
     assert [event.data["finish_reason"] for event in of_type(events, "step.finished")] == [reason]
-    await client.post(session["id"], "please")
-    await client.until_idle(session["id"])
+    await client.say(session["id"], "please")
     assert (await client.session(session["id"]))["outcome"] == "completed"
     assert provider.refusals == []
 

@@ -73,8 +73,7 @@ async def imported(client: Client, turns: int) -> str:
 async def said(client: Client, session_id: str, text: str) -> None:
     """Posts a message and waits for the end of the run."""
     after = (await client.session(session_id))["last_seq"]
-    await client.post(session_id, text)
-    events = await client.until_idle(session_id, after)
+    events = await client.say(session_id, text, after=after)
     assert of_type(events, "session.idle")[0].data["outcome"] == "completed"
 
 

@@ -21,7 +21,7 @@ import pytest
 from app.messages import new_id
 from tests.behavior.checks import assert_sound
 from tests.behavior.conftest import StartServer
-from tests.behavior.harness import Client, RunningServer, command, of_type
+from tests.behavior.harness import Client, RunningServer, command, of_type, shows
 from tests.behavior.own_engine import OwnEngine, why_not
 from tests.behavior.test_outages import TRUTH_S
 from tests.provider import FakeProvider, RecordedRequest, Reply, Text
@@ -222,7 +222,7 @@ async def test_an_engine_that_is_stopped_and_started(
     async with Client(server.url) as client:
         session_ids = [(await client.create(f"task {number}"))["id"] for number in range(SESSIONS)]
         for session_id in session_ids:
-            await client.wait_for(session_id, lambda event: event.type == "tool.result")
+            await client.wait_for(session_id, shows("tool.result"))
         posts = Posts(client, session_ids)
         async with watching(client, "sandbox") as watch, posts.going_on():
             begin = time.monotonic()

@@ -9,7 +9,6 @@ import pytest
 from tests.behavior.checks import assert_sound
 from tests.behavior.combinations import first_of
 from tests.behavior.harness import ANTHROPIC, OPENAI, Client, RunningServer, command, of_type
-from tests.behavior.test_cancel_resume import resume
 from tests.behavior.test_memory import run_in
 from tests.provider import FakeProvider, Gate, Reply, Text, ToolCall
 
@@ -40,7 +39,7 @@ async def test_the_same_call_again_and_again_ends_the_run(client: Client, provid
     assert (await client.messages(session["id"]))[-1]["parts"][0]["text"] == "I am stuck"
 
     provider.script(*[Reply(read("missing"))] * 2, Reply(Text("done")))
-    await resume(client, session["id"])
+    await client.resume(session["id"])
     await client.until_idle(session["id"])
     assert (await client.session(session["id"]))["outcome"] == "completed"
     assert await notes_of(client, session["id"]) == [3], "a resume begins anew"

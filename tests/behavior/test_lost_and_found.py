@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from tests.behavior.checks import assert_sound
-from tests.behavior.harness import Client, RunningServer, command, of_type
+from tests.behavior.conftest import StartServer
+from tests.behavior.harness import Client, command, of_type
 from tests.behavior.long_task import LongTask, asks_for_summary
 from tests.behavior.rounds import POLICIES_ON_WIRES
 from tests.behavior.test_recall import FLOOD, outputs
@@ -16,8 +15,6 @@ from tests.provider import FakeProvider, RecordedRequest, Reply, Text, ToolCall
 WINDOW = 8_000
 DECISION = "We have decided: the wire protocol is cobalt-seven."
 ROUNDS = 5
-
-StartServer = Callable[..., RunningServer]
 
 
 class Forgetful(LongTask):

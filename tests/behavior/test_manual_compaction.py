@@ -69,8 +69,7 @@ async def test_a_round_of_any_policy_on_an_idle_session(
     await assert_rounds(client, session_id)
 
     provider.script(Reply(Text("after the round")))
-    await client.post(session_id, "and now?")
-    await client.until_idle(session_id)
+    await client.say(session_id, "and now?")
     assert_sent(await context(client, session_id, session["steps"] + 1), provider.requests[-1])
     assert provider.requests[-1].tokens < steps_of(provider)[-2].tokens
     assert provider.refusals == []
@@ -215,8 +214,7 @@ async def test_a_round_with_nothing_to_compact_fails_once(
 ) -> None:
     session_id = (await client.create())["id"]
     for number in range(said):
-        await client.post(session_id, f"word {number}")
-        await client.until_idle(session_id)
+        await client.say(session_id, f"word {number}")
     calls = len(provider.requests)
     shown = await context(client, session_id)
     would = (await client.http.post(path(session_id), json={"dry_run": True, "policy": policy})).json()
@@ -238,8 +236,7 @@ async def test_a_round_with_nothing_to_compact_fails_once(
     kinds = [e.type for e in events if e.type.startswith("compaction.")]
     assert kinds.count("compaction.started") == 1
     assert len(kinds) <= 4
-    await client.post(session_id, "still there?")
-    await client.until_idle(session_id)
+    await client.say(session_id, "still there?")
     assert (await client.session(session_id))["outcome"] == "completed"
 
 
@@ -281,8 +278,7 @@ async def test_rounds_follow_each_other_and_are_all_listed(client: Client, provi
         await compacted(client, session_id)
         provider.respond(task)
         task.steps = task.made + 4
-        await client.post(session_id, f"part {number}")
-        await client.until_idle(session_id)
+        await client.say(session_id, f"part {number}")
     listed = await rounds(client, session_id)
     assert [(item["round"], item["status"]) for item in listed] == [(n, "completed") for n in (1, 2, 3)]
     assert all(0 < item["tokens_after"] < item["tokens_before"] and item["error"] is None for item in listed)
@@ -318,8 +314,7 @@ async def test_a_revert_gives_the_context_back_as_it_was(
     assert of_type(events, "compaction.reverted")[0].data["round"] == event.data["round"]
 
     provider.script(Reply(Text("answer")))
-    await client.post(session_id, "later")
-    await client.until_idle(session_id)
+    await client.say(session_id, "later")
     after, old = settled(await context(client, session_id)), settled(before)
     assert after[: len(old)] == old
     assert len(after) == len(old) + 2
@@ -333,8 +328,7 @@ async def test_later_messages_stay_after_a_revert(client: Client, provider: Fake
     before = settled(await context(client, session_id))
     await compacted(client, session_id)
     provider.script(Reply(ToolCall("list_directory", {"path": "."})), Reply(Text("seen")))
-    await client.post(session_id, "look around")
-    await client.until_idle(session_id)
+    await client.say(session_id, "look around")
     later = [m for m in await client.messages(session_id) if not m["is_summary"]][-4:]
 
     await revert(client, session_id, 1)
@@ -342,8 +336,7 @@ async def test_later_messages_stay_after_a_revert(client: Client, provider: Fake
     assert shown[: len(before)] == before
     assert [m["id"] for m in shown[len(before) :]] == [m["id"] for m in later]
     provider.script(Reply(Text("sure")))
-    await client.post(session_id, "sure?")
-    await client.until_idle(session_id)
+    await client.say(session_id, "sure?")
     steps = (await client.session(session_id))["steps"]
     assert_sent(await context(client, session_id, steps), provider.requests[-1])
     await assert_rounds(client, session_id)
@@ -356,8 +349,7 @@ async def test_only_the_latest_round_can_be_reverted(client: Client, provider: F
     await compacted(client, session_id)
     task = LongTask(4, most=4_000, seed=9)
     provider.respond(task)
-    await client.post(session_id, "more")
-    await client.until_idle(session_id)
+    await client.say(session_id, "more")
     contexts.append(await context(client, session_id))
     await compacted(client, session_id)
 

@@ -51,12 +51,6 @@ def server(tmp_path: Path, provider: FakeProvider) -> Iterator[ServerProcess]:
         yield server
 
 
-@pytest.fixture
-async def client(server: ServerProcess) -> AsyncIterator[Client]:
-    async with Client(server.url) as client:
-        yield client
-
-
 async def session_with_a_file(client: Client) -> str:
     base = f"/v1/sessions/{(await client.create())['id']}"
     assert (await client.http.put(f"{base}/files/small", content=b"small")).status_code == 201

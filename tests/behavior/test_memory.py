@@ -27,9 +27,7 @@ async def run_in(client: Client, session_id: str, content: str) -> list[dict[str
     """Posts a message and follows the run to its end; returns its tool results in order of arrival: parallel calls may
     finish in any order."""
     last = (await client.session(session_id))["last_seq"]
-    await client.post(session_id, content)
-    await client.wait_for(session_id, lambda event: event.type == "session.running", after=last)
-    events = await client.until_idle(session_id, after=last)
+    events = await client.say(session_id, content, last)
     return [event.data for event in of_type(events, "tool.result")]
 
 

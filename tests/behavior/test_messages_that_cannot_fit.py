@@ -11,12 +11,11 @@ import pytest
 
 from tests.behavior.checks import assert_sound
 from tests.behavior.combinations import across, first_of
-from tests.behavior.harness import ANTHROPIC, OPENAI, Client, Event, RunningServer, command, of_type
-from tests.behavior.long_task import asks_for_summary
-from tests.behavior.rounds import POLICIES, POLICIES_ON_WIRES
+from tests.behavior.conftest import StartServer
+from tests.behavior.harness import ANTHROPIC, OPENAI, Client, Event, RunningServer, command, of_type, shows
+from tests.behavior.long_task import works_on
+from tests.behavior.rounds import POLICIES, POLICIES_ON_WIRES, says
 from tests.provider import FakeProvider, Gate, RecordedRequest, Reply, Text, ToolCall
-
-StartServer = Callable[..., RunningServer]
 
 WINDOW, LARGE = 16_000, 200_000
 ROOMY = {OPENAI: "fake-openai/roomy", ANTHROPIC: "fake-anthropic/roomy"}
@@ -37,30 +36,12 @@ def text_of(tokens: int, name: str = "line") -> str:
 HUGE = text_of(3 * WINDOW)
 
 
-def works_on(request: RecordedRequest) -> Reply:
-    return Reply(Text("## Completed Work\nall" if asks_for_summary(request) else "going on"))
-
-
 @pytest.fixture
 def server(start_server: StartServer, provider: FakeProvider) -> RunningServer:
     provider.configure(window=WINDOW, windows={"roomy": LARGE})
     provider.respond(works_on)
     sizes = dict.fromkeys((OPENAI, ANTHROPIC), WINDOW) | dict.fromkeys(ROOMY.values(), LARGE)
     return start_server(models={name: {"context_window": size} for name, size in sizes.items()})
-
-
-async def says(client: Client, session_id: str, text: str) -> dict[str, Any]:
-    """Posts a message, which must be answered."""
-    await client.post(session_id, text)
-    await client.until_idle(session_id)
-    session = await client.session(session_id)
-    assert (session["outcome"], session["error"]) == ("completed", None)
-    return session
-
-
-async def change(client: Client, session_id: str, **fields: Any) -> None:
-    response = await client.http.patch(f"/v1/sessions/{session_id}", json=fields)
-    assert response.is_success, response.text
 
 
 def refused(response: Any) -> dict[str, Any]:
@@ -160,7 +141,7 @@ async def test_a_repeated_accepted_message_gets_the_same_response(
         id = "01920000-0000-7000-8000-000000000001"
         await client.post(session["id"], HUGE, id=id)
         await client.until_idle(session["id"])
-        await change(client, session["id"], model=OPENAI)
+        await client.change(session["id"], model=OPENAI)
         response = await client.http.post(f"/v1/sessions/{session['id']}/queue", json={"content": HUGE, "id": id})
         assert (response.status_code, response.json()["status"]) == (202, "delivered")
 
@@ -255,7 +236,7 @@ async def test_a_smaller_model_spills_what_was_accepted(
             await says(client, session["id"], large)
         id = session["id"]
         stored = await client.messages(id)
-        await change(client, id, model=model)
+        await client.change(id, model=model)
         before = len(provider.requests)
         await says(client, id, "go on with that")
         assert len(provider.requests) - before <= MOST_CALLS
@@ -273,7 +254,7 @@ async def test_messages_that_fit_alone_and_not_together(
     provider.script(Reply(Gate("busy"), Text("done")))
     async with Client(server.url) as client:
         session = await client.create("the task", model=model, compaction=policy)
-        await client.wait_for(session["id"], lambda event: event.type == "step.started")
+        await client.wait_for(session["id"], shows("step.started"))
         posted = [await client.post(session["id"], text) for text in texts]
         provider.open("busy")
         await client.until_idle(session["id"])
@@ -306,7 +287,7 @@ async def test_omitted_text_can_be_read_in_full(start_server: StartServer, provi
     async with Client(server.url) as client:
         session, _ = await client.run(large, model=ROOMY[OPENAI])
         id = session["id"]
-        await change(client, id, model=OPENAI)
+        await client.change(id, model=OPENAI)
         await says(client, id, "go on")
         ((message_id, shown),) = (await clipped(client, id)).items()
         assert_spilled(shown, message_id, large)

@@ -122,7 +122,7 @@ class Story:
 
     async def _change_model(self, client: Client, step: int) -> None:
         body = {"model": self.family.other_model}
-        (await client.http.patch(f"/v1/sessions/{self.session_id}", json=body)).raise_for_status()
+        await client.change(self.session_id, **body)
         self.provider.open(f"step-{step}")
 
     async def _check(self, client: Client) -> None:

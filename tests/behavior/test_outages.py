@@ -19,7 +19,7 @@ from tests.behavior.conftest import StartServer
 from tests.behavior.engine_proxy import EngineProxy
 from tests.behavior.harness import Client, RunningServer, command, of_type
 from tests.behavior.test_bad_input import assert_refused
-from tests.behavior.test_cancel_resume import cancel, resume
+from tests.behavior.test_cancel_resume import cancel
 from tests.databases import make_database
 from tests.provider import FakeProvider, Gate, HttpError, Reply, Text
 from tests.requirements import need
@@ -222,7 +222,7 @@ async def test_a_stalled_engine_does_not_delay_a_cancel(
             assert time.monotonic() - begun < CANCELLED_S
         await until_gone(seconds)
         engine.mend()
-        await resume(client, session_id)
+        await client.resume(session_id)
         events = await client.until_idle(session_id)
         assert (await client.session(session_id))["outcome"] == "completed"
         assert of_type(events, "tool.result")[-1].data["output"].strip() == "it ran"

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from string import ascii_letters
 
 import pytest
 
 from tests.behavior.checks import assert_sound
 from tests.behavior.combinations import first_of
-from tests.behavior.harness import ANTHROPIC, OPENAI, Client, RunningServer, command, of_type
+from tests.behavior.conftest import StartServer
+from tests.behavior.harness import ANTHROPIC, OPENAI, Client, command, of_type
 from tests.behavior.long_task import asks_for_summary
 from tests.behavior.rounds import MODELS
 from tests.provider import Answer, FakeProvider, HttpError, RecordedRequest, Reply, Text, Tokens, ToolCall
 from tests.provider.overflow import COUNTS_OUTPUT, OverflowStyle
-
-StartServer = Callable[..., RunningServer]
 
 WINDOW = 18_700
 RESERVE, SAFETY = 4_328, 346

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from tests.behavior.checks import assert_sound
 from tests.behavior.combinations import across, first_of
-from tests.behavior.harness import ANTHROPIC, OPENAI, Client, RunningServer, of_type
-from tests.behavior.long_task import LongTask, asks_for_summary
+from tests.behavior.conftest import StartServer
+from tests.behavior.harness import ANTHROPIC, OPENAI, Client, of_type
+from tests.behavior.long_task import LongTask, asks_for_summary, works_on
 from tests.behavior.packed import packed
+from tests.behavior.rounds import overflows
 from tests.provider import Answer, FakeProvider, HttpError, RecordedRequest, Reply, StreamError, Text, ToolCall
 from tests.provider.overflow import COUNTS_OUTPUT, SHAPES, OverflowStyle, Sizes
-
-StartServer = Callable[..., RunningServer]
 
 MODELS = [OPENAI, ANTHROPIC]
 WINDOW = 8_000
@@ -30,14 +29,6 @@ NAMELESS = {"ollama-error", "bedrock", "groq", "lmstudio", "cerebras", "response
 """Shapes that do not state the window's size."""
 
 NOW = {"retry-after": "0"}
-
-
-def works_on(request: RecordedRequest) -> Reply:
-    return Reply(Text("## Completed Work\nall" if asks_for_summary(request) else "going on"))
-
-
-def overflows(provider: FakeProvider) -> int:
-    return sum(refusal.rule == "overflow" for refusal in provider.refusals)
 
 
 @across(style=SHAPES, model=MODELS)
@@ -143,8 +134,7 @@ async def test_a_refusal_of_a_tiny_prompt_disables_no_model(client: Client, prov
     assert (session["outcome"], session["error"]["code"]) == ("failed", "context_too_large")
     limit = session["context"]["limit"]
     provider.respond(works_on)
-    await client.post(session["id"], "try again")
-    await client.until_idle(session["id"])
+    await client.say(session["id"], "try again")
     session = await client.session(session["id"])
     assert (session["outcome"], session["context"]["limit"]) == ("completed", limit)
     other, _ = await client.run("begin", model=model)

@@ -4,20 +4,18 @@ session never sends one there; a session refused anyway is repaired by one retry
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 import orjson
 import pytest
 
 from tests.behavior.combinations import first_of
-from tests.behavior.harness import OPENAI, Client, RunningServer, of_type
+from tests.behavior.conftest import StartServer
+from tests.behavior.harness import OPENAI, Client, of_type
 from tests.behavior.long_task import asks_for_summary
 from tests.behavior.packed import packed
 from tests.behavior.rounds import compacted
 from tests.provider import FakeProvider, Gate, HttpError, Reasoning, RecordedRequest, Reply, Text, ToolCall
-
-StartServer = Callable[..., RunningServer]
 
 BOUND, LATER = "fake-anthropic/claude-opus-5-5", "fake-anthropic/claude-fable-5-1"
 THINKING = ("thinking", "redacted_thinking")
@@ -51,8 +49,7 @@ def asks_to_drop(request: RecordedRequest) -> bool:
 async def say(client: Client, session_id: str, text: str) -> list[Any]:
     """Posts a message and follows the session until it is idle again; returns the events from then on."""
     seq = (await client.session(session_id))["last_seq"]
-    await client.post(session_id, text)
-    return await client.until_idle(session_id, after=seq)
+    return await client.say(session_id, text, seq)
 
 
 @pytest.fixture
@@ -200,16 +197,16 @@ async def test_the_effort_goes_out_in_the_words_of_the_api(client: Client, think
     sent = thinker.requests[-1].body
     assert (sent["thinking"], sent["output_config"]) == ({"type": "adaptive"}, {"effort": "high"})
     assert "temperature" not in sent
-    await client.http.patch(f"/v1/sessions/{session['id']}", json={"reasoning_effort": "none"})
+    await client.change(session["id"], reasoning_effort="none")
     await say(client, session["id"], "and again")
     assert thinker.requests[-1].body["thinking"] == {"type": "disabled"}
 
     refused = {"error": {"message": "output_config.effort: Input should be 'low', 'medium' or 'high'"}}
     thinker.script(HttpError(400, orjson.dumps(refused)), Reply(Text("done")), Reply(Text("done")))
-    await client.http.patch(f"/v1/sessions/{session['id']}", json={"reasoning_effort": "max"})
+    await client.change(session["id"], reasoning_effort="max")
     await say(client, session["id"], "with all effort")
     assert thinker.requests[-1].body["output_config"] == {"effort": "high"}
-    await client.http.patch(f"/v1/sessions/{session['id']}", json={"reasoning_effort": "none"})
+    await client.change(session["id"], reasoning_effort="none")
     await say(client, session["id"], "and without any")
     assert thinker.requests[-1].body["thinking"] == {"type": "disabled"}
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.behavior.checks import assert_sound
 from tests.behavior.conftest import StartServer
-from tests.behavior.harness import Client, of_type, read_events
+from tests.behavior.harness import Client, of_type, read_events, shows
 from tests.behavior.test_background_compaction import WINDOWS, Steady, begun, summary_after
 from tests.behavior.test_bad_input import assert_refused
 from tests.behavior.test_start import numbers
@@ -148,7 +148,7 @@ async def test_a_call_waits_for_a_sandbox_that_another_session_uses(
         first = await client.create("first")
         await provider.reached("hold")
         second = await client.create("second")
-        await client.wait_for(second["id"], lambda event: event.type == "tool.call")
+        await client.wait_for(second["id"], shows("tool.call"))
         async with asyncio.timeout(10):
             while (await numbers(client))["palimpsest_sandbox_waiters"] == 0:
                 pass
@@ -207,7 +207,7 @@ async def test_a_run_that_waits_for_approval_frees_its_slot(start_server: StartS
     provider.script_for("ask", Reply(command), Reply(Text("done")))
     async with Client(start_server(max_runs=1, max_waiting_runs=1).url) as client:
         asks = await client.create("ask", approval={"policy": "always"})
-        asked = await client.wait_for(asks["id"], lambda event: event.type == "approval.requested")
+        asked = await client.wait_for(asks["id"], shows("approval.requested"))
         for number in range(2):
             session, _ = await client.run(f"meanwhile {number}")
             assert session["outcome"] == "completed"

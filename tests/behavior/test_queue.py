@@ -13,7 +13,7 @@ import pytest
 
 from app.messages import new_id
 from tests.behavior.checks import Follower, assert_sound, following, requests_of, user_texts
-from tests.behavior.harness import Client, Event, command, of_type
+from tests.behavior.harness import Client, Event, command, of_type, shows
 from tests.provider import FakeProvider, Gate, HttpError, RecordedRequest, Reply, Text, ToolCall
 
 pytestmark = pytest.mark.shared_server
@@ -60,21 +60,17 @@ PHASES = (
     Phase(
         "in a command",
         (Reply(command(WAIT_FOR_FILE)),),
-        _event(lambda event: event.type == "tool.output"),
+        _event(shows("tool.output")),
     ),
     Phase(
         "in the retry's sleep",
         (HttpError(429, headers={"retry-after": "3"}),),
-        _event(lambda event: event.type == "step.retrying"),
+        _event(shows("step.retrying")),
     ),
     Phase("before the end", (Reply(Text("all of it"), Gate("g4")),), _gate("g4"), "g4"),
-    Phase(
-        "at the text's end", (Reply(Text("short")),), _event(lambda event: event.type == "text.completed"), None, False
-    ),
-    Phase(
-        "at the step's end", (Reply(Text("short")),), _event(lambda event: event.type == "step.finished"), None, False
-    ),
-    Phase("at idle", (Reply(Text("short")),), _event(lambda event: event.type == "session.idle"), None, False),
+    Phase("at the text's end", (Reply(Text("short")),), _event(shows("text.completed")), None, False),
+    Phase("at the step's end", (Reply(Text("short")),), _event(shows("step.finished")), None, False),
+    Phase("at idle", (Reply(Text("short")),), _event(shows("session.idle")), None, False),
 )
 
 
@@ -355,8 +351,7 @@ async def test_a_full_queue_says_when_to_come_back(start_server: Callable[..., A
         full = await client.http.post(f"/v1/sessions/{session_id}/queue", json={"content": "one more"})
         provider.open("gate of task")
         await client.until_idle(session_id)
-        await client.post(session_id, "one more")
-        await client.until_idle(session_id)
+        await client.say(session_id, "one more")
 
         assert (full.status_code, full.json()["code"], full.json()["limit"]) == (429, "queue_full", 3)
         assert int(full.headers["retry-after"]) >= 1

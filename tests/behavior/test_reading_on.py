@@ -9,13 +9,12 @@ from dataclasses import dataclass, field
 import pytest
 
 from tests.behavior.checks import assert_sound
-from tests.behavior.harness import OPENAI, Client, RunningServer, command
+from tests.behavior.conftest import StartServer
+from tests.behavior.harness import OPENAI, Client, command
 from tests.behavior.long_task import asks_for_summary
 from tests.behavior.rounds import SMALL, WINDOW
 from tests.behavior.test_recall import outputs
 from tests.provider import FakeProvider, RecordedRequest, Reply, Text, ToolCall
-
-StartServer = Callable[..., RunningServer]
 
 NARROW = "; ".join(f"entry {number} of the log" for number in range(3))
 WIDE = "漢字かな交じり文の一行"

@@ -29,8 +29,7 @@ async def test_the_count_of_a_round_on_an_idle_session_is_kept(
     session = await client.session(session_id)
     assert (session["context"]["tokens"], session["context"]["source"]) == (probe.tokens, "reported")
 
-    await client.post(session_id, "next")
-    events = await client.until_idle(session_id, after=session["last_seq"])
+    events = await client.say(session_id, "next", after=session["last_seq"])
     (started,) = of_type(events, "step.started")[:1]
     assert started.data["context"]["source"] == "reported"
     step = next(r for r in provider.requests[probe.index + 1 :])

@@ -18,7 +18,7 @@ import pytest
 from tests.behavior.checks import Follower, assert_sound, following, log_of, requests_of, user_texts
 from tests.behavior.harness import ANTHROPIC, OPENAI, Client, Event, of_type
 from tests.behavior.process import ServerProcess
-from tests.behavior.test_cancel_resume import cancel, resume
+from tests.behavior.test_cancel_resume import cancel
 from tests.behavior.test_interrupt import stubborn
 from tests.provider import FakeProvider, Gate, Hang, HttpError, RecordedRequest, Reply, Text, ToolCall
 from tests.requirements import need
@@ -203,7 +203,7 @@ async def test_a_run_that_keeps_killing_its_server_is_parked(start: Start, provi
         assert (session["outcome"], session["error"]["code"]) == ("interrupted", "recovery_limit")
         assert len(provider.requests) == 4
         provider.script(Reply(Text("fine")))
-        await resume(client, session_id)
+        await client.resume(session_id)
         await client.until_idle(session_id)
         assert (await client.session(session_id))["outcome"] == "completed"
         await assert_sound(client, session_id)

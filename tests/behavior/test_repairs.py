@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from tests.behavior.checks import assert_sound
 from tests.behavior.combinations import first_of
-from tests.behavior.harness import Client, RunningServer, of_type
+from tests.behavior.conftest import StartServer
+from tests.behavior.harness import Client, of_type
 from tests.behavior.rounds import MODELS, POLICIES, assert_sent, compacted, context, settings, steps_of
 from tests.provider import FakeProvider, Reasoning, Reply, Text, ToolCall
-
-StartServer = Callable[..., RunningServer]
 
 REPAIRS = "palimpsest_context_repairs_total"
 BEGUN_BY_THE_ASSISTANT: dict[str, Any] = {
@@ -35,11 +33,6 @@ async def generations(client: Client, session_id: str) -> list[int]:
     return [step["generation"] for step in (await client.get(f"/v1/sessions/{session_id}/steps"))["items"]]
 
 
-async def say(client: Client, session_id: str, text: str) -> None:
-    await client.post(session_id, text)
-    await client.until_idle(session_id)
-
-
 async def test_a_history_that_is_sent_in_another_shape_stays_repaired(client: Client, provider: FakeProvider) -> None:
     provider.configure(insists=frozenset({"echo"}))
     step = Reply(Reasoning("I look."), ToolCall("list_directory", {"path": "."}))
@@ -60,12 +53,12 @@ async def test_a_repair_is_reported_once(start_server: StartServer, provider: Fa
         session_id = (await client.create(model=model, history=BEGUN_BY_THE_ASSISTANT))["id"]
         assert await repairs(client) == {}
         for number in range(3):
-            await say(client, session_id, f"message {number}")
+            await client.say(session_id, f"message {number}")
         assert await repairs(client) == {"first_message": 1}
         (generation,) = set(await generations(client, session_id))
     first.stop()
     async with Client(start_server().url) as client:
-        await say(client, session_id, "message 3")
+        await client.say(session_id, "message 3")
         # No new generation started, so the provider's cache stays valid.
         assert await generations(client, session_id) == [generation] * 4
         assert await repairs(client) == {}
@@ -82,16 +75,15 @@ async def test_a_new_generation_needs_no_second_one_for_earlier_repairs(
     provider.respond(lambda _: Reply(Text("Fine.")))
     async with Client(start_server().url) as client:
         session_id = (await client.create(model=MODELS[0], history=BEGUN_BY_THE_ASSISTANT))["id"]
-        await say(client, session_id, "one")
-        response = await client.http.patch(f"/v1/sessions/{session_id}", json={"model": MODELS[1]})
-        assert response.is_success, response.text
-        await say(client, session_id, "two")
+        await client.say(session_id, "one")
+        await client.change(session_id, model=MODELS[1])
+        await client.say(session_id, "two")
         before, after = await generations(client, session_id)
         assert after == before + 1
         assert await repairs(client) == {"first_message": 1}
         assert_sent(await context(client, session_id, 2), provider.requests[-1])
         other = (await client.create(model=MODELS[0], history=BEGUN_BY_THE_ASSISTANT))["id"]
-        await say(client, other, "one")
+        await client.say(other, "one")
         assert await repairs(client) == {"first_message": 2}
     assert provider.refusals == []
 
@@ -104,9 +96,9 @@ async def test_a_round_includes_repaired_messages(
     async with Client(start_server().url) as client:
         made = await client.create(history=BEGUN_BY_THE_ASSISTANT, compaction=settings(policy))
         session_id = made["id"]
-        await say(client, session_id, "one")
+        await client.say(session_id, "one")
         await compacted(client, session_id)
-        await say(client, session_id, "two")
+        await client.say(session_id, "two")
         before, after = await generations(client, session_id)
         assert after == before + 1
         assert await repairs(client) == {"first_message": 1}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import signal
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +13,12 @@ import pytest
 from app.llm.quirks import MOST_FAILURES
 from tests.behavior.checks import assert_sound, following
 from tests.behavior.combinations import first_of
-from tests.behavior.harness import OPENAI, RESPONSES, Client, RunningServer, of_type
+from tests.behavior.conftest import StartServer
+from tests.behavior.harness import OPENAI, RESPONSES, Client, of_type
 from tests.behavior.long_task import LongTask
 from tests.behavior.process import ServerProcess
 from tests.behavior.rounds import SMALL, WINDOW
-from tests.behavior.test_cancel_resume import cancel, resume
+from tests.behavior.test_cancel_resume import cancel
 from tests.provider import (
     FakeProvider,
     Gate,
@@ -35,7 +35,6 @@ from tests.provider import (
 )
 from tests.requirements import need
 
-Start = Callable[..., RunningServer]
 WRITE = ToolCall("write_file", {"path": "a", "content": "a"}, chunks=3)
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
@@ -108,8 +107,7 @@ async def test_a_fork_and_a_new_generation_keep_phases_and_reasoning(client: Cli
     response = await client.http.post(f"/v1/sessions/{session['id']}/fork", json={})
     assert response.status_code == 201, response.text
     forked = response.json()
-    await client.post(forked["id"], "and now?")
-    await client.until_idle(forked["id"], after=forked["last_seq"])
+    await client.say(forked["id"], "and now?", after=forked["last_seq"])
 
     last = provider.requests[-1]
     assert [item.get("phase") for item in items(last, "assistant")] == ["commentary", "final_answer"]
@@ -131,7 +129,7 @@ async def test_steer_cancel_and_resume(client: Client, provider: FakeProvider) -
         await follower.seen(lambda event: event.type == "text.delta" and "half" in event.data["text"])
         await cancel(client, made["id"])
         await follower.type("session.idle")
-    await resume(client, made["id"])
+    await client.resume(made["id"])
     await client.until_idle(made["id"])
 
     assert (await client.session(made["id"]))["outcome"] == "completed"
@@ -143,7 +141,7 @@ async def test_steer_cancel_and_resume(client: Client, provider: FakeProvider) -
 
 
 @first_of(policy=["reactive", "threshold", "handoff"])
-async def test_reasoning_survives_compaction(start_server: Start, provider: FakeProvider, policy: str) -> None:
+async def test_reasoning_survives_compaction(start_server: StartServer, provider: FakeProvider, policy: str) -> None:
     provider.configure(window=WINDOW)
     task = LongTask(40, most=20_000, seed=5)
 
@@ -230,7 +228,7 @@ async def test_a_permanent_error_in_the_stream_fails(client: Client, provider: F
 
 
 async def test_an_overflow_in_the_stream_makes_the_next_request_smaller(
-    start_server: Start, provider: FakeProvider
+    start_server: StartServer, provider: FakeProvider
 ) -> None:
     task = LongTask(4, most=4_000, seed=3)
     overflow = [Reply(Text("I go"), finish="context_overflow")]
@@ -249,7 +247,7 @@ async def test_an_overflow_in_the_stream_makes_the_next_request_smaller(
     assert provider.refusals == []
 
 
-async def test_an_overflowing_request_is_compacted(start_server: Start, provider: FakeProvider) -> None:
+async def test_an_overflowing_request_is_compacted(start_server: StartServer, provider: FakeProvider) -> None:
     """The window is smaller than the catalog says, and the refusal names no number."""
     provider.configure(window=6_000)
     provider.respond(LongTask(6, most=12_000, seed=3))
@@ -296,8 +294,7 @@ async def test_reasoning_that_the_provider_cannot_read_is_left_out(
     provider.script(Reply(Reasoning("old"), WRITE), Reply(Text("one")), Reply(Reasoning("new"), WRITE))
     session, _ = await client.run("task", model=RESPONSES)
     provider.forget_thinking()
-    await client.post(session["id"], "go on")
-    await client.until_idle(session["id"], after=session["last_seq"])
+    await client.say(session["id"], "go on", after=session["last_seq"])
 
     assert (await client.session(session["id"]))["outcome"] == "completed"
     assert [refusal.rule for refusal in provider.refusals] == ["thinking"]
@@ -340,7 +337,9 @@ async def test_endpoints_that_point_to_each_other_fail_the_run(client: Client, p
         assert len(of_type(events, "step.retrying")) == 2
 
 
-async def test_a_transient_404_of_a_proxy_is_no_permanent_switch(start_server: Start, provider: FakeProvider) -> None:
+async def test_a_transient_404_of_a_proxy_is_no_permanent_switch(
+    start_server: StartServer, provider: FakeProvider
+) -> None:
     provider.configure(tools_on_responses=frozenset({"model"}))
     provider.script(HttpError(404, b"no such route"), Reply(WRITE), Reply(Text("done")))
     server = start_server()
@@ -367,7 +366,9 @@ async def test_a_transient_404_is_retried_without_another_endpoint(client: Clien
     assert [request.wire for request in provider.requests] == ["responses", "openai", "responses"] * 2
 
 
-async def test_an_endpoint_that_has_not_answered_is_forgotten(start_server: Start, provider: FakeProvider) -> None:
+async def test_an_endpoint_that_has_not_answered_is_forgotten(
+    start_server: StartServer, provider: FakeProvider
+) -> None:
     """It refused a parameter, which is remembered, and then failed for another reason."""
     body = {"error": {"message": "Unsupported parameter: 'stream_options'.", "param": "stream_options"}}
     away = [HttpError(404, b"404 page not found"), HttpError(400, orjson.dumps(body)), HttpError(400)]
@@ -385,7 +386,7 @@ async def test_an_endpoint_that_has_not_answered_is_forgotten(start_server: Star
     assert provider.requests[-1].wire == "responses"
 
 
-async def test_an_endpoint_that_keeps_failing_is_forgotten(start_server: Start, provider: FakeProvider) -> None:
+async def test_an_endpoint_that_keeps_failing_is_forgotten(start_server: StartServer, provider: FakeProvider) -> None:
     """A transient 404 led there, and that endpoint returns only a rate limit error."""
     provider.script(HttpError(404, b"404 page not found"), *[HttpError(429)] * MOST_FAILURES, Reply(Text("Done.")))
     async with Client(start_server(provider_max_attempts=6).url) as client:
@@ -395,7 +396,7 @@ async def test_an_endpoint_that_keeps_failing_is_forgotten(start_server: Start, 
     assert wires == ["responses", *["openai"] * MOST_FAILURES, "responses"]
 
 
-async def test_a_missing_item_is_not_a_missing_path(start_server: Start, provider: FakeProvider) -> None:
+async def test_a_missing_item_is_not_a_missing_path(start_server: StartServer, provider: FakeProvider) -> None:
     """The model has answered at its endpoint, so a 404 there means something else."""
     only = {"error": {"message": "This model is only supported in v1/responses and not in v1/chat/completions."}}
     not_chat = HttpError(404, orjson.dumps(only))
@@ -407,7 +408,7 @@ async def test_a_missing_item_is_not_a_missing_path(start_server: Start, provide
 
 
 async def test_an_answer_of_the_old_endpoint_does_not_count_for_the_new_one(
-    start_server: Start, provider: FakeProvider
+    start_server: StartServer, provider: FakeProvider
 ) -> None:
     provider.script(
         Reply(Text("a"), Gate("under way"), Text("b")), HttpError(404, b"404 page not found"), HttpError(503)
@@ -427,7 +428,7 @@ async def test_an_answer_of_the_old_endpoint_does_not_count_for_the_new_one(
     assert provider.requests[-1].wire == "responses"
 
 
-async def test_a_switch_uses_up_no_attempt(start_server: Start, provider: FakeProvider) -> None:
+async def test_a_switch_uses_up_no_attempt(start_server: StartServer, provider: FakeProvider) -> None:
     provider.configure(responses_only=frozenset({"model"}))
     async with Client(start_server(provider_max_attempts=1).url) as client:
         session, _ = await client.run("task", model=OPENAI)

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 from tests.behavior.checks import assert_sound
 from tests.behavior.conftest import StartServer
-from tests.behavior.harness import Client, command, of_type
+from tests.behavior.harness import Client, command, of_type, shows
 from tests.behavior.test_fork import fork
 from tests.behavior.test_memory import run_in
 from tests.provider import FakeProvider, Hang, RecordedRequest, Reply, Text, ToolCall
@@ -107,7 +107,7 @@ async def test_old_sessions_are_removed_but_not_running_ones(start_server: Start
     async with Client(server.url) as client:
         old, _ = await client.run("old")
         busy = await client.create("busy")
-        await client.wait_for(busy["id"], lambda event: event.type == "text.delta")
+        await client.wait_for(busy["id"], shows("text.delta"))
     server.stop()
     async with Client(start_server(retain_sessions_days=AT_ONCE, retain_outputs_days=AT_ONCE).url) as client:
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from tests.behavior.checks import assert_sound, requests_of
 from tests.behavior.combinations import first_of
-from tests.behavior.harness import ANTHROPIC, OPENAI, RESPONSES, Client, RunningServer, command, of_type
-from tests.behavior.test_cancel_resume import resume
+from tests.behavior.conftest import StartServer
+from tests.behavior.harness import ANTHROPIC, OPENAI, RESPONSES, Client, command, of_type
 from tests.provider import (
     EndWithoutFinish,
     FakeProvider,
@@ -29,7 +28,6 @@ from tests.provider import (
 MODELS = (OPENAI, ANTHROPIC, RESPONSES)
 NOW = {"retry-after": "0"}
 
-Start = Callable[..., RunningServer]
 
 BROKEN: dict[str, Reply | HttpError] = {
     "reset": Reply(Text("void", 2), ToolCall("write_file", {"path": "void", "content": ""}), Reset()),
@@ -52,7 +50,9 @@ CODES = {
 
 
 @first_of(model=MODELS)
-async def test_a_broken_attempt_is_voided_and_retried(start_server: Start, provider: FakeProvider, model: str) -> None:
+async def test_a_broken_attempt_is_voided_and_retried(
+    start_server: StartServer, provider: FakeProvider, model: str
+) -> None:
     async with Client(start_server(provider_idle_timeout_s=2).url) as client, asyncio.TaskGroup() as tasks:
         for kind, answer in BROKEN.items():
             provider.script_for(f"task {kind}", answer, Reply(Text("better")))
@@ -87,14 +87,13 @@ async def _retried(client: Client, provider: FakeProvider, kind: str, model: str
         "void" not in text for request in requests_of(provider, f"task {kind}") for text in request.assistant_texts
     )
 
-    await client.post(session["id"], "next")
-    await client.until_idle(session["id"])
+    await client.say(session["id"], "next")
     assert requests_of(provider, f"task {kind}")[-1].assistant_texts == ("better",)
     context = await client.get(f"/v1/sessions/{session['id']}/context")
     assert first.data["message_id"] not in {item["message"]["id"] for item in context["messages"]}
 
 
-async def test_every_attempt_is_in_the_list_of_steps(start_server: Start, provider: FakeProvider) -> None:
+async def test_every_attempt_is_in_the_list_of_steps(start_server: StartServer, provider: FakeProvider) -> None:
     provider.script(*[HttpError(429, headers=NOW)] * 4, Reply(Text("at last")))
     async with Client(start_server().url) as client:
         session, events = await client.run("task")
@@ -121,7 +120,7 @@ async def test_the_providers_retry_delay_is_respected(client: Client, provider: 
 
 @first_of(model=MODELS)
 async def test_a_provider_that_stays_broken_fails_the_run(
-    start_server: Start, provider: FakeProvider, model: str
+    start_server: StartServer, provider: FakeProvider, model: str
 ) -> None:
     provider.script(HttpError(503, headers=NOW), HttpError(503, headers=NOW), Reply(Text("back")))
     async with Client(start_server(provider_max_attempts=2).url) as client:
@@ -132,14 +131,14 @@ async def test_a_provider_that_stays_broken_fails_the_run(
         assert len(provider.requests) == 2
         assert [event.data["finish_reason"] for event in of_type(events, "step.finished")] == ["error"]
         assert of_type(events, "session.idle")[0].data["error"] == session["error"]
-        await resume(client, session["id"])
+        await client.resume(session["id"])
         await client.until_idle(session["id"])
         assert (await client.session(session["id"]))["outcome"] == "completed"
         await assert_sound(client, session["id"])
     assert provider.refusals == []
 
 
-async def test_the_last_attempts_text_is_kept(start_server: Start, provider: FakeProvider) -> None:
+async def test_the_last_attempts_text_is_kept(start_server: StartServer, provider: FakeProvider) -> None:
     call = command("touch never")
     provider.script(Reply(Text("half of it"), call, Reset()), Reply(Text("on")))
     async with Client(start_server(provider_max_attempts=1).url) as client:
@@ -150,8 +149,7 @@ async def test_the_last_attempts_text_is_kept(start_server: Start, provider: Fak
         assert text.data["text"] == "half of it"
         calls = of_type(events, "tool.call")  # the reset may cut the stream before the call
         assert [event.data["status"] for event in of_type(events, "tool.result")] == ["interrupted"] * len(calls)
-        await client.post(session["id"], "go on")
-        await client.until_idle(session["id"])
+        await client.say(session["id"], "go on")
         assert provider.requests[-1].assistant_texts == ("half of it",)
         await assert_sound(client, session["id"])
     assert provider.refusals == []
@@ -194,7 +192,7 @@ async def test_a_context_that_does_not_fit_is_reported_as_too_large(
     await assert_sound(client, session["id"])
 
 
-async def test_a_model_that_was_taken_away_fails_its_step(start_server: Start, provider: FakeProvider) -> None:
+async def test_a_model_that_was_taken_away_fails_its_step(start_server: StartServer, provider: FakeProvider) -> None:
     first = start_server()
     async with Client(first.url) as client:
         session, _ = await client.run("task")
@@ -202,15 +200,13 @@ async def test_a_model_that_was_taken_away_fails_its_step(start_server: Start, p
 
     only = {"fake-anthropic": {"kind": "anthropic", "base_url": provider.url}}
     async with Client(start_server(providers=only, model=ANTHROPIC).url) as client:
-        await client.post(session["id"], "more")
-        await client.until_idle(session["id"])
+        await client.say(session["id"], "more")
 
         after = await client.session(session["id"])
         assert (after["outcome"], after["error"]["code"]) == ("failed", "unknown_model")
         await assert_sound(client, session["id"])
-        answer = await client.http.patch(f"/v1/sessions/{session['id']}", json={"model": ANTHROPIC})
-        assert answer.is_success
-        await resume(client, session["id"])
+        await client.change(session["id"], model=ANTHROPIC)
+        await client.resume(session["id"])
         await client.until_idle(session["id"])
         assert (await client.session(session["id"]))["outcome"] == "completed"
         await assert_sound(client, session["id"])
@@ -226,7 +222,7 @@ def _echoing(status: int) -> HttpError:
 
 @first_of(model=MODELS)
 async def test_the_key_is_in_no_error_event_or_log(
-    start_server: Start,
+    start_server: StartServer,
     provider: FakeProvider,
     model: str,
     monkeypatch: pytest.MonkeyPatch,

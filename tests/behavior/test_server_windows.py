@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from tests.behavior.checks import assert_sound
 from tests.behavior.combinations import first_of
-from tests.behavior.harness import ANTHROPIC, OPENAI, Client, RunningServer, of_type
-from tests.behavior.long_task import LongTask, asks_for_summary
+from tests.behavior.conftest import StartServer
+from tests.behavior.harness import ANTHROPIC, OPENAI, Client, of_type
+from tests.behavior.long_task import LongTask, asks_for_summary, works_on
 from tests.behavior.packed import packed
-from tests.provider import FakeProvider, Gate, HttpError, RecordedRequest, Reply, Text, ToolCall
-
-StartServer = Callable[..., RunningServer]
+from tests.provider import FakeProvider, Gate, HttpError, Reply, ToolCall
 
 WINDOW = 8_000
 UNKNOWN: dict[str, Any] = {"models": {}}
@@ -31,10 +29,6 @@ STYLES: dict[str, dict[str, Any]] = {
     "groq": {"overflow": "groq", "documents": {"/v1/models": {"data": [{"id": "model", "context_window": WINDOW}]}}},
     "anthropic": {"documents": {"/v1/models/model": {"id": "model", "max_input_tokens": WINDOW}}},
 }
-
-
-def works_on(request: RecordedRequest) -> Reply:
-    return Reply(Text("## Completed Work\nall" if asks_for_summary(request) else "going on"))
 
 
 @first_of(style=STYLES)
@@ -141,8 +135,7 @@ async def test_the_window_of_a_model_changed_during_a_run_is_queried(
     async with Client(start_server(**UNKNOWN).url) as client:
         made = await client.create("go on", history=packed("the task", 9))
         await provider.reached("switch")
-        changed = await client.http.patch(f"/v1/sessions/{made['id']}", json={"model": "fake-openai/small"})
-        assert changed.status_code == 200
+        await client.change(made["id"], model="fake-openai/small")
         provider.open("switch")
         await client.until_idle(made["id"])
         session = await client.session(made["id"])

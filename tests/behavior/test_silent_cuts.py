@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 
 from tests.behavior.checks import assert_sound
-from tests.behavior.harness import ANTHROPIC, Client, RunningServer, command, of_type
+from tests.behavior.conftest import StartServer
+from tests.behavior.harness import ANTHROPIC, Client, command, of_type
 from tests.behavior.long_task import asks_for_summary
 from tests.provider import FakeProvider, Reasoning, RecordedRequest, Reply, Text, Tokens
-
-StartServer = Callable[..., RunningServer]
 
 WINDOW = 12_000
 UNKNOWN: dict[str, Any] = {"models": {}}
@@ -83,8 +82,7 @@ async def test_reasoning_left_out_at_the_next_message_is_not_a_cut(
     async with Client(start_server(**UNKNOWN).url) as client:
         session, _ = await client.run("the task", model=ANTHROPIC)
         for message in ("more", "still more"):
-            await client.post(session["id"], message)
-            await client.until_idle(session["id"])
+            await client.say(session["id"], message)
         session = await client.session(session["id"])
         assert (session["outcome"], session["context"]["limit"]) == ("completed", 128_000)
         assert session["compaction"]["count"] == 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,11 +9,11 @@ import pytest
 from app.tools import default_tools
 from tests.behavior.checks import assert_sound
 from tests.behavior.combinations import across, first_of
-from tests.behavior.harness import OPENAI, Client, RunningServer, of_type
+from tests.behavior.conftest import StartServer
+from tests.behavior.harness import OPENAI, Client, of_type
 from tests.behavior.long_task import LongTask
+from tests.behavior.rounds import overflows
 from tests.provider import FakeProvider, HttpError, Reply, Text
-
-StartServer = Callable[..., RunningServer]
 
 FIRST_REQUEST = 2_000
 """Maximum tokens of a new session's first request, with a task of one line."""
@@ -28,10 +27,6 @@ SILENT = {"/v1/models": HttpError(404), "/props": HttpError(404)}
 
 def window_of(tokens: int) -> dict[str, Any]:
     return {"models": {OPENAI: {"context_window": tokens}}}
-
-
-def overflows(provider: FakeProvider) -> int:
-    return sum(refusal.rule == "overflow" for refusal in provider.refusals)
 
 
 async def test_the_first_request_of_a_session_is_small(start_server: StartServer, provider: FakeProvider) -> None:

@@ -269,8 +269,7 @@ async def test_an_idle_session_shows_the_next_request_without_its_message(
     assert reported == {name: session["context"][name] for name in reported}
     assert (reported["source"], shown["generation"]) == ("reported", 1)
 
-    await client.post(session["id"], "and now?")
-    await client.until_idle(session["id"])
+    await client.say(session["id"], "and now?")
     sent = await client.get(path, step=2)
     assert sent["messages"][:-1] == shown["messages"]
     assert sent["messages"][-1]["message"]["parts"][0]["text"] == "and now?"

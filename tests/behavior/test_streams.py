@@ -449,7 +449,7 @@ async def test_a_list_of_sessions_stays_current(client: Client, provider: FakePr
         first = await client.create(title="first")
         second = await client.create("second")
         await client.until_idle(second["id"])
-        await client.http.patch(f"/v1/sessions/{first['id']}", json={"title": "renamed"})
+        await client.change(first["id"], title="renamed")
         await client.http.delete(f"/v1/sessions/{second['id']}")
         seen: list[Event] = []
         async for event in read_events(response):

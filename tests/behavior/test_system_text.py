@@ -46,13 +46,6 @@ def answers(*replies: Reply, summary: Reply | None = None) -> Callable[[Recorded
     return answer
 
 
-async def say(client: Client, session_id: str, content: str = "Go on.") -> None:
-    last = (await client.session(session_id))["last_seq"]
-    await client.post(session_id, content)
-    await client.wait_for(session_id, lambda event: event.type == "session.running", after=last)
-    await client.until_idle(session_id, after=last)
-
-
 async def steps(client: Client, session_id: str) -> list[dict[str, Any]]:
     items: list[dict[str, Any]] = (await client.get(f"/v1/sessions/{session_id}/steps"))["items"]
     return items
@@ -73,7 +66,7 @@ async def test_a_changed_plan_leaves_the_cache_and_the_reported_size_alone(
         session_id = (await client.run("the task", compaction=settings()))[0]["id"]
     server.stop()
     async with Client(start_server().url) as client:
-        await say(client, session_id)
+        await client.say(session_id, "Go on.")
 
         made = await steps(client, session_id)
         assert [step["generation"] for step in made] == [1] * 6
@@ -85,7 +78,7 @@ async def test_a_changed_plan_leaves_the_cache_and_the_reported_size_alone(
 
         provider.respond(answers(plan("water")))
         await compacted(client, session_id)
-        await say(client, session_id)
+        await client.say(session_id, "Go on.")
         requests = steps_of(provider)
         first, *checkpointed = dict.fromkeys(request.system for request in requests)
         (system,) = checkpointed
@@ -107,8 +100,8 @@ async def test_every_new_context_uses_the_newest_plan(
 ) -> None:
     provider.respond(answers(plan("dig"), plan("plant")))
     session_id = (await client.run("the task"))[0]["id"]
-    assert (await client.http.patch(f"/v1/sessions/{session_id}", json=change)).status_code == 200
-    await say(client, session_id)
+    await client.change(session_id, **change)
+    await client.say(session_id, "Go on.")
 
     *before, last = steps_of(provider)
     assert all(HEAD not in request.system for request in before)
@@ -125,7 +118,7 @@ async def test_notes_are_there_after_a_compaction_that_comes_before_anything_els
         event = await ended(client, session_id, (await compact(client, session_id))["round"])
         assert (event.type, event.data["code"]) == ("compaction.failed", "nothing_to_compact")
     shown = await context(client, session_id)
-    await say(client, session_id)
+    await client.say(session_id, "Go on.")
 
     (request,) = provider.requests
     assert "\nUse spaces.\n" in request.system
@@ -161,7 +154,7 @@ async def test_a_model_chosen_during_a_round_uses_its_own_estimates(client: Clie
     rules = {**SHORT_TAIL, "policy": "handoff", "handoff_threshold": 20_000}
     session_id = (await client.create("the task", compaction=rules))["id"]
     await provider.reached("summary")
-    assert (await client.http.patch(f"/v1/sessions/{session_id}", json={"model": ANTHROPIC})).status_code == 200
+    await client.change(session_id, model=ANTHROPIC)
     provider.open("summary")
     events = await client.until_idle(session_id)
     assert len(of_type(events, "compaction.completed")) == 1
@@ -185,7 +178,7 @@ async def test_a_refusal_from_a_previous_model_compacts_nothing(client: Client, 
     provider.respond(answers(output(), output(), output(), refused))
     session_id = (await client.create("the task", compaction=settings()))["id"]
     await provider.reached("refused")
-    assert (await client.http.patch(f"/v1/sessions/{session_id}", json={"model": ANTHROPIC})).status_code == 200
+    await client.change(session_id, model=ANTHROPIC)
     provider.open("refused")
     events = await client.until_idle(session_id)
 

@@ -279,7 +279,7 @@ async def test_a_patch_takes_effect_from_the_next_step(client: Client, provider:
     async with following(client, session_id) as follower:
         await follower.type("tool.output")
         change = {"model": ANTHROPIC, "system_prompt": "You are a baker.", "tools": ["read_file", "list_directory"]}
-        patched = (await client.http.patch(f"/v1/sessions/{session_id}", json=change)).json()
+        patched = await client.change(session_id, **change)
         await release(client, session_id)
         await follower.type("session.idle")
 

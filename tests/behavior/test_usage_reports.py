@@ -8,12 +8,11 @@ from string import ascii_letters
 
 from tests.behavior.checks import assert_sound
 from tests.behavior.combinations import across
-from tests.behavior.harness import Client, RunningServer, of_type
+from tests.behavior.conftest import StartServer
+from tests.behavior.harness import Client, of_type
 from tests.behavior.long_task import asks_for_summary
 from tests.behavior.rounds import MODELS, POLICIES, SMALL, WINDOW
 from tests.provider import FakeProvider, RecordedRequest, Reply, Text, Tokens, ToolCall
-
-StartServer = Callable[..., RunningServer]
 
 STEPS = 9
 NOTHING_READ = Tokens(input=0, cache_read=0, cache_write=0, output=5)

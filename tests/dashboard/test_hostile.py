@@ -240,8 +240,7 @@ async def test_the_page_stays_responsive_however_long_a_text_takes_to_parse_and_
     language, text = {**ENDLESS, **UNDRAWABLE}[name]
     shown = f"```{language}\n{text}\n```" if language else text
     made, events = await client.run(site.task("Read this", Reply(Text(shown)), Reply(Text(SHORT))))
-    await client.post(made["id"], "And this.")
-    await client.until_idle(made["id"], after=max(event.id or 0 for event in events))
+    await client.say(made["id"], "And this.", after=max(event.id or 0 for event in events))
     stopped = asyncio.Event()
     page.on("worker", lambda worker: worker.on("close", lambda _: stopped.set()))
     await page.add_init_script(LONG_TASKS)

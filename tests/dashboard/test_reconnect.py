@@ -102,8 +102,7 @@ async def test_a_hidden_page_closes_its_connection_until_it_is_visible(page: Pag
         await page.clock.fast_forward(wait)
     begun: list[str] = []
     page.on("request", lambda request: begun.append(request.url))
-    await client.post(made["id"], "Go on.")
-    await client.until_idle(made["id"])
+    await client.say(made["id"], "Go on.")
     await page.clock.fast_forward(wait)
     await expect(page.locator(".connection.live")).to_be_attached()
     assert not [url for url in begun if url.endswith("/events")]
