@@ -19,7 +19,6 @@ from tests.behavior.long_task import SUMMARY, asks_for_summary
 from tests.behavior.process import ServerProcess
 from tests.behavior.rounds import POLICIES
 from tests.provider import FakeProvider, Gate, Reasoning, RecordedRequest, Reply, Text, ToolCall
-from tests.requirements import need
 
 STEPS, ROUNDS = 60, 6
 TIMEOUT_S = 60.0
@@ -139,11 +138,6 @@ def lessons(provider: FakeProvider) -> list[int]:
     same thing, before either can learn it."""
     refused = [refusal.request for refusal in provider.refusals]
     return [number for number in refused if number - 1 not in refused]
-
-
-@pytest.fixture(autouse=True)
-def bubblewrap() -> None:
-    need("bubblewrap")
 
 
 @pytest.mark.slow

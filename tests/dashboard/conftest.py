@@ -39,11 +39,6 @@ def own_site(tmp_path_factory: pytest.TempPathFactory) -> ServeSite:
     return serve
 
 
-@pytest.fixture
-def docker() -> None:
-    need("docker")
-
-
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def browser() -> AsyncIterator[Browser]:
     async with launched() as browser:

@@ -39,11 +39,11 @@ class Refused(Exception):
         self,
         rule: Rule,
         message: str,
+        param: str | None = None,
+        code: str | None = None,
         *,
         status: int = 400,
         kind: str = "invalid_request_error",
-        param: str | None = None,
-        code: str | None = None,
         body: JSON | bytes | None = None,
     ) -> None:
         super().__init__(message)

@@ -38,10 +38,6 @@ def check(body: JSON, headers: dict[str, str], settings: Settings, seals: SealBo
     check_insistence(str(body["model"]), messages, settings.insists, seals)
 
 
-def _refused(rule: Rule, message: str, param: str | None = None, code: str | None = None) -> Refused:
-    return Refused(rule, message, param=param, code=code)
-
-
 def _check_endpoint(body: JSON, settings: Settings) -> None:
     """Models that are for the Responses endpoint, wholly or as far as tools go."""
     model = str(body.get("model"))
@@ -56,25 +52,25 @@ def _check_endpoint(body: JSON, settings: Settings) -> None:
             f"Function tools with reasoning_effort are not supported for {model} in /v1/chat/completions. To use"
             " function tools, use /v1/responses or set reasoning_effort to 'none'."
         )
-        raise _refused("parameter", message, "reasoning_effort")
+        raise Refused("parameter", message, "reasoning_effort")
 
 
 def _check_parameters(body: JSON, settings: Settings) -> None:
     if not isinstance(body.get("model"), str) or not body["model"]:
-        raise _refused("shape", "you must provide a model parameter")
+        raise Refused("shape", "you must provide a model parameter")
     if "max_tokens" in body and "max_completion_tokens" in body:
         message = "Setting 'max_tokens' and 'max_completion_tokens' at the same time is not supported."
-        raise _refused("shape", message, "max_tokens", "invalid_parameter_combination")
+        raise Refused("shape", message, "max_tokens", "invalid_parameter_combination")
     for name in sorted(settings.refused_parameters & body.keys()):
         raise _unsupported(name, body[name])
     effort = body.get("reasoning_effort")
     if effort is not None and settings.efforts is not None and effort not in settings.efforts:
         raise _unsupported_effort(effort, settings.efforts)
     if not isinstance(body.get("stream_options", {}), dict | None):
-        raise _refused("shape", "Invalid type for 'stream_options': expected an object.", "stream_options")
+        raise Refused("shape", "Invalid type for 'stream_options': expected an object.", "stream_options")
     if body.get("stream_options") is not None and not body.get("stream"):
         message = "The 'stream_options' parameter is only allowed when 'stream' is enabled."
-        raise _refused("shape", message, "stream_options")
+        raise Refused("shape", message, "stream_options")
 
 
 def _unsupported_effort(effort: object, accepted: Collection[str]) -> Refused:
@@ -84,7 +80,7 @@ def _unsupported_effort(effort: object, accepted: Collection[str]) -> Refused:
         f"Unsupported value: 'reasoning_effort' does not support '{effort}' with this model. Supported values are:"
         f" {values}."
     )
-    return _refused("parameter", message, "reasoning_effort", "unsupported_value")
+    return Refused("parameter", message, "reasoning_effort", "unsupported_value")
 
 
 def _unsupported(name: str, value: object) -> Refused:
@@ -93,36 +89,36 @@ def _unsupported(name: str, value: object) -> Refused:
             f"Unsupported value: 'temperature' does not support {value} with this model."
             " Only the default (1) value is supported."
         )
-        return _refused("parameter", message, name, "unsupported_value")
+        return Refused("parameter", message, name, "unsupported_value")
     instead = " Use 'max_completion_tokens' instead." if name == "max_tokens" else ""
     message = f"Unsupported parameter: '{name}' is not supported with this model.{instead}"
-    return _refused("parameter", message, name, "unsupported_parameter")
+    return Refused("parameter", message, name, "unsupported_parameter")
 
 
 def _empty_array(rule: Rule, where: str) -> Refused:
     message = (
         f"Invalid '{where}': empty array. Expected an array with minimum length 1, but got an empty array instead."
     )
-    return _refused(rule, message, where, "empty_array")
+    return Refused(rule, message, where, "empty_array")
 
 
 def _check_tools(tools: Any) -> None:
     if tools is None:
         return
     if not isinstance(tools, list):
-        raise _refused("tools", "Invalid type for 'tools': expected an array of objects.", "tools", "invalid_type")
+        raise Refused("tools", "Invalid type for 'tools': expected an array of objects.", "tools", "invalid_type")
     if not tools:
         raise _empty_array("tools", "tools")
     for at, tool in enumerate(tools):
         _check_tool(f"tools[{at}]", tool)
     twice = [name for name, n in Counter(function_of(tool).get("name") for tool in tools).items() if n > 1]
     if twice:
-        raise _refused("tools", f"Invalid 'tools': the function name '{twice[0]}' is not unique.", "tools")
+        raise Refused("tools", f"Invalid 'tools': the function name '{twice[0]}' is not unique.", "tools")
 
 
 def _check_tool(where: str, tool: Any) -> None:
     if not isinstance(tool, dict) or tool.get("type") != "function" or not function_of(tool):
-        raise _refused("tools", f"Missing required parameter: '{where}.function'.", where, "missing_required_parameter")
+        raise Refused("tools", f"Missing required parameter: '{where}.function'.", where, "missing_required_parameter")
     function = function_of(tool)
     _check_name("tools", f"{where}.function.name", function.get("name"))
     schema = function.get("parameters")
@@ -132,7 +128,7 @@ def _check_tool(where: str, tool: Any) -> None:
             f"Invalid schema for function '{function['name']}': schema must be a JSON Schema of 'type: \"object\"',"
             f" got 'type: \"{kind}\"'."
         )
-        raise _refused("tools", message, f"{where}.function.parameters", "invalid_function_parameters")
+        raise Refused("tools", message, f"{where}.function.parameters", "invalid_function_parameters")
 
 
 def _check_name(rule: Rule, where: str, name: Any) -> None:
@@ -141,22 +137,22 @@ def _check_name(rule: Rule, where: str, name: Any) -> None:
             f"Invalid '{where}': string too long. Expected a string with maximum length 64,"
             f" but got a string with length {len(name)} instead."
         )
-        raise _refused(rule, message, where, "string_above_max_length")
+        raise Refused(rule, message, where, "string_above_max_length")
     if not isinstance(name, str) or not TOOL_NAME.fullmatch(name):
         message = (
             f"Invalid '{where}': string does not match pattern."
             " Expected a string that matches the pattern '^[a-zA-Z0-9_-]+$'."
         )
-        raise _refused(rule, message, where, "invalid_value")
+        raise Refused(rule, message, where, "invalid_value")
 
 
 def _messages(body: JSON) -> list[JSON]:
     messages = body.get("messages")
     if messages is None:
-        raise _refused("shape", "Missing required parameter: 'messages'.", "messages", "missing_required_parameter")
+        raise Refused("shape", "Missing required parameter: 'messages'.", "messages", "missing_required_parameter")
     if not isinstance(messages, list) or not all(isinstance(m, dict) for m in messages):
         message = "Invalid type for 'messages': expected an array of objects."
-        raise _refused("shape", message, "messages", "invalid_type")
+        raise Refused("shape", message, "messages", "invalid_type")
     if not messages:
         raise _empty_array("empty", "messages")
     return messages
@@ -169,7 +165,7 @@ def _check_message(where: str, message: JSON) -> None:
             f"Invalid value: '{role}'. Supported values are: 'system', 'assistant', 'user', 'function', 'tool',"
             " and 'developer'."
         )
-        raise _refused("shape", sentence, f"{where}.role", "invalid_value")
+        raise Refused("shape", sentence, f"{where}.role", "invalid_value")
     _check_calls(f"{where}.tool_calls", message)
     _check_content(f"{where}.content", message)
 
@@ -178,14 +174,14 @@ def _check_content(where: str, message: JSON) -> None:
     content = message.get("content")
     if content is None:
         if not message.get("tool_calls"):
-            raise _refused("empty", "Invalid value for 'content': expected a string, got null.", where)
+            raise Refused("empty", "Invalid value for 'content': expected a string, got null.", where)
         return
     if isinstance(content, list):
         _check_parts(where, content)
     elif not isinstance(content, str):
-        raise _refused("shape", f"Invalid type for '{where}': expected a string or an array.", where, "invalid_type")
+        raise Refused("shape", f"Invalid type for '{where}': expected a string or an array.", where, "invalid_type")
     elif not content and message["role"] != "tool" and not message.get("tool_calls"):
-        raise _refused("empty", f"Invalid '{where}': the message must have non-empty content.", where)
+        raise Refused("empty", f"Invalid '{where}': the message must have non-empty content.", where)
 
 
 def _check_parts(where: str, parts: Sequence[Any]) -> None:
@@ -194,12 +190,12 @@ def _check_parts(where: str, parts: Sequence[Any]) -> None:
     for at, part in enumerate(parts):
         if not isinstance(part, dict) or "type" not in part:
             message = f"Missing required parameter: '{where}[{at}].type'."
-            raise _refused("shape", message, f"{where}[{at}].type", "missing_required_parameter")
+            raise Refused("shape", message, f"{where}[{at}].type", "missing_required_parameter")
         if part["type"] not in PART_TYPES:
             message = f"Invalid value: '{part['type']}'. Supported values are: {', '.join(map(repr, PART_TYPES))}."
-            raise _refused("shape", message, f"{where}[{at}].type", "invalid_value")
+            raise Refused("shape", message, f"{where}[{at}].type", "invalid_value")
         if part["type"] == "text" and not part.get("text"):
-            raise _refused("empty", f"Invalid '{where}[{at}].text': empty string.", f"{where}[{at}].text")
+            raise Refused("empty", f"Invalid '{where}[{at}].text': empty string.", f"{where}[{at}].text")
 
 
 def _check_calls(where: str, message: JSON) -> None:
@@ -207,7 +203,7 @@ def _check_calls(where: str, message: JSON) -> None:
         return
     calls = message["tool_calls"]
     if message["role"] != "assistant" or not isinstance(calls, list):
-        raise _refused("shape", f"Invalid '{where}': only an assistant message has a list of calls.", where)
+        raise Refused("shape", f"Invalid '{where}': only an assistant message has a list of calls.", where)
     if not calls:
         raise _empty_array("empty", where)
     for at, call in enumerate(calls):
@@ -216,16 +212,16 @@ def _check_calls(where: str, message: JSON) -> None:
 
 def _check_call(where: str, call: Any) -> None:
     if not isinstance(call, dict) or call.get("type") != "function" or not function_of(call):
-        raise _refused("shape", f"Missing required parameter: '{where}.function'.", where, "missing_required_parameter")
+        raise Refused("shape", f"Missing required parameter: '{where}.function'.", where, "missing_required_parameter")
     call_id = call.get("id")
     if not isinstance(call_id, str) or not call_id:
-        raise _refused("ids", f"Missing required parameter: '{where}.id'.", f"{where}.id", "missing_required_parameter")
+        raise Refused("ids", f"Missing required parameter: '{where}.id'.", f"{where}.id", "missing_required_parameter")
     if len(call_id) > MAX_CALL_ID:
         message = (
             f"Invalid '{where}.id': string too long. Expected a string with maximum length {MAX_CALL_ID},"
             f" but got a string with length {len(call_id)} instead."
         )
-        raise _refused("ids", message, f"{where}.id", "string_above_max_length")
+        raise Refused("ids", message, f"{where}.id", "string_above_max_length")
     _check_name("tools", f"{where}.function.name", function_of(call).get("name"))
     _check_arguments(f"{where}.function.arguments", function_of(call).get("arguments"))
 
@@ -234,9 +230,9 @@ def _check_arguments(where: str, arguments: Any) -> None:
     try:
         parsed = json.loads(arguments)
     except (TypeError, ValueError) as exc:
-        raise _refused("arguments", f"Invalid '{where}': not valid JSON: {exc}", where, "invalid_value") from exc
+        raise Refused("arguments", f"Invalid '{where}': not valid JSON: {exc}", where, "invalid_value") from exc
     if not isinstance(parsed, dict):
-        raise _refused("arguments", f"Invalid '{where}': expected a JSON object.", where, "invalid_value")
+        raise Refused("arguments", f"Invalid '{where}': expected a JSON object.", where, "invalid_value")
 
 
 def _check_pairs(messages: Sequence[JSON]) -> None:
@@ -252,7 +248,7 @@ def _check_pairs(messages: Sequence[JSON]) -> None:
         open_ids = [call["id"] for call in calls_of(message)]
         batch = set(open_ids)
         if len(batch) < len(open_ids) or batch & used:
-            raise _refused("ids", f"Invalid 'messages[{at}].tool_calls': call ids must be unique.", f"messages[{at}]")
+            raise Refused("ids", f"Invalid 'messages[{at}].tool_calls': call ids must be unique.", f"messages[{at}]")
         used |= batch
     _check_none_open(len(messages), open_ids)
 
@@ -261,18 +257,18 @@ def _take_result(where: str, message: JSON, open_ids: list[str], batch: set[str]
     call_id = message.get("tool_call_id")
     if not isinstance(call_id, str):
         param = f"{where}.tool_call_id"
-        raise _refused("pairing", f"Missing required parameter: '{param}'.", param, "missing_required_parameter")
+        raise Refused("pairing", f"Missing required parameter: '{param}'.", param, "missing_required_parameter")
     if not batch:
         sentence = (
             "Invalid parameter: messages with role 'tool' must be a response to a preceeding message with 'tool_calls'."
         )
-        raise _refused("pairing", sentence, f"{where}.role")
+        raise Refused("pairing", sentence, f"{where}.role")
     if call_id not in batch:
         sentence = f"Invalid parameter: 'tool_call_id' of '{call_id}' not found in 'tool_calls' of previous message."
-        raise _refused("pairing", sentence, f"{where}.tool_call_id")
+        raise Refused("pairing", sentence, f"{where}.tool_call_id")
     if call_id not in open_ids:
         sentence = f"Invalid parameter: Duplicate value for 'tool_call_id' of '{call_id}' in messages with role 'tool'."
-        raise _refused("ids", sentence, f"{where}.tool_call_id")
+        raise Refused("ids", sentence, f"{where}.tool_call_id")
     open_ids.remove(call_id)
 
 
@@ -283,20 +279,20 @@ def _check_none_open(at: int, open_ids: Sequence[str]) -> None:
         "An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'."
         f" The following tool_call_ids did not have response messages: {', '.join(open_ids)}"
     )
-    raise _refused("pairing", message, f"messages.[{at}].role")
+    raise Refused("pairing", message, f"messages.[{at}].role")
 
 
 def _check_order(messages: Sequence[JSON]) -> None:
     roles = [message["role"] for message in messages]
     spoken = [role for role in roles if role not in SYSTEM_ROLES]
     if any(role in SYSTEM_ROLES for role in roles[len(roles) - len(spoken) :]):
-        raise _refused("order", "System message must be at the beginning.")
+        raise Refused("order", "System message must be at the beginning.")
     if not spoken:
-        raise _refused("order", "No user query found in messages.")
+        raise Refused("order", "No user query found in messages.")
     if spoken[0] != "user":
-        raise _refused("order", f"Expected first role User after the system prompt but got {spoken[0]}")
+        raise Refused("order", f"Expected first role User after the system prompt but got {spoken[0]}")
     if spoken[-1] == "assistant" and not text_of(messages[-1]).strip():
-        raise _refused("empty", "The final assistant message must contain non-whitespace text.")
+        raise Refused("empty", "The final assistant message must contain non-whitespace text.")
     if spoken[-1] == "assistant":
         message = "Expected last role User or Tool (or Assistant with prefix True) for serving but got assistant"
-        raise _refused("order", message, code="3230")
+        raise Refused("order", message, code="3230")

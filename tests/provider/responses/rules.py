@@ -14,7 +14,7 @@ from openai.types.responses.response_create_params import ResponseCreateParamsSt
 from openai.types.shared_params import Reasoning
 
 from tests.provider.dialect import TOOL_NAME
-from tests.provider.records import JSON, Refused, Rule
+from tests.provider.records import JSON, Refused
 from tests.provider.responses.reading import items_of, parts_of
 from tests.provider.settings import Settings
 from tests.provider.thinking import SealBook
@@ -42,23 +42,19 @@ def check(body: JSON, headers: dict[str, str], settings: Settings, seals: SealBo
     _check_reasoning(body, items, seals)
 
 
-def _refused(rule: Rule, message: str, param: str | None = None, code: str | None = None) -> Refused:
-    return Refused(rule, message, param=param, code=code)
-
-
 def _check_parameters(body: JSON, settings: Settings) -> None:
     if not isinstance(body.get("model"), str) or not body["model"]:
-        raise _refused("shape", "you must provide a model parameter")
+        raise Refused("shape", "you must provide a model parameter")
     if unknown := sorted(body.keys() - PARAMETERS):
-        raise _refused("shape", f"Unknown parameter: '{unknown[0]}'.", unknown[0], "unknown_parameter")
+        raise Refused("shape", f"Unknown parameter: '{unknown[0]}'.", unknown[0], "unknown_parameter")
     reasoning = body.get("reasoning") or {}
     if unknown := sorted(reasoning.keys() - REASONING):
         name = f"reasoning.{unknown[0]}"
-        raise _refused("shape", f"Unknown parameter: '{name}'.", name, "unknown_parameter")
+        raise Refused("shape", f"Unknown parameter: '{name}'.", name, "unknown_parameter")
     sent = {**body, **{f"reasoning.{name}": value for name, value in reasoning.items()}}
     for name in sorted(settings.refused_parameters & sent.keys()):
         message = f"Unsupported parameter: '{name}' is not supported with this model."
-        raise _refused("parameter", message, name, "unsupported_parameter")
+        raise Refused("parameter", message, name, "unsupported_parameter")
     _check_effort(body, reasoning.get("effort"), settings)
     _check_storage(body)
     limit = body.get("max_output_tokens")
@@ -67,9 +63,9 @@ def _check_parameters(body: JSON, settings: Settings) -> None:
             f"Invalid 'max_output_tokens': integer below minimum value. Expected a value >= {MIN_OUTPUT}, but got"
             f" {limit} instead."
         )
-        raise _refused("shape", message, "max_output_tokens", "integer_below_min_value")
+        raise Refused("shape", message, "max_output_tokens", "integer_below_min_value")
     if len(body.get("prompt_cache_key") or "") > MAX_ID:
-        raise _refused("shape", "Invalid 'prompt_cache_key': string too long.", "prompt_cache_key")
+        raise Refused("shape", "Invalid 'prompt_cache_key': string too long.", "prompt_cache_key")
 
 
 def _check_effort(body: JSON, effort: Any, settings: Settings) -> None:
@@ -77,40 +73,40 @@ def _check_effort(body: JSON, effort: Any, settings: Settings) -> None:
         return
     values = ", ".join(f"'{value}'" for value in sorted(settings.efforts))
     message = f"Unsupported value: '{effort}' is not supported with the '{body['model']}' model."
-    raise _refused("parameter", f"{message} Supported values are: {values}.", "reasoning.effort", "unsupported_value")
+    raise Refused("parameter", f"{message} Supported values are: {values}.", "reasoning.effort", "unsupported_value")
 
 
 def _check_storage(body: JSON) -> None:
     if ENCRYPTED in (body.get("include") or []) and body.get("store") is not False:
-        raise _refused("shape", "Encrypted reasoning is for responses that are not stored: set 'store' to false.")
+        raise Refused("shape", "Encrypted reasoning is for responses that are not stored: set 'store' to false.")
     if previous := body.get("previous_response_id"):
         message = f"Previous response with id '{previous}' not found."
-        raise _refused("shape", message, "previous_response_id", "previous_response_not_found")
+        raise Refused("shape", message, "previous_response_id", "previous_response_not_found")
 
 
 def _check_tool(where: str, tool: Any) -> None:
     if not isinstance(tool, dict) or tool.get("type") != "function":
-        raise _refused("tools", f"Invalid value for '{where}.type'.", f"{where}.type", "invalid_value")
+        raise Refused("tools", f"Invalid value for '{where}.type'.", f"{where}.type", "invalid_value")
     if not isinstance(tool.get("name"), str) or not TOOL_NAME.fullmatch(tool["name"]):
-        raise _refused("tools", f"Missing required parameter: '{where}.name'.", f"{where}.name")
+        raise Refused("tools", f"Missing required parameter: '{where}.name'.", f"{where}.name")
     schema = tool.get("parameters")
     if not isinstance(schema, dict) or schema.get("type") != "object":
         message = f"Invalid schema for function '{tool['name']}': schema must be a JSON Schema of 'type: \"object\"'."
-        raise _refused("tools", message, f"{where}.parameters", "invalid_function_parameters")
+        raise Refused("tools", message, f"{where}.parameters", "invalid_function_parameters")
     if tool.get("strict") is not False and set(schema.get("required", ())) != set(schema.get("properties", {})):
         message = (
             f"Invalid schema for function '{tool['name']}': In context=(), 'required' is required to be supplied and to"
             " be an array including every key in properties."
         )
-        raise _refused("tools", message, f"{where}.parameters", "invalid_function_parameters")
+        raise Refused("tools", message, f"{where}.parameters", "invalid_function_parameters")
 
 
 def _input(body: JSON) -> list[JSON]:
     given = body.get("input")
     if not isinstance(given, str | list) or (isinstance(given, list) and not all(isinstance(i, dict) for i in given)):
-        raise _refused("shape", "Missing required parameter: 'input'.", "input", "missing_required_parameter")
+        raise Refused("shape", "Missing required parameter: 'input'.", "input", "missing_required_parameter")
     if not given:
-        raise _refused("empty", "Invalid 'input': empty array.", "input", "empty_array")
+        raise Refused("empty", "Invalid 'input': empty array.", "input", "empty_array")
     return items_of(body)
 
 
@@ -121,57 +117,57 @@ def _check_item(where: str, item: JSON) -> None:
         case "function_call":
             _check_id(f"{where}.call_id", item.get("call_id"))
             if not TOOL_NAME.fullmatch(str(item.get("name"))):
-                raise _refused("tools", f"Invalid '{where}.name': string does not match pattern.", f"{where}.name")
+                raise Refused("tools", f"Invalid '{where}.name': string does not match pattern.", f"{where}.name")
             _check_arguments(f"{where}.arguments", item.get("arguments"))
         case "function_call_output":
             _check_id(f"{where}.call_id", item.get("call_id"))
             if not isinstance(item.get("output"), str | list):
-                raise _refused("shape", f"Missing required parameter: '{where}.output'.", f"{where}.output")
+                raise Refused("shape", f"Missing required parameter: '{where}.output'.", f"{where}.output")
         case "reasoning":
             if not str(item.get("id")).startswith("rs_") or not isinstance(item.get("summary"), list):
-                raise _refused("thinking", f"Missing required parameter: '{where}.summary'.", f"{where}.summary")
+                raise Refused("thinking", f"Missing required parameter: '{where}.summary'.", f"{where}.summary")
         case other:
             values = ", ".join(f"'{value}'" for value in ITEM_TYPES)
             message = f"Invalid value: '{other}'. Supported values are: {values}."
-            raise _refused("shape", message, f"{where}.type", "invalid_value")
+            raise Refused("shape", message, f"{where}.type", "invalid_value")
 
 
 def _check_message(where: str, item: JSON) -> None:
     role = item.get("role")
     if role not in ROLES:
         message = f"Invalid value: '{role}'. Supported values are: {', '.join(map(repr, ROLES))}."
-        raise _refused("shape", message, f"{where}.role", "invalid_value")
+        raise Refused("shape", message, f"{where}.role", "invalid_value")
     if "id" in item and not str(item["id"]).startswith("msg_"):
         message = f"Invalid '{where}.id': '{item['id']}'. Expected an ID that begins with 'msg'."
-        raise _refused("ids", message, f"{where}.id", "invalid_value")
+        raise Refused("ids", message, f"{where}.id", "invalid_value")
     if item.get("phase") not in (None, "commentary", "final_answer") or (role != "assistant" and "phase" in item):
-        raise _refused("shape", f"Invalid value: '{item['phase']}'.", f"{where}.phase", "invalid_value")
+        raise Refused("shape", f"Invalid value: '{item['phase']}'.", f"{where}.phase", "invalid_value")
     taken = ("output_text", "refusal") if role == "assistant" else ("input_text", "input_image", "input_file")
     parts = parts_of(item)
     if not parts:
-        raise _refused("empty", f"Invalid '{where}.content': empty array.", f"{where}.content")
+        raise Refused("empty", f"Invalid '{where}.content': empty array.", f"{where}.content")
     for at, part in enumerate(parts):
         if part.get("type") not in taken:
             message = f"Invalid value: '{part.get('type')}'. Supported values are: {', '.join(map(repr, taken))}."
-            raise _refused("shape", message, f"{where}.content[{at}]", "invalid_value")
+            raise Refused("shape", message, f"{where}.content[{at}]", "invalid_value")
         if part["type"] in ("input_text", "output_text") and not part.get("text"):
-            raise _refused("empty", f"Invalid '{where}.content[{at}].text': empty string.", f"{where}.content[{at}]")
+            raise Refused("empty", f"Invalid '{where}.content[{at}].text': empty string.", f"{where}.content[{at}]")
         if part["type"] == "input_image" and not str(part.get("image_url")).startswith(("data:image/", "https://")):
             message = (
                 f"Invalid '{where}.content[{at}].image_url'. Expected a valid URL, but got a value with an invalid"
             )
-            raise _refused("shape", f"{message} format.", f"{where}.content[{at}].image_url", "invalid_value")
+            raise Refused("shape", f"{message} format.", f"{where}.content[{at}].image_url", "invalid_value")
 
 
 def _check_id(where: str, value: Any) -> None:
     if not isinstance(value, str) or not value:
-        raise _refused("ids", f"Missing required parameter: '{where}'.", where, "missing_required_parameter")
+        raise Refused("ids", f"Missing required parameter: '{where}'.", where, "missing_required_parameter")
     if len(value) > MAX_ID:
         message = (
             f"Invalid '{where}': string too long. Expected a string with maximum length {MAX_ID},"
             f" but got a string with length {len(value)} instead."
         )
-        raise _refused("ids", message, where, "string_above_max_length")
+        raise Refused("ids", message, where, "string_above_max_length")
 
 
 def _check_arguments(where: str, arguments: Any) -> None:
@@ -180,7 +176,7 @@ def _check_arguments(where: str, arguments: Any) -> None:
     except (TypeError, ValueError):
         sound = False
     if not sound:
-        raise _refused("arguments", f"Invalid '{where}': expected a JSON object.", where, "invalid_value")
+        raise Refused("arguments", f"Invalid '{where}': expected a JSON object.", where, "invalid_value")
 
 
 def _check_ids(items: Sequence[JSON]) -> None:
@@ -189,7 +185,7 @@ def _check_ids(items: Sequence[JSON]) -> None:
     for at, item_id in enumerate(ids):
         if item_id in ids[:at]:
             message = f"Duplicate item found with id {item_id}. Remove duplicate items from your input and try again."
-            raise _refused("ids", message, "input")
+            raise Refused("ids", message, "input")
 
 
 def _check_pairs(items: Sequence[JSON]) -> None:
@@ -200,16 +196,16 @@ def _check_pairs(items: Sequence[JSON]) -> None:
         call_id = str(item.get("call_id"))
         if item.get("type") == "function_call":
             if call_id in seen:
-                raise _refused("ids", f"Duplicate function call found with call_id {call_id}.", "input")
+                raise Refused("ids", f"Duplicate function call found with call_id {call_id}.", "input")
             seen.add(call_id)
             waiting.append(call_id)
         elif item.get("type") == "function_call_output":
             if call_id not in waiting:
                 message = f"No tool call found for function call output with call_id {call_id}."
-                raise _refused("pairing", message, "input")
+                raise Refused("pairing", message, "input")
             waiting.remove(call_id)
     if waiting:
-        raise _refused("pairing", f"No tool output found for function call {waiting[0]}.", "input")
+        raise Refused("pairing", f"No tool output found for function call {waiting[0]}.", "input")
 
 
 def _check_reasoning(body: JSON, items: Sequence[JSON], seals: SealBook) -> None:
@@ -227,7 +223,7 @@ def _check_reasoning(body: JSON, items: Sequence[JSON], seals: SealBook) -> None
         led_to = following.get("type") in ("function_call", "reasoning") or following.get("role") == "assistant"
         if not led_to:
             message = f"Item '{item['id']}' of type 'reasoning' was provided without its required following item."
-            raise _refused("thinking", message, "input")
+            raise Refused("thinking", message, "input")
 
 
 def _check_seal(model: str, item: JSON, seals: SealBook) -> None:
@@ -238,4 +234,4 @@ def _check_seal(model: str, item: JSON, seals: SealBook) -> None:
             f"The encrypted content for item {item['id']} could not be verified. Reason: Encrypted content could not be"
             " decrypted or parsed."
         )
-        raise _refused("thinking", message, None, "invalid_encrypted_content")
+        raise Refused("thinking", message, None, "invalid_encrypted_content")

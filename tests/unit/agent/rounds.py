@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import random
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 from app.agent.changes import Change, RoundCompleted, RoundEnded, RungFailed
 from app.agent.compaction.compactor import Compactor
@@ -68,6 +69,23 @@ def models_of(
 def counted(message: Message) -> Message:
     """The message with its tokens, as it is stored."""
     return message.model_copy(update={"tokens": counted_tokens(message)})
+
+
+class Watched(Message):
+    """A message that counts how often its fields are read."""
+
+    reads: ClassVar[int] = 0
+    thread: ClassVar[int | None] = None
+    """Where a read must come from to count, if set."""
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in ("parts", "role", "seq", "is_summary") and Watched.thread in (None, threading.get_ident()):
+            Watched.reads += 1
+        return super().__getattribute__(name)
+
+
+def watched(message: Message) -> Message:
+    return Watched(**{name: getattr(message, name) for name in Message.model_fields})
 
 
 def old_turn(steps: int = 60, tokens: int = 300) -> list[Message]:

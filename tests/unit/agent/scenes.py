@@ -17,7 +17,7 @@ from app.agent.compaction.triggers import ManualRound
 from app.agent.conversation import Conversation
 from app.agent.interrupt import Interrupt
 from app.agent.limits import Progress, RunRules
-from app.agent.loop import AgentLoop, RunStart
+from app.agent.loop import AgentLoop, RunResult, RunStart
 from app.agent.model_calls import ModelCalls
 from app.agent.protocols import AgentConfig
 from app.agent.record import StoredConversation
@@ -39,7 +39,7 @@ from app.llm.base import (
     ToolCallStart,
     UsageReport,
 )
-from app.messages import Message, Role, TextPart, Usage, new_id, now
+from app.messages import Message, Role, TextPart, ToolCallPart, Usage, new_id, now
 from app.sandbox.base import Sandbox, Stream
 from app.sessions import Limits
 from app.tools.base import Arguments, ToolContext, ToolOutcome
@@ -127,6 +127,15 @@ def calls(*names: str, report: UsageReport | None = None, finish: StopReason = "
     """A reply of only calls."""
     asked = [event for block, name in enumerate(names) for event in call(name, block)]
     return [*asked, report or usage(), Finish(finish)]
+
+
+def call_part(name: str = "act", arguments: str = "{}") -> ToolCallPart:
+    """A complete call, as it is stored."""
+    return ToolCallPart(id=new_id(), index=0, call_id=new_id(), name=name, arguments_text=arguments)
+
+
+def code_of(result: StepResult | RunResult) -> str | None:
+    return result.error["code"] if result.error is not None else None
 
 
 def passing(detail: str = "Busy.", *, after_s: float = 0.0) -> ProviderError:

@@ -15,21 +15,18 @@ from app.agent.protocols import AgentConfig
 from app.agent.record import StoredConversation
 from app.context.budget import Budget
 from app.context.prompts import GenerationReason
-from app.context.tokens import Calibration, counted_tokens
+from app.context.tokens import Calibration
 from app.events import PlanItem
 from app.llm.base import ToolSchema
 from app.messages import Message, Role, TextPart, Usage
 from tests.unit.agent.changes import now
+from tests.unit.agent.rounds import counted
 from tests.unit.agent.scenes import BUDGET, MODEL, config
 from tests.unit.context import builders as b
 
 OTHER = "other/two"
 TOOL = ToolSchema("look", "Looks.", {"type": "object"})
 FACTOR = 2.0
-
-
-def counted(message: Message) -> Message:
-    return message.model_copy(update={"tokens": counted_tokens(message)})
 
 
 def user(seq: int, value: str = "Please.") -> Message:

@@ -6,15 +6,15 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
 from app.agent.compaction.rounds import RoomResult
 from app.agent.conversation import run_off_loop
 from app.context.budget import trigger
-from app.messages import Message, Usage
-from tests.unit.agent.rounds import SUMMARY, Tight, counted, settings_of
+from app.messages import Usage
+from tests.unit.agent.rounds import SUMMARY, Tight, Watched, counted, settings_of, watched
 from tests.unit.context import builders as b
 
 SHORT, LONG = 50, 500
@@ -24,23 +24,6 @@ OUTPUT = 1_000
 """Tokens of such an output."""
 
 STEPS = 40
-
-
-class Watched(Message):
-    """A message that counts how often its fields are read."""
-
-    reads: ClassVar[int] = 0
-    thread: ClassVar[int | None] = None
-    """Where a read must come from to count, if set."""
-
-    def __getattribute__(self, name: str) -> Any:
-        if name in ("parts", "role", "seq", "is_summary") and Watched.thread in (None, threading.get_ident()):
-            Watched.reads += 1
-        return super().__getattribute__(name)
-
-
-def watched(message: Message) -> Message:
-    return Watched(**{name: getattr(message, name) for name in Message.model_fields})
 
 
 def near(steps: int) -> Tight:

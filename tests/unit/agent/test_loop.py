@@ -29,6 +29,7 @@ from tests.unit.agent.scenes import (
     Scene,
     Script,
     calls,
+    code_of,
     config,
     conversation,
     loop_of,
@@ -60,10 +61,6 @@ class Session:
     def said(self, call: int) -> list[str]:
         """The texts that the model was sent with a call."""
         return [message.text for message in self.script.sent[call]]
-
-
-def code_of(result: RunResult) -> str | None:
-    return result.error["code"] if result.error is not None else None
 
 
 def ended(outcome: RunOutcome) -> RunResult:

@@ -24,7 +24,7 @@ from app.agent.changes import (
     StepOpened,
 )
 from app.agent.interrupt import StopReason
-from app.agent.step import LOGGED, Outcome, StepResult
+from app.agent.step import LOGGED, Outcome
 from app.agent.stream_processor import MAX_ANSWER_BYTES
 from app.context.tokens import PER_MESSAGE, estimate_text
 from app.errors import (
@@ -48,6 +48,7 @@ from tests.unit.agent.scenes import (
     Script,
     call,
     calls,
+    code_of,
     config,
     passing,
     price,
@@ -63,10 +64,6 @@ STOPS = [
     ("cancel", FinishReason.CANCELLED, ToolStatus.CANCELLED),
     ("shutdown", FinishReason.INTERRUPTED, ToolStatus.INTERRUPTED),
 ]
-
-
-def code_of(result: StepResult) -> str | None:
-    return result.error["code"] if result.error is not None else None
 
 
 def errors(logs: Sequence[Mapping[str, Any]]) -> list[str]:

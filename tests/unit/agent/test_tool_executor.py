@@ -17,18 +17,16 @@ from app.agent.changes import ResultClosed
 from app.agent.interrupt import Interrupt, Stopped, StopReason
 from app.agent.tool_executor import MAX_PARALLEL, ToolExecutor, ToolSetup
 from app.errors import ToolError
-from app.messages import ToolCallPart, ToolStatus, new_id
+from app.messages import ToolStatus
 from app.sandbox.base import Sandbox, Stream
 from app.tools.base import Arguments, ToolContext, ToolOutcome
 from app.tools.output import OutputLimit
 from app.tools.registry import ToolRegistry
+from tests.unit.agent.scenes import Nothing
+from tests.unit.agent.scenes import call_part as call
 from tests.unit.agent.sinks import KeptSink
 
 Raw = bytes
-
-
-class Nothing(Arguments):
-    pass
 
 
 @dataclass
@@ -124,10 +122,6 @@ def make(
     ]
     setup = ToolSetup(ToolRegistry(tools), sandbox, lambda _, live, limit: Kept(live, limit), 60, 60, limit_of)
     return ToolExecutor(setup, sink, allowed=lambda: None, set_plan=set_plan, interrupt=interrupt or Interrupt())
-
-
-def call(name: str, arguments: str = "{}") -> ToolCallPart:
-    return ToolCallPart(id=new_id(), index=0, call_id=new_id(), name=name, arguments_text=arguments)
 
 
 def results(sink: KeptSink) -> dict[str, ResultClosed]:

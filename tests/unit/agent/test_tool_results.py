@@ -15,15 +15,12 @@ from app.agent.tool_executor import MAX_PARALLEL
 from app.context.tokens import estimate_part
 from app.errors import ForbiddenError, SandboxError, SandboxUnavailableError, StorageError
 from app.events import PlanItem
-from app.messages import ToolCallPart, ToolResultPart, ToolStatus, new_id
+from app.messages import ToolCallPart, ToolResultPart, ToolStatus
 from app.sandbox.base import Sandbox
 from app.tools.base import ToolContext, ToolOutcome
 from tests.unit.agent.scenes import Acting, Output, executor, turns
+from tests.unit.agent.scenes import call_part as call
 from tests.unit.agent.sinks import KeptSink
-
-
-def call(name: str = "act", arguments: str = "{}") -> ToolCallPart:
-    return ToolCallPart(id=new_id(), index=0, call_id=new_id(), name=name, arguments_text=arguments)
 
 
 async def run_one(act: Any, sink: KeptSink | None = None, **changes: Any) -> ToolResultPart:

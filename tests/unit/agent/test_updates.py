@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, ClassVar
 
 import pytest
 
@@ -17,7 +16,7 @@ from app.context.policies import preset
 from app.context.tokens import Calibration
 from app.messages import Message
 from tests.unit.agent.changes import refreshed_here
-from tests.unit.agent.rounds import counted
+from tests.unit.agent.rounds import Watched, counted, watched
 from tests.unit.agent.scenes import config
 from tests.unit.context import builders as b
 
@@ -31,25 +30,10 @@ SUMMARY = counted(b.summary_of(1, 2 * STEPS + 2))
 COMPACTED = InForce((Checkpoint(1, SUMMARY.id, 1, LAST, ("m1",)),))
 
 
-class Watched(Message):
-    """A message that counts how often its fields are read on the event loop."""
-
-    loop: ClassVar[int] = 0
-    reads: ClassVar[int] = 0
-
-    def __getattribute__(self, name: str) -> Any:
-        if name in ("parts", "role", "seq", "is_summary") and threading.get_ident() == Watched.loop:
-            Watched.reads += 1
-        return super().__getattribute__(name)
-
-
 @pytest.fixture(autouse=True)
-def _loop() -> None:
-    Watched.loop = threading.get_ident()
-
-
-def watched(message: Message) -> Message:
-    return Watched(**{name: getattr(message, name) for name in Message.model_fields})
+def _loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reads count on the event loop's thread only."""
+    monkeypatch.setattr(Watched, "thread", threading.get_ident())
 
 
 HISTORY = [watched(counted(message)) for message in b.long_task(STEPS, 10)]

@@ -1,12 +1,12 @@
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import structlog
+
+from tests.logs import logs_restored
 
 
 @pytest.fixture(autouse=True)
@@ -24,8 +24,5 @@ def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 @pytest.fixture(autouse=True)
 def logs_as_they_were() -> Iterator[None]:
     """Commands configure logging on a standard error that is closed when the next test logs."""
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    yield
-    structlog.reset_defaults()
-    root.handlers[:], root.level = handlers, level
+    with logs_restored():
+        yield

@@ -13,6 +13,7 @@ from app.interchange import ImportedHistory, WireFormat, import_history
 from app.interchange.content import image_size
 from app.messages import FinishReason, ImagePart, Message, ReasoningPart, Role, ToolStatus
 from tests.unit.interchange.conversations import PNG, image_block, text_block, url_block
+from tests.unit.provider.wire import call, calls, result, user
 
 OPENAI: WireFormat = "openai"
 ANTHROPIC: WireFormat = "anthropic"
@@ -31,24 +32,8 @@ def said(messages: tuple[Message, ...]) -> list[tuple[str, str]]:
     return [(str(m.role), m.text or "|".join(r.output for r in m.tool_results)) for m in messages]
 
 
-def call(call_id: Any, name: str = "ls", arguments: Any = "{}") -> dict[str, Any]:
-    return {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
-
-
-def calls(*asked: dict[str, Any], content: Any = None) -> dict[str, Any]:
-    return {"role": "assistant", "content": content, "tool_calls": list(asked)}
-
-
-def result(call_id: Any, content: Any = "done") -> dict[str, Any]:
-    return {"role": "tool", "tool_call_id": call_id, "content": content}
-
-
 def use(call_id: str) -> dict[str, Any]:
     return {"type": "tool_use", "id": call_id, "name": "ls", "input": {"path": "."}}
-
-
-def user(content: Any) -> dict[str, Any]:
-    return {"role": "user", "content": content}
 
 
 def test_an_empty_conversation_is_valid() -> None:
@@ -77,7 +62,7 @@ def test_a_system_message_without_text_is_no_prompt(first: dict[str, Any]) -> No
 
 
 def test_several_results_after_parallel_calls_are_one_message_in_call_order() -> None:
-    imported = openai(calls(call("a", "ls"), call("b", "cat"), content="Look"), result("b", "B"), result("a", "A"))
+    imported = openai(calls(call("a"), call("b", name="cat"), content="Look"), result("b", "B"), result("a", "A"))
     asked, answered = imported.messages
     assert (asked.role, asked.text, asked.finish_reason) == (Role.ASSISTANT, "Look", FinishReason.TOOL_CALLS)
     assert [(r.name, r.output, r.status) for r in answered.tool_results] == [
@@ -212,7 +197,7 @@ def test_images_are_imported_with_their_size(block: dict[str, Any]) -> None:
 def test_an_image_in_a_result_follows_the_results() -> None:
     history = [calls(call("a"), call("b")), result("a", [text_block("shot:"), image_block()]), result("b")]
     _, answered, shown = openai(*history).messages
-    assert [r.output.splitlines()[0] for r in answered.tool_results] == ["shot:", "done"]
+    assert [r.output.splitlines()[0] for r in answered.tool_results] == ["shot:", "out"]
     assert "follows" in answered.tool_results[0].output
     assert shown.role is Role.CONTROL
     assert isinstance(shown.parts[-1], ImagePart)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
 from tests.provider import FakeProvider, Reasoning, Reply, Text, ToolCall
 from tests.unit.provider.wire import (
     JSON,
-    anthropic_body,
+    Case,
     assistant,
     message_of,
     outcome,
@@ -20,14 +20,7 @@ from tests.unit.provider.wire import (
     use,
     user,
 )
-
-
-class Case(NamedTuple):
-    rule: str
-    taken: JSON
-    refused: JSON
-    sentence: str
-
+from tests.unit.provider.wire import anthropic_body as body
 
 ASK = user("hello")
 MARK: JSON = {"cache_control": {"type": "ephemeral"}}
@@ -36,12 +29,8 @@ TWO = (ASK, assistant([use("a"), use("b")]))
 UNANSWERED = "`tool_use` ids were found without `tool_result` blocks immediately after: "
 
 
-def body(*messages: Any, **fields: Any) -> JSON:
-    return anthropic_body(*messages, **fields)
-
-
 def without(name: str) -> JSON:
-    return {key: value for key, value in anthropic_body().items() if key != name}
+    return {key: value for key, value in body().items() if key != name}
 
 
 CASES = {
@@ -255,7 +244,7 @@ def test_refuses_what_is_broken_and_takes_its_neighbour(provider: FakeProvider, 
 
 
 def test_refuses_configured_parameters(provider: FakeProvider) -> None:
-    request = anthropic_body(temperature=0.5)
+    request = body(temperature=0.5)
     assert post(provider, "anthropic", request).status_code == 200
     provider.configure(refused_parameters=frozenset({"temperature"}))
     assert message_of(post(provider, "anthropic", request)) == "`temperature` is deprecated for this model."
@@ -264,7 +253,7 @@ def test_refuses_configured_parameters(provider: FakeProvider) -> None:
 def test_asks_for_its_version(provider: FakeProvider) -> None:
 
     with plain_client() as client:
-        answer = client.post(provider.url + "/v1/messages", json=anthropic_body())
+        answer = client.post(provider.url + "/v1/messages", json=body())
     assert answer.status_code == 400
     assert message_of(answer) == "anthropic-version: header is required"
     assert provider.refusals[0].rule == "headers"
@@ -272,9 +261,9 @@ def test_asks_for_its_version(provider: FakeProvider) -> None:
 
 def test_asks_for_its_key(provider: FakeProvider) -> None:
     provider.configure(key="right")
-    assert post(provider, "anthropic", anthropic_body(), x_api_key="right").status_code == 200
-    missing = post(provider, "anthropic", anthropic_body())
-    wrong = post(provider, "anthropic", anthropic_body(), x_api_key="wrong")
+    assert post(provider, "anthropic", body(), x_api_key="right").status_code == 200
+    missing = post(provider, "anthropic", body())
+    wrong = post(provider, "anthropic", body(), x_api_key="wrong")
     assert [missing.status_code, wrong.status_code] == [401, 401]
     assert message_of(missing) == "x-api-key header is required"
     assert wrong.json()["error"] == {"type": "authentication_error", "message": "invalid x-api-key"}
@@ -284,13 +273,13 @@ def answered_thinking(provider: FakeProvider) -> list[JSON]:
     """The blocks of an answer with two signed blocks of thinking and a call."""
     thoughts = (Reasoning("first"), Text("hm"), Reasoning("second"), Reasoning("third", redacted=True))
     provider.script(Reply(*thoughts, ToolCall("ls", {}, id="a")))
-    content = post(provider, "anthropic", anthropic_body()).json()["content"]
+    content = post(provider, "anthropic", body()).json()["content"]
     assert isinstance(content, list)
     return content
 
 
 def back(content: list[JSON], **fields: Any) -> JSON:
-    return anthropic_body(ASK, assistant(content), user([outcome("a")]), **fields)
+    return body(ASK, assistant(content), user([outcome("a")]), **fields)
 
 
 def test_takes_its_own_thinking_back_unchanged(provider: FakeProvider) -> None:

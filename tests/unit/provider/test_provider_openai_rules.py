@@ -2,40 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
 import pytest
 
 from tests.provider import FakeProvider
 from tests.unit.provider.wire import (
-    JSON,
+    Case,
     assistant,
     call,
     calls,
     function,
     message_of,
-    openai_body,
     post,
     result,
     text,
     user,
 )
-
-
-class Case(NamedTuple):
-    rule: str
-    taken: JSON
-    refused: JSON
-    sentence: str
-
+from tests.unit.provider.wire import openai_body as body
 
 SYSTEM = {"role": "system", "content": "be brief"}
 ASK = user("hello")
 ONE = (ASK, calls(call("a")), result("a"))
-
-
-def body(*messages: Any, **fields: Any) -> JSON:
-    return openai_body(*messages, **fields)
 
 
 CASES = {
@@ -231,7 +217,7 @@ def test_refuses_what_is_broken_and_takes_its_neighbour(provider: FakeProvider, 
 def test_refuses_configured_parameters(
     provider: FakeProvider, name: str, value: float, sentence: str, code: str
 ) -> None:
-    request = openai_body(**{name: value})
+    request = body(**{name: value})
     assert post(provider, "openai", request).status_code == 200
     provider.configure(refused_parameters=frozenset({name}))
     error = post(provider, "openai", request).json()["error"]
@@ -243,11 +229,11 @@ def test_refuses_configured_parameters(
 
 def test_asks_for_its_key(provider: FakeProvider) -> None:
     provider.configure(key="sk-right")
-    assert post(provider, "openai", openai_body(), authorization="Bearer sk-right").status_code == 200
-    missing = post(provider, "openai", openai_body())
+    assert post(provider, "openai", body(), authorization="Bearer sk-right").status_code == 200
+    missing = post(provider, "openai", body())
     assert missing.status_code == 401
     assert "You didn't provide an API key" in message_of(missing)
-    wrong = post(provider, "openai", openai_body(), authorization="Bearer sk-wrong")
+    wrong = post(provider, "openai", body(), authorization="Bearer sk-wrong")
     assert wrong.status_code == 401
     assert wrong.json()["error"]["code"] == "invalid_api_key"
     assert "sk-wrong" not in wrong.text

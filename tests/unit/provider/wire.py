@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import httpx
 
@@ -17,6 +17,15 @@ FORMATS: tuple[Format, ...] = ("openai", "anthropic")
 PATHS: dict[Format, str] = {"openai": "/v1/chat/completions", "anthropic": "/v1/messages"}
 VERSION = {"anthropic-version": "2023-06-01"}
 SCHEMA: JSON = {"type": "object", "properties": {"command": {"type": "string"}}}
+
+
+class Case(NamedTuple):
+    """A rule, a body that it takes, its nearest neighbor that it refuses, and how the refusal is worded."""
+
+    rule: str
+    taken: JSON
+    refused: JSON
+    sentence: str
 
 
 def user(content: Any) -> JSON:
@@ -31,15 +40,15 @@ def text(value: str, **fields: Any) -> JSON:
     return {"type": "text", "text": value, **fields}
 
 
-def call(call_id: str, arguments: str = "{}", name: str = "ls") -> JSON:
+def call(call_id: Any, arguments: Any = "{}", name: str = "ls") -> JSON:
     return {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
-def calls(*items: JSON) -> JSON:
-    return assistant(None, tool_calls=list(items))
+def calls(*items: JSON, content: Any = None) -> JSON:
+    return assistant(content, tool_calls=list(items))
 
 
-def result(call_id: str, content: Any = "out") -> JSON:
+def result(call_id: Any, content: Any = "out") -> JSON:
     return {"role": "tool", "tool_call_id": call_id, "content": content}
 
 
@@ -59,11 +68,11 @@ def tool(name: str = "ls", **fields: Any) -> JSON:
     return {"name": name, "input_schema": SCHEMA, **fields}
 
 
-def openai_body(*messages: JSON, **fields: Any) -> JSON:
+def openai_body(*messages: Any, **fields: Any) -> JSON:
     return {"model": "m", "messages": list(messages) or [user("hello")], **fields}
 
 
-def anthropic_body(*messages: JSON, **fields: Any) -> JSON:
+def anthropic_body(*messages: Any, **fields: Any) -> JSON:
     return {"model": "m", "max_tokens": 100, "messages": list(messages) or [user("hello")], **fields}
 
 

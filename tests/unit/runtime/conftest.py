@@ -6,10 +6,12 @@ from pathlib import Path
 import pytest
 
 from app.db.engine import open_database
+from app.runtime.agents import AgentSetup
+from app.sandbox.host.local import LocalFactory
 from tests.databases import make_database
 from tests.logs import quiet_logs
 from tests.unit.db.rows import add_session
-from tests.unit.runtime.stage import Stage
+from tests.unit.runtime.stage import Stage, make_sandboxes, make_setup
 
 __all__ = ["quiet_logs"]
 
@@ -21,3 +23,8 @@ async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
     session_id = await database.writer.write(add_session)
     yield Stage(database, session_id, path)
     await database.aclose()
+
+
+@pytest.fixture
+def agents(stage: Stage, tmp_path: Path) -> AgentSetup:
+    return make_setup(stage, make_sandboxes(LocalFactory(tmp_path))).agents

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
@@ -21,7 +20,6 @@ from app.runtime.agents import AgentSetup, load_conversation
 from app.runtime.history import read_seq
 from app.runtime.transactions import queue
 from app.runtime.values.history import ContextView, MessagePage, StepPage
-from app.sandbox.host.local import LocalFactory
 from tests.unit.runtime.stage import (
     GENERATION,
     GENERATION_OPENED,
@@ -29,8 +27,6 @@ from tests.unit.runtime.stage import (
     Attempt,
     Stage,
     call_part,
-    make_sandboxes,
-    make_setup,
     result_of,
     text_part,
 )
@@ -102,11 +98,6 @@ async def test_a_running_step_has_no_end(stage: Stage) -> None:
 
 
 # contexts
-
-
-@pytest.fixture
-def agents(stage: Stage, tmp_path: Path) -> AgentSetup:
-    return make_setup(stage, make_sandboxes(LocalFactory(tmp_path))).agents
 
 
 async def context(stage: Stage, step: int | None, agents: AgentSetup) -> ContextView:

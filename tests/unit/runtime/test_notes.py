@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,36 +17,11 @@ from app.errors import SandboxUnavailableError, StaleOwnerError
 from app.messages import now
 from app.runtime.owner.notes import may_have_files, refresh_notes, workspace_notes
 from app.sandbox.base import Sandbox, SandboxConfig, SandboxFactory, SandboxLimits
-from app.sandbox.docker.sandbox import DockerFactory
-from app.sandbox.host.bubblewrap import BubblewrapFactory
 from app.sandbox.host.local import LocalFactory
-from tests.requirements import need
 from tests.unit.db.rows import add_session
+from tests.unit.sandbox.conftest import data_dir, factory, instance_id, kind
 
-
-@pytest.fixture(
-    params=[
-        pytest.param("docker", marks=pytest.mark.docker),
-        pytest.param("bubblewrap", marks=pytest.mark.bubblewrap),
-        "local-unsafe",
-    ]
-)
-def kind(request: pytest.FixtureRequest) -> str:
-    need(request.param)
-    return str(request.param)
-
-
-@pytest.fixture
-async def factory(kind: str, tmp_path: Path) -> AsyncIterator[SandboxFactory]:
-    made: dict[str, Any] = {
-        "docker": lambda: DockerFactory(f"test-{uuid4().hex}"),
-        "bubblewrap": lambda: BubblewrapFactory(tmp_path / "data"),
-        "local-unsafe": lambda: LocalFactory(tmp_path / "data"),
-    }
-    factory: SandboxFactory = made[kind]()
-    yield factory
-    await factory.remove_orphans(set())
-    await factory.aclose()
+__all__ = ["data_dir", "factory", "instance_id", "kind"]
 
 
 def sandbox_of(factory: SandboxFactory) -> Sandbox:

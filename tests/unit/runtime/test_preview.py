@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from app.agent.compaction.triggers import ManualRound
@@ -13,25 +11,17 @@ from app.messages import new_id
 from app.runtime.agents import AgentSetup
 from app.runtime.services.history import preview
 from app.runtime.values.history import CompactionPreview
-from app.sandbox.host.local import LocalFactory
 from app.sessions import QueueMode
 from tests.unit.runtime.stage import (
     GENERATION_OPENED,
     Attempt,
     Stage,
     call_part,
-    make_sandboxes,
-    make_setup,
     result_of,
 )
 
 OUTPUT = "x" * 8_000
 STEPS = 30
-
-
-@pytest.fixture
-def agents(stage: Stage, tmp_path: Path) -> AgentSetup:
-    return make_setup(stage, make_sandboxes(LocalFactory(tmp_path))).agents
 
 
 async def work(stage: Stage, steps: int = STEPS) -> list[str]:

@@ -10,8 +10,9 @@ from app.errors import SandboxAwayError, SandboxUnavailableError
 from app.runtime.sandboxes.pool import Sandboxes
 from app.sandbox.base import SandboxConfig
 from app.sessions import SandboxSpec
+from tests.unit.agent.scenes import turns
 from tests.unit.runtime.stage import make_sandboxes
-from tests.unit.runtime.test_sandboxes import SPEC, Box, Boxes, turns
+from tests.unit.runtime.test_sandboxes import SPEC, Box, Boxes
 
 
 async def test_the_longest_idle_sandbox_is_stopped() -> None:

@@ -16,6 +16,7 @@ from app.errors import ForbiddenError, NotFoundError, SandboxError, SandboxUnava
 from app.runtime.sandboxes.pool import Sandboxes
 from app.sandbox.base import SandboxConfig, SandboxLimits
 from app.sessions import AllowedHosts, Network, SandboxSpec
+from tests.unit.agent.scenes import turns
 from tests.unit.runtime.stage import make_sandboxes
 from tests.unit.tools.workbench import DirectorySandbox
 
@@ -87,12 +88,6 @@ class Boxes:
 
 
 SPEC = SandboxSpec(kind="docker")
-
-
-async def turns() -> None:
-    """Runs due callbacks and timers, and what they start."""
-    for _ in range(20):
-        await asyncio.sleep(0)
 
 
 # what a session gets

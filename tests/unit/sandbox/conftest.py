@@ -63,16 +63,6 @@ def walled_kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-@pytest.fixture
-def docker() -> None:
-    need("docker")
-
-
-@pytest.fixture
-def bubblewrap() -> None:
-    need("bubblewrap")
-
-
 @pytest_asyncio.fixture
 async def factory(kind: str, data_dir: Path, instance_id: str) -> AsyncIterator[SandboxFactory]:
     made = make_factory(kind, data_dir, instance_id)
