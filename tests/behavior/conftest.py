@@ -59,12 +59,14 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.delenv(name)
 
 
-@pytest.fixture(
-    params=[
-        pytest.param("bubblewrap", marks=pytest.mark.bubblewrap),
-        pytest.param("docker", marks=[pytest.mark.docker, pytest.mark.extended]),
-    ]
+WALLED = (
+    pytest.param("bubblewrap", marks=pytest.mark.bubblewrap),
+    pytest.param("docker", marks=[pytest.mark.docker, pytest.mark.extended]),
 )
+"""The kinds of sandbox that keep commands from the host, by default only the first."""
+
+
+@pytest.fixture(params=WALLED)
 def sandbox(request: pytest.FixtureRequest) -> str:
     """The kind of sandbox; a test that uses it runs with each, by default with bubblewrap only."""
     need(request.param)

@@ -120,6 +120,11 @@ class Client:
             if after is None:
                 return items
 
+    async def steps(self, session_id: str) -> list[dict[str, Any]]:
+        """The first page of its steps."""
+        items: list[dict[str, Any]] = (await self.get(f"/v1/sessions/{session_id}/steps"))["items"]
+        return items
+
     async def events(
         self, session_id: str, *, after: int | None = None, until_idle: bool = False, last_event_id: int | None = None
     ) -> AsyncIterator[Event]:

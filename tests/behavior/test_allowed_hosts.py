@@ -21,7 +21,7 @@ import pytest
 
 from app.sessions import AllowedHosts, is_covered
 from app.settings import Settings
-from tests.behavior.conftest import StartServer
+from tests.behavior.conftest import WALLED, StartServer
 from tests.behavior.harness import Client, command
 from tests.behavior.process import ServerProcess
 from tests.behavior.public_web import WORD, PublicWeb, need_network_namespaces, public_web
@@ -184,13 +184,7 @@ def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PublicWeb]:
         yield made
 
 
-@pytest.fixture(
-    scope="module",
-    params=[
-        pytest.param("bubblewrap", marks=pytest.mark.bubblewrap),
-        pytest.param("docker", marks=[pytest.mark.docker, pytest.mark.extended]),
-    ],
-)
+@pytest.fixture(scope="module", params=WALLED)
 def kind(request: pytest.FixtureRequest) -> str:
     need(request.param)
     return str(request.param)

@@ -96,7 +96,7 @@ async def test_a_revert_during_a_step_counts_in_the_size_after_it(
     assert shown["tokens"] > smaller + 0.9 * saved
     assert shown["source"] == "estimated"
     assert of_type(events, "step.finished")[-1].data["context"] == shown
-    last = (await client.get(f"/v1/sessions/{session_id}/steps"))["items"][-1]
+    last = (await client.steps(session_id))[-1]
     assert last["context"]["tokens"] < larger, "what the step itself has sent"
 
 

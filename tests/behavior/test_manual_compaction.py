@@ -116,7 +116,7 @@ async def test_a_round_on_a_running_session_is_made_between_its_steps(client: Cl
     done = [(e.type, e.data["step"]) for e in events[:completed] if e.type in ("step.started", "step.finished")]
     assert done == [step for step in steps if step[1] <= 7]
     assert (await client.session(session_id))["outcome"] == "completed"
-    views = (await client.get(f"/v1/sessions/{session_id}/steps"))["items"]
+    views = await client.steps(session_id)
     assert [view["compaction_round"] for view in views] == [0] * 7 + [1] * 2
     await assert_rounds(client, session_id)
 

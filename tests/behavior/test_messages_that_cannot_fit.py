@@ -310,7 +310,7 @@ async def test_omitted_text_can_be_read_in_full(start_server: StartServer, provi
         assert "\n".join(lines[1_999:2_010]) in results[0]
         assert lines[2_222] in results[1]
         provider.respond(works_on)
-        step = (await client.get(f"/v1/sessions/{id}/steps"))["items"][-1]["step"]
+        step = (await client.steps(id))[-1]["step"]
         contexts = [await client.get(f"/v1/sessions/{id}/context", step=number) for number in range(1, step + 1)]
 
         # A fork shows the same, under its own ids.

@@ -30,7 +30,7 @@ async def repairs(client: Client) -> dict[str, float]:
 
 
 async def generations(client: Client, session_id: str) -> list[int]:
-    return [step["generation"] for step in (await client.get(f"/v1/sessions/{session_id}/steps"))["items"]]
+    return [step["generation"] for step in await client.steps(session_id)]
 
 
 async def test_a_history_that_is_sent_in_another_shape_stays_repaired(client: Client, provider: FakeProvider) -> None:

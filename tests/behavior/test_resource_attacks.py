@@ -26,6 +26,7 @@ from tests.behavior.attack import (
     shared_mb,
     watched,
 )
+from tests.behavior.conftest import WALLED
 from tests.behavior.harness import Client, command, of_type
 from tests.behavior.process import ServerProcess
 from tests.behavior.test_interrupt import stubborn
@@ -45,13 +46,7 @@ TIMEOUT_S = 60 if LONG else 8
 pytestmark = [pytest.mark.timeout(600 if LONG else 120), pytest.mark.extended]
 
 
-@pytest.fixture(
-    scope="module",
-    params=[
-        pytest.param("bubblewrap", marks=pytest.mark.bubblewrap),
-        pytest.param("docker", marks=[pytest.mark.docker, pytest.mark.extended]),
-    ],
-)
+@pytest.fixture(scope="module", params=WALLED)
 def target(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
     """One server for all attacks, in a separate process."""
     kind = str(request.param)

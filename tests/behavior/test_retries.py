@@ -97,7 +97,7 @@ async def test_every_attempt_is_in_the_list_of_steps(start_server: StartServer, 
     provider.script(*[HttpError(429, headers=NOW)] * 4, Reply(Text("at last")))
     async with Client(start_server().url) as client:
         session, events = await client.run("task")
-        steps = (await client.get(f"/v1/sessions/{session['id']}/steps"))["items"]
+        steps = await client.steps(session["id"])
 
         assert session["outcome"] == "completed"
         assert [(step["step"], step["attempt"], step["finish_reason"]) for step in steps] == [

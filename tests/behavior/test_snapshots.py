@@ -183,7 +183,7 @@ async def test_usage_is_the_sum_of_the_steps_everywhere(client: Client, provider
     await client.post(session["id"], "more")
     events += await client.until_idle(session["id"], after=session["last_seq"])
     session = await client.session(session["id"])
-    steps = (await client.get(f"/v1/sessions/{session['id']}/steps"))["items"]
+    steps = await client.steps(session["id"])
 
     def total(usages: list[dict[str, int]]) -> dict[str, int]:
         return {name: sum(usage[name] for usage in usages) for name in USAGE}

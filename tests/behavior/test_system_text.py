@@ -46,11 +46,6 @@ def answers(*replies: Reply, summary: Reply | None = None) -> Callable[[Recorded
     return answer
 
 
-async def steps(client: Client, session_id: str) -> list[dict[str, Any]]:
-    items: list[dict[str, Any]] = (await client.get(f"/v1/sessions/{session_id}/steps"))["items"]
-    return items
-
-
 async def estimated(client: Client, session_id: str, step: int) -> int:
     """A step's estimated tokens before anything is known about its model's tokenizer."""
     shown = await client.get(f"/v1/sessions/{session_id}/context", step=step)
@@ -68,7 +63,7 @@ async def test_a_changed_plan_leaves_the_cache_and_the_reported_size_alone(
     async with Client(start_server().url) as client:
         await client.say(session_id, "Go on.")
 
-        made = await steps(client, session_id)
+        made = await client.steps(session_id)
         assert [step["generation"] for step in made] == [1] * 6
         assert all(step["usage"]["cache_read_tokens"] > 0 for step in made[1:])
         assert {step["context"]["source"] for step in made[1:]} == {"reported"}
@@ -86,7 +81,7 @@ async def test_a_changed_plan_leaves_the_cache_and_the_reported_size_alone(
         assert "\n- [>] plant" in system, "the plan as it was when this context began"
         assert "`update_plan`" in system.removeprefix(first)
         assert "dig" not in system.removeprefix(first)
-        assert len(requests) == len(await steps(client, session_id)) == 8
+        assert len(requests) == len(await client.steps(session_id)) == 8
         for number, request in enumerate(requests, 1):
             assert_sent(await context(client, session_id, number), request)
         assert (await context(client, session_id))["system"]["text"] == system

@@ -23,7 +23,7 @@ from app.sandbox.host.bubblewrap import BubblewrapFactory, find_bwrap
 from app.sandbox.host.kernel import FAMILIES, MACHINES, Cgroups, filter_program
 from app.sandbox.host.namespace import View
 from app.sandbox.host.process_tree import NICENESS
-from tests.unit.sandbox.shell import Shell, new_config, sleepers, unique_seconds, until_sleeping
+from tests.unit.sandbox.shell import Shell, new_config, unique_seconds, until_gone, until_sleeping
 
 HAS_AUTOGROUPS = Path("/proc/self/autogroup").exists()
 NOBODY = 65534
@@ -248,9 +248,7 @@ async def test_commands_die_with_the_server(tmp_path: Path) -> None:
     await until_sleeping(seconds)
     os.kill(server.pid, signal.SIGKILL)
     await server.wait()
-    async with asyncio.timeout(5):
-        while sleepers(seconds):  # noqa: ASYNC110 - the kernel ends them, and says so to nobody here
-            await asyncio.sleep(0.01)
+    await until_gone(seconds)
     factory = BubblewrapFactory(tmp_path)
     assert await factory.remove_orphans({"session"}) == []
     assert await factory.open(new_config("session")).read("dir/written") == b"by the server"
