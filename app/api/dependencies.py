@@ -7,9 +7,10 @@ import re
 from typing import Annotated, Any
 
 from fastapi import Depends, Path, Query, Request
+from fastapi.routing import APIRoute
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema
 
-from app.api.errors import MAX_TEXT_CHARS, in_prose
+from app.api.errors import MAX_FIELD_ERRORS, MAX_TEXT_CHARS, in_prose
 from app.errors import NotFoundError, UnavailableError, ValidationFailedError
 from app.events import DURABLE_EVENTS
 from app.runtime import services
@@ -32,6 +33,31 @@ async def get_services(request: Request) -> services.Services:
     if found is None:
         raise UnavailableError("The server is starting or stopping.")
     return found
+
+
+async def refuse_unknown(request: Request) -> None:
+    """Raises `ValidationFailedError` that names each parameter the route does not take.
+
+    It awaits nothing, but FastAPI would run a plain function in a thread for each request.
+    """
+    if not request.scope["query_string"]:
+        return
+    route = request.scope["route"]
+    assert isinstance(route, APIRoute)
+    # The route's own parameters are complete: its dependencies take none.
+    known = [field.alias for field in route.dependant.query_params]
+    unknown = [name for name in dict.fromkeys(request.query_params) if name not in known]
+    if not unknown:
+        return
+    takes = f"this route takes {', '.join(known)}" if known else "this route takes none"
+    message = f"Unknown parameter; {takes}"
+    errors = [{"field": name[:MAX_TEXT_CHARS], "message": message} for name in unknown[:MAX_FIELD_ERRORS]]
+    named = ", ".join(error["field"] for error in errors[:3])
+    raise ValidationFailedError(f"The request is not valid: {named}: {in_prose(message)}.", errors=errors)
+
+
+STRICT = [Depends(refuse_unknown)]
+"""For all routers but the probes' and the page's, to whose URLs programs add parameters to bypass caches."""
 
 
 def _session_id(value: str) -> str:

@@ -10,6 +10,7 @@ import orjson
 import structlog
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
 from app.errors import MalformedRequestError, NotFoundError, PalimpsestError, ValidationFailedError
@@ -179,9 +180,9 @@ def allowed_methods(request: Request) -> set[str]:
     matches, GET and HEAD."""
     methods = {
         method
-        for route in request.app.state.routes
-        if route.path_regex.match(request.scope["path"])
-        for method in route.methods
+        for route in request.app.routes
+        if isinstance(route, APIRoute) and route.path_regex.match(request.scope["path"])
+        for method in route.methods or ()
     }
     return methods or {"GET", "HEAD"}
 

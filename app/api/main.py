@@ -1,5 +1,4 @@
-"""The application: the outermost middleware, the check of query parameters, the routers and the error handling around
-the services."""
+"""The application: the outermost middleware, the routers and the error handling around the services."""
 
 from __future__ import annotations
 
@@ -11,28 +10,19 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import structlog
-from fastapi import Depends, FastAPI, Request
-from fastapi.routing import APIRoute
+from fastapi import FastAPI
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app import __version__
 from app.api.download_budget import DownloadBudget
-from app.api.errors import (
-    MAX_FIELD_ERRORS,
-    MAX_TEXT_CHARS,
-    InternalError,
-    in_prose,
-    install_error_handlers,
-    problem_response,
-)
+from app.api.errors import InternalError, install_error_handlers, problem_response
 from app.api.guard import ApiConfig, Guard
 from app.api.openapi import install_openapi
 from app.api.routers import files, history, page, queue, server, sessions
 from app.api.routers import history as compactions
 from app.api.routers import history as events
 from app.api.routers import queue as approvals
-from app.errors import ValidationFailedError
 from app.runtime.services import Services
 
 Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[Any]]
@@ -68,17 +58,14 @@ def create_app(config: ApiConfig, *, services: Services | None = None, lifespan:
         redoc_url=None,
         redirect_slashes=False,
         lifespan=lifespan,
+        # `include_router` would build each route a second time, at the first request.
+        routes=[route for router in ROUTERS for route in router.routes],
     )
     app.state.config = config
     app.state.large_bodies = asyncio.Lock()
     app.state.parsing = asyncio.Lock()
     app.state.downloads = DownloadBudget()
     app.state.services = services
-    app.state.routes = tuple(route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute))
-    for router in ROUTERS:
-        # Programs add parameters to the probes' and the page's URLs to bypass caches.
-        strict = router not in (server.health_router, page.router)
-        app.include_router(router, dependencies=[Depends(refuse_unknown)] if strict else [])
     install_error_handlers(app)
     install_openapi(app, keys_optional=not config.api_keys)
     app.add_middleware(Guard, rules=config.rules)
@@ -123,24 +110,3 @@ class Boundary:
 def _log_request(scope: Scope, status: int, seconds: float) -> None:
     emit = log.debug if scope["path"] in QUIET_PATHS else log.info
     emit("request", method=scope["method"], path=scope["path"], status=status, duration_ms=round(seconds * 1000, 1))
-
-
-async def refuse_unknown(request: Request) -> None:
-    """Raises `ValidationFailedError` that names each parameter the route does not take.
-
-    It awaits nothing, but FastAPI would run a plain function in a thread for each request.
-    """
-    if not request.scope["query_string"]:
-        return
-    route = request.scope["route"]
-    assert isinstance(route, APIRoute)
-    # The route's own parameters are complete: its dependencies take none.
-    known = [field.alias for field in route.dependant.query_params]
-    unknown = [name for name in dict.fromkeys(request.query_params) if name not in known]
-    if not unknown:
-        return
-    takes = f"this route takes {', '.join(known)}" if known else "this route takes none"
-    message = f"Unknown parameter; {takes}"
-    errors = [{"field": name[:MAX_TEXT_CHARS], "message": message} for name in unknown[:MAX_FIELD_ERRORS]]
-    named = ", ".join(error["field"] for error in errors[:3])
-    raise ValidationFailedError(f"The request is not valid: {named}: {in_prose(message)}.", errors=errors)

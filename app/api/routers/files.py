@@ -9,7 +9,7 @@ from urllib.parse import quote
 from fastapi import APIRouter, Path, Query, Request, Response
 from starlette.convertors import PathConvertor, register_url_convertor
 
-from app.api.dependencies import Services, SessionId
+from app.api.dependencies import STRICT, Services, SessionId
 from app.api.download_budget import ArchiveShare, DownloadShare, ListingShare
 from app.api.openapi import RAW_BODY, RAW_CONTENT, TAR_CONTENT, UPLOADED
 from app.api.problems import problems
@@ -28,7 +28,7 @@ class FilePathConvertor(PathConvertor):
 
 register_url_convertor("file", FilePathConvertor())
 
-router = APIRouter(prefix="/v1/sessions/{session_id}", tags=["files"], route_class=JsonRoute)
+router = APIRouter(prefix="/v1/sessions/{session_id}", tags=["files"], route_class=JsonRoute, dependencies=STRICT)
 
 SANDBOXED = (
     "session_not_found",

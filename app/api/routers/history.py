@@ -11,6 +11,7 @@ from fastapi.responses import JSONResponse
 from pydantic import WithJsonSchema
 
 from app.api.dependencies import (
+    STRICT,
     TYPES_SCHEMA,
     CallId,
     Cursor,
@@ -40,14 +41,14 @@ from app.runtime.values.history import (
 from app.runtime.values.sessions import Text
 from app.sessions import CompactionEvent
 
-router = APIRouter(prefix="/v1/sessions/{session_id}", tags=["history"], route_class=JsonRoute)
+router = APIRouter(prefix="/v1/sessions/{session_id}", tags=["history"], route_class=JsonRoute, dependencies=STRICT)
 MAX_STEP = 2**31 - 1
 
 compactions_router = APIRouter(
-    prefix="/v1/sessions/{session_id}/compactions", tags=["compactions"], route_class=JsonRoute
+    prefix="/v1/sessions/{session_id}/compactions", tags=["compactions"], route_class=JsonRoute, dependencies=STRICT
 )
 
-events_router = APIRouter(prefix="/v1", tags=["events"])
+events_router = APIRouter(prefix="/v1", tags=["events"], dependencies=STRICT)
 Seq = Annotated[str | None, WithJsonSchema({"type": "integer", "minimum": 0, "maximum": MAX_SEQ})]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from app.api.dependencies import CallId, MessageId, Services, SessionId
+from app.api.dependencies import STRICT, CallId, MessageId, Services, SessionId
 from app.api.problems import problems
 from app.api.request_bodies import JsonRoute
 from app.runtime.values.queue import (
@@ -17,11 +17,13 @@ from app.runtime.values.queue import (
     QueueReceipt,
 )
 
-router = APIRouter(prefix="/v1/sessions/{session_id}/queue", tags=["queue"], route_class=JsonRoute)
+router = APIRouter(prefix="/v1/sessions/{session_id}/queue", tags=["queue"], route_class=JsonRoute, dependencies=STRICT)
 ENQUEUE = ("session_not_found", "id_in_use", "message_too_large", "queue_full", "too_many_runs")
 PENDING = ("session_not_found", "message_not_found", "message_not_pending")
 
-approvals_router = APIRouter(prefix="/v1/sessions/{session_id}/approvals", tags=["approvals"], route_class=JsonRoute)
+approvals_router = APIRouter(
+    prefix="/v1/sessions/{session_id}/approvals", tags=["approvals"], route_class=JsonRoute, dependencies=STRICT
+)
 
 
 @router.post("", status_code=202, responses=problems(*ENQUEUE))

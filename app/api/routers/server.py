@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request, Response
 
 from app import __version__
 from app.api.auth import LOGIN_PATH, clear_cookie, login_tokens, set_cookie
-from app.api.dependencies import Alive, Services
+from app.api.dependencies import STRICT, Alive, Services
 from app.api.openapi import METRICS_CONTENT
 from app.api.problems import problems
 from app.api.request_bodies import JsonRoute
@@ -18,9 +18,9 @@ from app.runtime.values.server import LoginCreate, ModelList, Readiness, UsageRe
 
 health_router = APIRouter(tags=["health"])
 
-models_router = APIRouter(prefix="/v1", tags=["models"])
+models_router = APIRouter(prefix="/v1", tags=["models"], dependencies=STRICT)
 
-login_router = APIRouter(prefix=LOGIN_PATH, tags=["login"], route_class=JsonRoute)
+login_router = APIRouter(prefix=LOGIN_PATH, tags=["login"], route_class=JsonRoute, dependencies=STRICT)
 LOGIN_COOKIE: dict[str, Any] = {
     "Set-Cookie": {
         "description": "A random token instead of the key: `HttpOnly`, `SameSite=Strict`, `Secure` over HTTPS.",

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query, Request, Response
 
-from app.api.dependencies import Cursor, Limit, Services, SessionId
+from app.api.dependencies import STRICT, Cursor, Limit, Services, SessionId
 from app.api.openapi import event_stream
 from app.api.problems import problems
 from app.api.request_bodies import JsonRoute
@@ -15,7 +15,7 @@ from app.errors import InvalidRequestError
 from app.runtime.values.sessions import CancelRequest, ForkCreate, SessionCreate, SessionPage, SessionPatch, Text
 from app.sessions import Session, Status
 
-router = APIRouter(prefix="/v1/sessions", tags=["sessions"], route_class=JsonRoute)
+router = APIRouter(prefix="/v1/sessions", tags=["sessions"], route_class=JsonRoute, dependencies=STRICT)
 
 LOCATION: dict[str, Any] = {"Location": {"description": "The session's path.", "schema": {"type": "string"}}}
 CREATED: dict[int | str, dict[str, Any]] = {
