@@ -15,6 +15,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -31,6 +32,7 @@ IMPORTED = (
     *(f"app.cli.{name}" for name in ("client", "evaluate", "following", "run", "serve", "sessions", "startup")),
     *(f"uvicorn.{name}.auto" for name in ("loops", "protocols.http")),
     "uvicorn.lifespan.off",
+    *("anyio._backends._asyncio", "genai_prices.data", "httpcore", "uvloop"),
 )
 
 
@@ -138,7 +140,10 @@ def main() -> None:
         wanted = _await_fork(channel)
     if wanted is not None:
         _become(*wanted)
-        import_module("app.cli").main(default="serve")
+        try:
+            import_module("app.cli").main(default="serve")
+        except SystemExit as ended:
+            _end(ended)
 
 
 def _await_fork(channel: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
@@ -174,6 +179,19 @@ def _become(request: dict[str, Any], descriptors: list[int]) -> None:
     os.chdir(request["cwd"])
     if request["files"] is not None:
         resource.setrlimit(resource.RLIMIT_NOFILE, tuple(request["files"]))
+
+
+def _end(ended: SystemExit) -> None:
+    """Ends the process as the interpreter does, but leaves the modules alone: taking them apart takes as long as most
+    commands. Raises `SystemExit` if there is more to do than return a number."""
+    code = ended.code or 0
+    if not isinstance(code, int):
+        raise ended
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 if __name__ == "__main__":
