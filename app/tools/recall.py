@@ -95,7 +95,7 @@ def _grep(file: BinaryIO, args: RecallArguments, limit: OutputLimit) -> _Answer:
     if offset is None:
         raise _beyond(file, start)
     file.seek(offset)
-    search = Grep(pattern, limit)
+    search = Grep(pattern, limit, seconds=SEARCH_S)
     search.run(file, start, args.end_line)
     status = ToolStatus.ERROR if search.timed_out else ToolStatus.COMPLETED
     return _Answer(search.text, _grep_note(search, total), status)

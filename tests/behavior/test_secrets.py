@@ -6,12 +6,12 @@ import asyncio
 import json
 import os
 import signal
-import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.behavior.commands import open_command
 from tests.behavior.harness import ANTHROPIC, OPENAI, Client, Event, of_type
 from tests.behavior.process import ROOT, ServerProcess
 from tests.provider import FakeProvider, HttpError, Reply, StreamError, Text, ToolCall
@@ -48,12 +48,20 @@ def environment(provider: FakeProvider) -> dict[str, str]:
 
 @pytest.fixture
 def server_process(
-    tmp_path: Path, provider: FakeProvider, sandbox: str, sandbox_image: str, environment: dict[str, str]
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    provider: FakeProvider,
+    sandbox: str,
+    sandbox_image: str,
+    environment: dict[str, str],
 ) -> Iterator[ServerProcess]:
-    # As a program of its own, which has the keys in its environment from the beginning.
-    own = ServerProcess(tmp_path / "data", provider, sandbox, sandbox_image, environment, wrapper=["env"])
-    with own as server:
+    wrapper = getattr(request, "param", ())
+    with ServerProcess(tmp_path / "data", provider, sandbox, sandbox_image, environment, wrapper=wrapper) as server:
         yield server
+
+
+OF_ITS_OWN = pytest.mark.parametrize("server_process", [pytest.param(["env"], id="program")], indirect=True)
+"""The server is a program of its own, with the keys in its environment from the beginning, as `/proc` shows it."""
 
 
 @pytest.fixture
@@ -94,6 +102,7 @@ async def test_a_provider_that_repeats_the_key_in_its_errors(
     assert MARKER.encode() not in await asyncio.to_thread(everything_stored, server_process.data_dir.parent)
 
 
+@OF_ITS_OWN
 async def test_commands_find_no_key_anywhere(
     caller: Client, provider: FakeProvider, server_process: ServerProcess
 ) -> None:
@@ -133,14 +142,8 @@ async def test_user_visible_output_contains_no_key(tmp_path: Path, environment: 
         ["serve", "--port", "-1"],
         ["serve", "--host", "x.y"],
     ):
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "app", *command),
-            cwd=tmp_path,
-            env={**os.environ, **environment, **more},
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-        )
+        process = await open_command(command, env={**os.environ, **environment, **more}, cwd=tmp_path)
         async with asyncio.timeout(40):
-            said, _ = await process.communicate()
+            said = b"".join(await process.communicate())
         assert said
         assert MARKER not in said.decode()

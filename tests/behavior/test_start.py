@@ -22,7 +22,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.behavior.conftest import StartServer
 from tests.behavior.harness import Client
-from tests.behavior.preloaded import start
+from tests.behavior.preloaded import fork, start
 from tests.behavior.process import ROOT, ServerProcess
 from tests.databases import make_database
 from tests.provider import FakeProvider, Gate, Reply, Text, ToolCall
@@ -34,9 +34,11 @@ Serve = Callable[..., subprocess.CompletedProcess[str]]
 @pytest.fixture
 def serve(tmp_path: Path) -> Serve:
     """Runs `python -m app serve` in an empty directory, for settings that make it exit; `before` is a program that
-    starts it."""
+    starts it, `files` are its limits of open files."""
 
-    def run(*arguments: str, before: tuple[str, ...] = (), **environment: str) -> subprocess.CompletedProcess[str]:
+    def run(
+        *arguments: str, before: tuple[str, ...] = (), files: tuple[int, int] | None = None, **environment: str
+    ) -> subprocess.CompletedProcess[str]:
         (tmp_path / "home").mkdir(exist_ok=True)
         usual = {"PALIMPSEST_DATA_DIR": str(tmp_path / "data"), "PALIMPSEST_SANDBOX": "bubblewrap"}
         place: Any = {"env": {**os.environ, "PYTHONPATH": str(ROOT), **usual, **environment}, "cwd": tmp_path / "home"}
@@ -45,7 +47,7 @@ def serve(tmp_path: Path) -> Serve:
             argv = [*before, sys.executable, "-m", "app", *arguments]
             return subprocess.run(argv, capture_output=True, text=True, timeout=40, **place)
         with TemporaryFile("w+") as stderr:
-            process = start(arguments, stderr=stderr.fileno(), **place)
+            process = start(arguments, stderr=stderr.fileno(), files=files, **place)
             assert process.stdout is not None
             with process.stdout as stdout:
                 code = process.wait(40)
@@ -105,8 +107,7 @@ def test_invalid_settings(serve: Serve, refused: Refused) -> None:
 
 
 def test_more_readers_than_open_files_allow(serve: Serve) -> None:
-    few = ("prlimit", "--nofile=600:600")
-    ended = serve(before=few, PALIMPSEST_MAX_READERS="1000")
+    ended = serve(files=(600, 600), PALIMPSEST_MAX_READERS="1000")
     assert_not_started(ended, "invalid_settings", "PALIMPSEST_MAX_READERS", "600 open files", "236 readers")
 
 
@@ -141,22 +142,20 @@ def test_unused_sandboxes_are_reported_after_the_greeting(tmp_path: Path, kind: 
     need("bubblewrap")
     nowhere = f"unix://{tmp_path / 'absent.sock'}"
     environment = {"PALIMPSEST_DATA_DIR": str(tmp_path / "data"), "PALIMPSEST_SANDBOX": kind, "DOCKER_HOST": nowhere}
-    with subprocess.Popen(
-        [sys.executable, "-m", "app", "serve", "--port", "0"],
-        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
-        cwd=tmp_path,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    ) as server:
-        assert server.stdout is not None
+    reader, writer = os.pipe()
+    with open(os.devnull) as nothing:
+        streams = (nothing.fileno(), writer, writer)
+        server = fork(["serve", "--port", "0"], env={**os.environ, **environment}, cwd=tmp_path, streams=streams)
+    os.close(writer)
+    with open(reader) as said:
         lines: list[str] = []
-        for line in server.stdout:
+        for line in said:
             lines.append(line)
             if line.startswith("{"):
                 break
         server.send_signal(signal.SIGINT)
-        lines += server.stdout.readlines()
+        lines += said.readlines()
+    server.wait(40)
     assert lines[0].startswith("Palimpsest "), "".join(lines)
     first = next(place for place, line in enumerate(lines) if line.startswith("{"))
     assert "Ctrl-C stops the server." in lines[first - 1]
