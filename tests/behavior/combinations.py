@@ -16,11 +16,11 @@ IN_BOTH_SANDBOXES = pytest.mark.parametrize(
 """Has the default tests run with Docker too, for what depends on the kind of sandbox."""
 
 
-def across(**axes: Iterable[Any]) -> pytest.MarkDecorator:
-    """Parametrizes over all combinations of the values. The default tests run two that differ in every value; the
+def across(count: int = 2, /, **axes: Iterable[Any]) -> pytest.MarkDecorator:
+    """Parametrizes over all combinations of the values. The default tests run `count` that differ in every value; the
     others are extended."""
     values = [[*axis] for axis in axes.values()]
-    default = {tuple(turn % len(axis) for axis in values) for turn in range(2)}
+    default = {tuple(turn % len(axis) for axis in values) for turn in range(count)}
     return pytest.mark.parametrize(
         ",".join(axes),
         [

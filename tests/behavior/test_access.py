@@ -10,6 +10,7 @@ from pydantic import SecretStr
 
 from app.server import StartError, bind
 from app.settings import Settings
+from tests.behavior.combinations import first_of
 from tests.behavior.conftest import StartServer
 from tests.behavior.harness import Client, RunningServer
 from tests.behavior.test_bad_input import UNKNOWN, assert_refused
@@ -37,9 +38,9 @@ async def operations(client: Client, **headers: str) -> list[tuple[str, str]]:
     return [*found, ("get", "/"), ("get", "/openapi.json"), ("get", "/static/none.js"), ("get", "/nothing")]
 
 
-@pytest.mark.parametrize(
-    "host",
-    [
+@first_of(
+    2,
+    host=[
         "evil.example",
         "localhost.evil.example",
         "127.0.0.1.evil.example",
@@ -98,16 +99,16 @@ async def test_an_allowed_host_and_its_origin_may_call(keyed: Client) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "authorization",
-    [
+@first_of(
+    2,
+    authorization=[
         None,
+        f"Bearer {KEY}x",
         "",
         "Bearer",
         "Bearer wrong",
         f"Basic {KEY}",
         KEY,
-        f"Bearer {KEY}x",
         f"Bearer {KEY[:-1]}",
         f"Bearer {KEY.upper()}",
         f"Bearer {KEY},{SECOND}",

@@ -267,6 +267,7 @@ PYTHONPATH=out python3 -c 'import demo; print(demo.WORD)'
 CLONE = "git clone --quiet {scheme}://code.example.org/demo.git {scheme} && cat {scheme}/README"
 
 
+@pytest.mark.extended
 async def test_packages_are_installed_and_repositories_cloned(kind: str, web: PublicWeb, tmp_path: Path) -> None:
     need_image(kind)
     scripts = [FETCH + PIP, FETCH + CLONE.format(scheme="https"), CLONE.format(scheme="http")]

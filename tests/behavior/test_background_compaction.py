@@ -94,7 +94,7 @@ async def all_answered_but_one(provider: FakeProvider) -> None:
 # the shared prefix
 
 
-@across(background=[False, True], policy=["reactive", "handoff"], model=MODELS)
+@across(1, background=[True, False], policy=["handoff", "reactive"], model=MODELS)
 async def test_a_summary_asked_for_in_the_conversation_shares_the_prefix_of_the_step_before(
     start_server: StartServer, provider: FakeProvider, policy: str, model: str, background: bool
 ) -> None:
@@ -193,7 +193,7 @@ async def test_the_agent_waits_for_a_summary_that_is_not_ready(
         await assert_rounds(client, session_id)
 
 
-@pytest.mark.parametrize("background", [None, True, False])
+@first_of(2, background=[None, False, True])
 async def test_preparing_can_be_turned_off(
     start_server: StartServer, provider: FakeProvider, background: bool | None
 ) -> None:
@@ -259,9 +259,7 @@ async def test_a_summary_of_another_base_is_discarded(start_server: StartServer,
         await assert_rounds(client, session_id)
 
 
-@pytest.mark.parametrize(
-    "change", [{"compaction": {"tail_tokens": 2_000}}, {"compaction": {"background": False}}, {"model": MODELS[1]}]
-)
+@first_of(change=[{"compaction": {"tail_tokens": 2_000}}, {"compaction": {"background": False}}, {"model": MODELS[1]}])
 async def test_a_summary_of_other_settings_is_discarded(
     start_server: StartServer, provider: FakeProvider, change: dict[str, Any]
 ) -> None:

@@ -58,7 +58,7 @@ class ShortRuns:
         return Reply(Text("word " * 160), ToolCall("execute_command", {"command": "true"}))
 
 
-@pytest.mark.parametrize("fails", [False, True])
+@first_of(fails=[False, True])
 async def test_runs_that_end_near_the_trigger_prepare_few_unused_summaries(
     start_server: StartServer, provider: FakeProvider, fails: bool
 ) -> None:
@@ -85,7 +85,7 @@ async def test_runs_that_end_near_the_trigger_prepare_few_unused_summaries(
     assert provider.refusals == []
 
 
-@pytest.mark.parametrize("settings", [{}, {"background": False}])
+@first_of(settings=[{}, {"background": False}])
 async def test_if_clearing_is_enough_no_summary_is_prepared(
     start_server: StartServer, provider: FakeProvider, settings: dict[str, Any]
 ) -> None:
@@ -110,6 +110,7 @@ async def test_if_clearing_is_enough_no_summary_is_prepared(
     assert summaries_of(provider) == []
 
 
+@pytest.mark.extended
 @first_of(policy=["reactive", "threshold", "handoff"])
 async def test_most_prepared_summaries_are_used(start_server: StartServer, provider: FakeProvider, policy: str) -> None:
     provider.configure(window=ROOMY)

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import pytest
+
 from app.messages import new_id
 from tests.behavior.checks import Follower, assert_sound, following, requests_of, user_texts
 from tests.behavior.combinations import first_of
@@ -266,6 +268,7 @@ async def test_resume_continues_after_a_failure(client: Client, provider: FakePr
     await assert_sound(client, session["id"])
 
 
+@pytest.mark.extended
 async def test_a_cancel_at_the_last_moment_loses_no_message(client: Client, provider: FakeProvider) -> None:
     """The answer may be complete by then; a resume still delivers waiting messages."""
 

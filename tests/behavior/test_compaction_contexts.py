@@ -56,7 +56,7 @@ async def assert_contexts(client: Client, provider: FakeProvider, session_id: st
     return contexts
 
 
-@across(policy=POLICIES, model=MODELS)
+@across(1, policy=POLICIES, model=MODELS)
 async def test_the_context_of_each_step_stays_as_it_was_sent(
     start_server: StartServer, provider: FakeProvider, policy: str, model: str
 ) -> None:
@@ -80,8 +80,10 @@ async def test_the_context_of_each_step_stays_as_it_was_sent(
     assert provider.broken == []
 
 
-@first_of(model=MODELS)
-async def test_contexts_between_rounds_prunes_and_reverts(client: Client, provider: FakeProvider, model: str) -> None:
+@across(1, model=MODELS, most=[2, 3])
+async def test_contexts_between_rounds_prunes_and_reverts(
+    client: Client, provider: FakeProvider, model: str, most: int
+) -> None:
     pruning = settings(prune_protect=500, prune_minimum=100)
     session_id = await worked(client, provider, LongTask(10, most=4_000, seed=3), compaction=pruning, model=model)
 
@@ -90,13 +92,13 @@ async def test_contexts_between_rounds_prunes_and_reverts(client: Client, provid
         await client.say(session_id, text)
 
     known: list[dict[str, Any]] = []
-    for number in range(1, 4):
+    for number in range(1, most + 1):
         await compacted(client, session_id, policy=POLICIES[number % 3])
         await more(f"after round {number}")
         contexts = await assert_contexts(client, provider, session_id)
         assert contexts[: len(known)] == known
         known = contexts
-    for number in (3, 2, 1):
+    for number in range(most, 0, -1):
         await revert(client, session_id, number)
         await more(f"after the revert of {number}")
         contexts = await assert_contexts(client, provider, session_id)

@@ -102,7 +102,7 @@ def task_of(kind: str) -> str:
     return f"case {kind}; build the whole thing and leave nothing out."
 
 
-@across(mode=MODES, model=[OPENAI, ANTHROPIC])
+@across(1, mode=MODES, model=[OPENAI, ANTHROPIC])
 async def test_a_failed_summary_costs_one_rung(
     start_server: StartServer, provider: FakeProvider, mode: str, model: str
 ) -> None:

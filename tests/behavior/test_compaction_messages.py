@@ -6,8 +6,6 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-import pytest
-
 from tests.behavior.checks import assert_sound, following, user_texts
 from tests.behavior.combinations import across, first_of
 from tests.behavior.conftest import StartServer
@@ -111,7 +109,7 @@ async def test_messages_around_a_round_between_steps_are_verbatim_in_order_and_o
     assert provider.refusals == []
 
 
-@across(policy=POLICIES, model=MODELS)
+@across(1, policy=POLICIES, model=MODELS)
 async def test_messages_during_an_automatic_round_are_delivered_after_it(
     start_server: StartServer, provider: FakeProvider, policy: str, model: str
 ) -> None:
@@ -137,7 +135,7 @@ async def test_messages_during_an_automatic_round_are_delivered_after_it(
     assert provider.refusals == []
 
 
-@pytest.mark.parametrize("mode", ["steer", "follow_up", "interrupt"])
+@first_of(mode=["steer", "follow_up", "interrupt"])
 async def test_a_message_during_a_round_on_an_idle_session_starts_a_run_after_it(
     client: Client, provider: FakeProvider, mode: str
 ) -> None:
@@ -169,7 +167,7 @@ async def test_a_message_right_after_a_round_is_in_the_next_request(client: Clie
 # cancels
 
 
-@across(policy=POLICIES, model=MODELS)
+@across(1, policy=POLICIES, model=MODELS)
 async def test_a_cancel_during_an_automatic_round_leaves_everything_as_it_was(
     start_server: StartServer, provider: FakeProvider, policy: str, model: str
 ) -> None:

@@ -33,10 +33,10 @@ from tests.behavior.rounds import (
 from tests.behavior.test_compaction_messages import held_step
 from tests.provider import FakeProvider, Gate, Reply, Text
 
-ENDS = [signal.SIGTERM, signal.SIGKILL]
+ENDS = [signal.SIGKILL, signal.SIGTERM]
 
 
-@across(policy=POLICIES, how=ENDS)
+@across(1, policy=POLICIES, how=ENDS)
 async def test_a_run_continues_after_its_server_ended_during_an_automatic_round(
     start_process: StartProcess, provider: FakeProvider, how: signal.Signals, policy: str
 ) -> None:

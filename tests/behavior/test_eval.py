@@ -53,6 +53,7 @@ def rows(found: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return {row["policy"]: row for row in found["rows"]}
 
 
+@pytest.mark.extended
 async def test_the_demo_measures_all_histories_offline(terminal: Terminal) -> None:
     done = await terminal.ok("eval", "--out", "all.json")
     found = json.loads((terminal.folder / "all.json").read_text())

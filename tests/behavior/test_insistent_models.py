@@ -58,7 +58,7 @@ async def work(client: Client, provider: FakeProvider, name: str, policy: str) -
     return session_id
 
 
-@across(rule=RULES, policy=POLICIES)
+@across(1, rule=RULES, policy=POLICIES)
 async def test_each_rule_costs_one_request_ever(
     start_server: StartServer, provider: FakeProvider, rule: str, policy: str
 ) -> None:

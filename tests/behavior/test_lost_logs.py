@@ -15,6 +15,7 @@ import pytest
 from app.logs import LogOutput
 from tests.behavior.attack import watched
 from tests.behavior.checks import assert_sound
+from tests.behavior.combinations import first_of
 from tests.behavior.harness import Client, command
 from tests.behavior.process import ServerProcess
 from tests.provider import FakeProvider, Reply, Text
@@ -62,7 +63,7 @@ def bubblewrap() -> str:
 
 
 @pytest.mark.bubblewrap
-@pytest.mark.parametrize("broken", [abandoned, unread, full])
+@first_of(2, broken=[abandoned, unread, full])
 async def test_work_continues_without_a_log(
     tmp_path: Path, provider: FakeProvider, bubblewrap: str, broken: Callable[[], AbstractContextManager[int]]
 ) -> None:

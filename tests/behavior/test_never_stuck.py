@@ -143,7 +143,7 @@ def lessons(provider: FakeProvider) -> list[int]:
 @pytest.mark.slow
 @pytest.mark.bubblewrap
 @pytest.mark.timeout(300)
-@across(family=FAMILIES, policy=POLICIES)
+@across(1, family=FAMILIES, policy=POLICIES)
 async def test_sixty_steps_complete_the_task(
     provider: FakeProvider, tmp_path: Path, sandbox_image: str, family: Family, policy: str
 ) -> None:

@@ -137,6 +137,7 @@ def check_events(events: list[Any]) -> None:
             assert not open_calls, f"{event.type} with calls open"
 
 
+@pytest.mark.extended
 @pytest.mark.slow
 @settings(SHARED_SERVER, max_examples=8)
 @given(data=st.data())

@@ -13,6 +13,7 @@ import pytest
 
 from app.messages import new_id
 from tests.behavior.checks import Follower, assert_sound, following, requests_of, user_texts
+from tests.behavior.combinations import first_of
 from tests.behavior.harness import Client, Event, command, of_type, shows
 from tests.provider import FakeProvider, Gate, HttpError, RecordedRequest, Reply, Text, ToolCall
 
@@ -171,7 +172,10 @@ def _busy(request: RecordedRequest) -> Reply:
     return Reply(Text("done with it", 4))
 
 
-async def test_concurrent_posters_lose_nothing_and_repeat_nothing(client: Client, provider: FakeProvider) -> None:
+@first_of(posters=[3, 8])
+async def test_concurrent_posters_lose_nothing_and_repeat_nothing(
+    client: Client, provider: FakeProvider, posters: int
+) -> None:
     provider.respond(_busy)
     session_id = (await client.create("task", limits={"max_steps": None}))["id"]
     rng = random.Random(20)
@@ -184,14 +188,14 @@ async def test_concurrent_posters_lose_nothing_and_repeat_nothing(client: Client
 
     modes = ["steer", "steer", "follow_up", "interrupt"]
     async with asyncio.TaskGroup() as tasks:
-        for name in range(8):
+        for name in range(posters):
             tasks.create_task(poster(name, rng.choices(modes, k=8)))
     await client.until_idle(session_id)
 
     events = await assert_sound(client, session_id)
     delivered = [message for message in await client.messages(session_id) if message["role"] == "user"][1:]
     assert {message["id"]: message["parts"][0]["text"] for message in delivered} == accepted
-    assert len(delivered) == len(accepted) == 64
+    assert len(delivered) == len(accepted) == 8 * posters
     last = provider.requests[-1].user_texts
     assert sorted(text for text in last if text.startswith("message")) == sorted(accepted.values())
     assert provider.refusals == []

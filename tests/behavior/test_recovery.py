@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from tests.behavior.checks import Follower, assert_sound, following, log_of, requests_of, user_texts
+from tests.behavior.combinations import first_of
 from tests.behavior.harness import ANTHROPIC, OPENAI, Client, Event, of_type
 from tests.behavior.process import ServerProcess
 from tests.behavior.test_cancel_resume import cancel
@@ -91,7 +92,7 @@ async def _begin(client: Client, provider: FakeProvider, doing: Doing, model: st
     return session_id
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+@first_of(how=[signal.SIGKILL, signal.SIGTERM])
 async def test_every_session_continues_by_itself_after_the_server_went_down(
     start: Start, provider: FakeProvider, how: signal.Signals, sandbox: str
 ) -> None:
@@ -233,6 +234,7 @@ def _working(request: RecordedRequest) -> Reply:
     return Reply(Text("so "), ToolCall("execute_command", {"command": "echo a; sleep 0.05"}, chunks=3), pace=100)
 
 
+@pytest.mark.extended
 async def test_kills_at_any_instant_lose_and_repeat_nothing(start: Start, provider: FakeProvider) -> None:
     provider.respond(_working)
     rng = random.Random(5)

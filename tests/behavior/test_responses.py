@@ -12,7 +12,7 @@ import pytest
 
 from app.llm.quirks import MOST_FAILURES
 from tests.behavior.checks import assert_sound, following
-from tests.behavior.combinations import first_of
+from tests.behavior.combinations import across
 from tests.behavior.conftest import StartServer
 from tests.behavior.harness import OPENAI, RESPONSES, Client, of_type
 from tests.behavior.long_task import LongTask
@@ -140,10 +140,12 @@ async def test_steer_cancel_and_resume(client: Client, provider: FakeProvider) -
     assert provider.refusals == []
 
 
-@first_of(policy=["reactive", "threshold", "handoff"])
-async def test_reasoning_survives_compaction(start_server: StartServer, provider: FakeProvider, policy: str) -> None:
+@across(1, policy=["reactive", "threshold", "handoff"], steps=[15, 40])
+async def test_reasoning_survives_compaction(
+    start_server: StartServer, provider: FakeProvider, policy: str, steps: int
+) -> None:
     provider.configure(window=WINDOW)
-    task = LongTask(40, most=20_000, seed=5)
+    task = LongTask(steps, most=20_000, seed=5)
 
     def thinking(request: RecordedRequest) -> Reply:
         reply = task(request)

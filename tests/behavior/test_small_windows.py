@@ -65,7 +65,7 @@ async def test_a_small_window_gets_few_tools_and_a_short_system_text(
     assert provider.broken == []
 
 
-@across(window=[2_048, 3_072, 4_096, 8_192], policy=["reactive", "threshold", "handoff"])
+@across(1, window=[2_048, 3_072, 4_096, 8_192], policy=["reactive", "threshold", "handoff"])
 async def test_a_run_of_forty_steps_completes(
     start_server: StartServer, provider: FakeProvider, window: int, policy: str
 ) -> None:

@@ -76,6 +76,7 @@ async def test_a_snapshot_at_any_event_and_the_stream_after_it_are_the_whole(
     assert await stored(client, session_id) == steady.view
 
 
+@pytest.mark.extended
 @pytest.mark.slow
 @settings(SHARED_SERVER, max_examples=5)
 @given(data=st.data())

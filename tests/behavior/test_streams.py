@@ -136,6 +136,7 @@ async def test_readers_that_reconnect_anywhere_end_with_the_state_of_a_steady_on
     assert provider.broken == []
 
 
+@pytest.mark.extended
 @pytest.mark.slow
 @settings(SHARED_SERVER, max_examples=6)
 @given(data=st.data())

@@ -301,7 +301,7 @@ def test_too_many_parts_are_refused_before_they_fill_the_memory() -> None:
         openai(user("fine"), user(["x"] * 200_000))
 
 
-@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("shared", [True, pytest.param(False, marks=pytest.mark.extended)])
 def test_the_work_is_linear_in_the_history(shared: bool) -> None:
     """Ten thousand calls before their results, with one id for all of them or with none: searching all open calls for
     each result would take minutes."""

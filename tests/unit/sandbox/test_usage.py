@@ -303,7 +303,7 @@ async def test_unlinked_files_count(narrow: Shell, how: str) -> None:
 
 @pytest.mark.docker
 @pytest.mark.usefixtures("place")
-@pytest.mark.parametrize("how", ["named", "unnamed"])
+@pytest.mark.parametrize("how", ["unnamed", pytest.param("named", marks=pytest.mark.extended)])
 async def test_what_a_background_process_writes_counts(narrow: Shell, how: str) -> None:
     """Its command has ended long before. All that runs is ended, and the next command says so."""
     if narrow.kind != "docker":
