@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import re
 import threading
@@ -84,7 +85,7 @@ class Place:
 
 def digits(name: str, number: int) -> str:
     """Digits in all commands of one session, and in no other process on this machine."""
-    return str(FIRST + 1000 * [place.name for place in ALL].index(name) + number)
+    return f"{os.getpid()}{FIRST + 1000 * [place.name for place in ALL].index(name) + number}"
 
 
 def living(mark: str) -> int:
