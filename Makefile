@@ -12,6 +12,9 @@ INSTALL := $(PIP) install --quiet --quiet
 RUNTIME := $(VENV)/.runtime
 DEV := $(VENV)/.dev
 
+# Otherwise each process of the tests would compile everything again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help install run test test-all soak fuzz attack check bench docs vendor build clean
 
