@@ -179,8 +179,9 @@ async def test_invalid_keys_are_rate_limited(browser: Client, keyed: RunningServ
             assert "set-cookie" not in answer.headers
         # The allowance that accrues while they are sent is small.
         assert 5 <= len(refused) < 15
-        late = assert_refused(await log_in(stranger), 429, "too_many_attempts")
-        assert "wrong keys" in late["detail"]
+        # The right key is refused too; on a slow machine, one attempt may be allowed again by now.
+        late = (await asyncio.gather(*(log_in(stranger) for _ in range(5))))[-1]
+        assert "wrong keys" in assert_refused(late, 429, "too_many_attempts")["detail"]
         assert answers[-1].headers["retry-after"] == "1"
         assert await is_let_in(browser)
         assert await is_let_in(client)

@@ -143,8 +143,8 @@ async def _check_all_views(page: Page, session_id: str) -> dict[str, list[str]]:
     "options",
     [
         {"viewport": DESKTOP, "color_scheme": "light"},
-        {"viewport": DESKTOP, "color_scheme": "dark"},
-        {"viewport": PHONE, "color_scheme": "light", "has_touch": True},
+        pytest.param({"viewport": DESKTOP, "color_scheme": "dark"}, marks=pytest.mark.extended),
+        pytest.param({"viewport": PHONE, "color_scheme": "light", "has_touch": True}, marks=pytest.mark.extended),
     ],
     ids=["light", "dark", "phone"],
 )
@@ -156,6 +156,7 @@ async def test_no_view_has_a_serious_violation(
         assert await _check_all_views(await context.new_page(), full_session) == {}
 
 
+@pytest.mark.extended
 async def test_these_tests_detect_violations(site: Site, browser: Browser) -> None:
     """Detects a button without a name, text with low contrast, and a box that is too wide."""
     async with watched(browser, site.url, bypass_csp=True, viewport=PHONE) as (context, _):
@@ -192,6 +193,7 @@ async def _press(page: Page, target: Locator, key: str = "Enter") -> None:
     await page.keyboard.press(key)
 
 
+@pytest.mark.extended
 async def test_everything_can_be_done_by_keyboard(page: Page, site: Site, client: Client) -> None:
     await client.create()  # so that this is no first visit
     task = site.task(
@@ -235,6 +237,7 @@ async def test_everything_can_be_done_by_keyboard(page: Page, site: Site, client
     await expect(page.get_by_role("button", name="Compaction 1 reverted")).to_be_visible()
 
 
+@pytest.mark.extended
 async def test_the_key_is_entered_once(own_site: ServeSite, browser: Browser) -> None:
     with own_site(PALIMPSEST_API_KEYS="right-key") as site:
         async with watched(browser, site.url, bypass_csp=True) as (context, faults):

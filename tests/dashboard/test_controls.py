@@ -6,6 +6,7 @@ import asyncio
 import re
 from typing import Any
 
+import pytest
 from playwright.async_api import Page, Route, expect
 
 from tests.behavior.harness import Client, Event, command
@@ -75,6 +76,7 @@ async def test_a_call_decided_elsewhere_does_not_block_the_others(
     await expect(composer(page)).to_be_focused()
 
 
+@pytest.mark.extended
 async def test_selecting_text_past_the_edge_of_a_dialog_does_not_close_it(page: Page, client: Client) -> None:
     await open_session(page, (await client.create())["id"])
     await button(page, "Actions").click()
@@ -90,6 +92,7 @@ async def test_selecting_text_past_the_edge_of_a_dialog_does_not_close_it(page: 
     await expect(title).to_be_hidden()
 
 
+@pytest.mark.extended
 async def test_a_session_that_leaves_the_list_can_still_be_renamed(page: Page, site: Site, client: Client) -> None:
     task = site.task("Soon over", Reply(Text("x"), Gate("leaving"), Text("y")))
     session_id = (await client.create(task))["id"]
@@ -107,6 +110,7 @@ async def test_a_session_that_leaves_the_list_can_still_be_renamed(page: Page, s
     assert (await client.session(session_id))["title"] == "Over"
 
 
+@pytest.mark.extended
 async def test_the_focus_moves_to_a_neighbor_after_deleting_from_the_list(page: Page, client: Client) -> None:
     names = [(await client.create(title=f"Neighbor {number}"))["id"] for number in range(2)]
     await page.goto("/")
@@ -141,6 +145,7 @@ async def test_the_form_closes_when_its_session_has_started(page: Page, site: Si
     await expect(form).to_be_hidden()
 
 
+@pytest.mark.extended
 async def test_the_focus_moves_on_from_a_withdrawn_message(page: Page, site: Site, client: Client) -> None:
     made = await client.create(site.task("Wait for me", Reply(Text("At work."), Hang())))
     for text in ("First after it.", "Second after it."):
@@ -167,6 +172,7 @@ SHOW_OUTPUT = """async ([id, call]) => {
 }"""
 
 
+@pytest.mark.extended
 async def test_a_full_output_can_be_loaded_further_after_a_failure(
     page: Page, site: Site, client: Client, faults: Faults
 ) -> None:
@@ -196,6 +202,7 @@ async def test_a_full_output_can_be_loaded_further_after_a_failure(
     await expect(page.locator(".cx-original")).to_be_focused()
 
 
+@pytest.mark.extended
 async def test_a_compaction_preview_is_hidden_or_marked_when_it_is_outdated(
     page: Page, site: Site, client: Client
 ) -> None:

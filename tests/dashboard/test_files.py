@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from playwright.async_api import Page, expect
 
 from tests.behavior.harness import Client
@@ -19,6 +20,7 @@ async def _put(client: Client, session_id: str, path: str) -> None:
     assert response.is_success
 
 
+@pytest.mark.extended
 async def test_closing_a_file_moves_the_focus_to_the_tree(page: Page, client: Client) -> None:
     session_id = (await client.create())["id"]
     await _put(client, session_id, "there.txt")
@@ -41,6 +43,7 @@ DRAGGED = """(element, [type, isFile, to]) => {
 }"""
 
 
+@pytest.mark.extended
 async def test_a_file_dropped_outside_the_tree_does_not_replace_the_page(page: Page, client: Client) -> None:
     session_id = (await client.create())["id"]
     await _put(client, session_id, "folder/inner.txt")

@@ -160,6 +160,7 @@ ANSWERS = """async (name) => {
 }"""
 
 
+@pytest.mark.extended
 @pytest.mark.timeout(180)
 async def test_the_page_stays_responsive_with_huge_outputs_and_lines(
     page: Page, site: Site, client: Client, record_property: Any
@@ -233,6 +234,7 @@ import this
 """
 
 
+@pytest.mark.extended
 @first_of(2, name=sorted({**UNDRAWABLE, **ENDLESS}))
 async def test_the_page_stays_responsive_however_long_a_text_takes_to_parse_and_draw(
     page: Page, site: Site, client: Client, record_property: Any, name: str
@@ -264,6 +266,7 @@ async def test_the_page_stays_responsive_however_long_a_text_takes_to_parse_and_
     assert text.replace("\n", "") in (whole or "").replace("\n", "")
 
 
+@pytest.mark.extended
 async def test_these_tests_detect_violations(page: Page, faults: Faults) -> None:
     """Without this detection, the tests above would always pass."""
     await page.goto("/")
@@ -276,6 +279,7 @@ async def test_these_tests_detect_violations(page: Page, faults: Faults) -> None
     faults.allow.append(".")
 
 
+@pytest.mark.extended
 async def test_code_that_takes_minutes_to_highlight_is_shown_plain(page: Page, site: Site, client: Client) -> None:
     """The page stays responsive meanwhile, and later code is highlighted."""
     endless = "[a](" * 6_000

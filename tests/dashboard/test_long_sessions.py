@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 
+import pytest
 from playwright.async_api import Page, expect
 
 from tests.behavior.harness import Client
@@ -72,6 +73,7 @@ AT_REST = """() => {
 """After a scroll the list adjusts its own position; assertions must wait until it is done."""
 
 
+@pytest.mark.extended
 async def test_the_newest_message_stays_visible_when_the_list_shrinks(page: Page, site: Site, client: Client) -> None:
     items = [{"text": f"Item {number}", "status": "pending"} for number in range(6)]
     task = site.task("Planned", Reply(ToolCall("update_plan", {"items": items})), Reply(Text("Line.\n\n" * 60)))
@@ -89,6 +91,7 @@ async def test_the_newest_message_stays_visible_when_the_list_shrinks(page: Page
     await page.wait_for_function(AT_END)
 
 
+@pytest.mark.extended
 async def test_a_user_who_reads_further_up_keeps_their_position(page: Page, site: Site, client: Client) -> None:
     texts = ["".join(f"{word}. {n} " for n in range(2_500)) for word in ("First", "Second")]
     answers = [Reply(Text(text, 20)) for text in texts]

@@ -6,6 +6,7 @@ import json
 import re
 from typing import Any
 
+import pytest
 from playwright.async_api import Locator, Page, expect
 
 from tests.behavior.harness import Client, command
@@ -55,6 +56,7 @@ async def _answered(client: Client, site: Site, *answers: Any, **options: Any) -
     return str(made["id"])
 
 
+@pytest.mark.extended
 async def test_a_row_expanded_at_the_end_stays_in_place(page: Page, site: Site, client: Client) -> None:
     answers = [Reply(Text("Line.\n\n" * 60), command("echo", timeout_s=5))]
     await open_session(page, await _answered(client, site, *answers, Reply(Reasoning(LONG), Text("Short."))))
@@ -74,6 +76,7 @@ async def test_a_row_expanded_at_the_end_stays_in_place(page: Page, site: Site, 
     await _until(_feed(page), AT_END)
 
 
+@pytest.mark.extended
 async def test_expanding_a_row_keeps_following_if_everything_is_visible(page: Page, site: Site, client: Client) -> None:
     await open_session(page, await _answered(client, site, Reply(Reasoning("Hm."), Text("Short."))))
     thought = button(page, "Reasoning 3 characters")
@@ -125,6 +128,7 @@ async def test_a_reopened_tab_is_as_the_user_left_it(page: Page, site: Site, cli
 FOCUSED = """() => document.activeElement.closest("[data-index]")?.dataset.index ?? null"""
 
 
+@pytest.mark.extended
 async def test_a_focused_row_keeps_the_focus_out_of_view(page: Page, site: Site, client: Client) -> None:
     history = {"format": "openai", "messages": _calls(60)}
     await open_session(page, await _answered(client, site, Reply(Text("Newest.")), history=history))
@@ -143,6 +147,7 @@ async def test_a_focused_row_keeps_the_focus_out_of_view(page: Page, site: Site,
     await expect(last).to_have_attribute("aria-expanded", "true")
 
 
+@pytest.mark.extended
 async def test_the_event_log_keeps_its_scroll_position(page: Page, site: Site, client: Client) -> None:
     history = {"format": "openai", "messages": _calls(60)}
     await open_session(page, await _answered(client, site, Reply(Text(LONG)), history=history), "events")
@@ -167,6 +172,7 @@ async def test_the_event_log_keeps_its_scroll_position(page: Page, site: Site, c
     await expect(box).to_be_focused()
 
 
+@pytest.mark.extended
 async def test_a_plan_is_expanded_in_its_own_session_only(page: Page, site: Site, client: Client) -> None:
     items = [{"text": "The only item", "status": "pending"}]
     ids = [await _answered(client, site, Reply(ToolCall("update_plan", {"items": items}))) for _ in range(2)]

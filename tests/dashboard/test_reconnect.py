@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 
+import pytest
 from playwright.async_api import Browser, BrowserContext, Page, Route, expect
 
 from tests.behavior.harness import Client, command
@@ -48,6 +49,7 @@ async def test_the_server_is_killed_in_the_middle_of_a_stream(browser: Browser, 
                 await same_as_afterwards(page)
 
 
+@pytest.mark.extended
 async def test_the_network_fails_in_the_middle_of_a_stream(site: Site, browser: Browser) -> None:
     task = site.task(
         "Cut",
@@ -88,6 +90,7 @@ LOOK = """(state) => {
 }"""
 
 
+@pytest.mark.extended
 async def test_a_hidden_page_closes_its_connection_until_it_is_visible(page: Page, site: Site, client: Client) -> None:
     made = await client.create(site.task("Hidden", Reply(Text("Seen.")), Reply(Text("Written behind."))))
     await client.until_idle(made["id"])
@@ -112,6 +115,7 @@ async def test_a_hidden_page_closes_its_connection_until_it_is_visible(page: Pag
     await expect(page.locator(".connection.live")).to_be_attached()
 
 
+@pytest.mark.extended
 async def test_loading_a_session_is_retried(
     context: BrowserContext, faults: Faults, page: Page, site: Site, client: Client
 ) -> None:
@@ -133,6 +137,7 @@ async def test_loading_a_session_is_retried(
     await expect(page.get_by_text("Busy.")).to_be_hidden()
 
 
+@pytest.mark.extended
 async def test_a_page_whose_first_module_fails_to_load_shows_a_notice(site: Site, browser: Browser) -> None:
     async with watched(browser, site.url) as (context, faults):
         faults.allow.append(UNREACHABLE)

@@ -58,6 +58,7 @@ async def test_the_list_updates_live(page: Page, site: Site, client: Client) -> 
     await expect(row).to_be_hidden()
 
 
+@pytest.mark.extended
 async def test_only_running_sessions_in_the_list_are_reloaded(page: Page, site: Site, client: Client) -> None:
     task = site.task("Loaded again", Reply(Text("x"), Gate("again-1")))
     made = await client.create(task)
@@ -76,6 +77,7 @@ async def test_only_running_sessions_in_the_list_are_reloaded(page: Page, site: 
     await client.until_idle(made["id"])
 
 
+@pytest.mark.extended
 @pytest.mark.docker
 @pytest.mark.usefixtures("docker")
 async def test_a_session_in_a_container_is_shown_like_any_other(own_site: ServeSite, browser: Browser) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from playwright.async_api import Page, expect
 
 from tests.behavior.harness import Client
@@ -14,6 +15,7 @@ from tests.provider import Gate, Hang, Reply, Text, ToolCall
 pytestmark = [*IN_BROWSER]
 
 
+@pytest.mark.extended
 async def test_the_next_run_can_be_cancelled_after_an_earlier_cancel(page: Page, site: Site, client: Client) -> None:
     task = site.task("Two runs", Reply(Text("One", 2), Gate("runs-1")), Reply(Text("Two", 2), Hang()))
     made = await client.create(task)
@@ -33,6 +35,7 @@ async def test_the_next_run_can_be_cancelled_after_an_earlier_cancel(page: Page,
     await expect(badge(page, "cancelled")).to_be_visible()
 
 
+@pytest.mark.extended
 async def test_the_focus_stays_close_when_a_run_is_cancelled_or_resumed(page: Page, site: Site, client: Client) -> None:
     made = await client.create(site.task("By keyboard", Reply(Text("Long", 2), Hang()), Reply(Text("More", 2), Hang())))
     await open_session(page, made["id"])

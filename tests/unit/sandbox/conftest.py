@@ -20,7 +20,8 @@ from app.sandbox.host.local import LocalFactory
 from tests.requirements import need
 from tests.unit.sandbox.shell import Shell, new_config
 
-DOCKER = pytest.param("docker", marks=pytest.mark.docker)
+# What is the same for all kinds is tried with the other two by default; Docker has tests of its own besides.
+DOCKER = pytest.param("docker", marks=[pytest.mark.docker, pytest.mark.extended])
 BUBBLEWRAP = pytest.param("bubblewrap", marks=pytest.mark.bubblewrap)
 
 
