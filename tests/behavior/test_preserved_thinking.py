@@ -135,7 +135,7 @@ async def test_steering_retries_and_interruptions(client: Client, provider: Fake
     await provider.reached("steer")
     await client.post(made["id"], "and mind the time")
     provider.open("steer")
-    await provider.reached("interrupt")
+    await client.wait_for(made["id"], lambda event: event.type == "text.delta" and "Half" in event.data["text"])
     await client.post(made["id"], "stop, do this instead", "interrupt")
     await client.until_idle(made["id"])
     await say(client, made["id"], "and again")

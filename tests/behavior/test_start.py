@@ -20,8 +20,9 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from app.server import bind
 from tests.behavior.conftest import StartServer
-from tests.behavior.harness import Client
+from tests.behavior.harness import Client, settings_for
 from tests.behavior.preloaded import fork, start
 from tests.behavior.process import ROOT, ServerProcess
 from tests.databases import make_database
@@ -307,3 +308,18 @@ async def numbers(client: Client) -> dict[str, float]:
             labels = ",".join(f'{name}="{value}"' for name, value in sorted(sample.labels.items()))
             found[f"{sample.name}{{{labels}}}" if labels else sample.name] = sample.value
     return found
+
+
+async def test_accepted_connections_send_small_answers_at_once(tmp_path: Path, provider: FakeProvider) -> None:
+    delayed: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+
+    def accept(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connection = writer.get_extra_info("socket")
+        delayed.set_result(not connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+        writer.close()
+
+    with bind(settings_for(tmp_path / "data", provider, "bubblewrap")) as listener:
+        async with await asyncio.start_server(accept, sock=listener):
+            _, writer = await asyncio.open_connection(*listener.getsockname())
+            assert not await delayed
+            writer.close()

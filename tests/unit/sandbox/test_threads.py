@@ -22,18 +22,23 @@ class Calls:
         self.begun: list[str] = []
         self.most: Counter[str] = Counter()
         self._running: Counter[str] = Counter()
-        self._lock = threading.Lock()
+        self._changed = threading.Condition()
         self._end = threading.Event()
 
     def hold(self, session_id: str) -> str:
-        with self._lock:
+        with self._changed:
             self.begun.append(session_id)
             self._running[session_id] += 1
             self.most[session_id] = max(self.most[session_id], self._running[session_id])
+            self._changed.notify_all()
         assert self._end.wait(TIMEOUT_S)
-        with self._lock:
+        with self._changed:
             self._running[session_id] -= 1
         return session_id
+
+    def await_begun(self, count: int) -> None:
+        with self._changed:
+            assert self._changed.wait_for(lambda: len(self.begun) >= count, TIMEOUT_S)
 
     def let_go(self) -> None:
         self._end.set()
@@ -58,6 +63,7 @@ async def test_a_session_with_many_calls_does_not_starve_others() -> None:
         many = [start(lane, calls, "greedy") for _ in range(40)]
         async with asyncio.timeout(TIMEOUT_S):
             assert await lane.run("modest", lambda: "answered") == "answered"
+        await asyncio.to_thread(calls.await_begun, 2)
         calls.let_go()
         await asyncio.gather(*many)
     assert calls.most == {"greedy": 2}
