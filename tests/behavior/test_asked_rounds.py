@@ -79,14 +79,14 @@ async def test_a_revert_during_a_step_counts_in_the_size_after_it(
     session_id = await worked(client, provider)
     made = (await compacted(client, session_id)).data
     saved = made["tokens_before"] - made["tokens_after"]
-    replies = [Reply(Gate("last"), Text("end"))]
+    replies = [Reply(Text("The"), Gate("last"), Text(" end"))]
     provider.script(*([] if at_its_end else [Reply(ToolCall("list_directory", {"path": "."}))]), *replies)
     await client.post(session_id, "look around")
-    await provider.reached("last")
+    # By then, the step has reported its starting size.
+    await client.wait_for(session_id, lambda event: event.type == "text.delta" and event.data["text"] == "The")
     smaller = (await client.session(session_id))["context"]["tokens"]
     await revert(client, session_id, 1)
     larger = (await client.session(session_id))["context"]["tokens"]
-    # The step's own starting size may be reported shortly after its request is sent.
     assert larger == pytest.approx(smaller + saved, abs=50)
     provider.open("last")
     events = await client.until_idle(session_id)
