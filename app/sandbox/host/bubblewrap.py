@@ -28,6 +28,7 @@ from app.sandbox.egress import Gateway, Proxy, enter
 from app.sandbox.host import process
 from app.sandbox.host.base import HostSandbox, HostWorkspaces
 from app.sandbox.host.disk import DiskUse
+from app.sandbox.host.etc import Etc
 from app.sandbox.host.kernel import Cgroups, filter_program, limit_ipc
 from app.sandbox.host.namespace import HOME, USER_ID, Handshake, Namespace, View, end_left_commands
 from app.sandbox.host.process import Commands, Spawn, memory_file
@@ -115,6 +116,7 @@ class BubblewrapSandbox(HostSandbox):
             watch = HostWatch(self._disk, None if self._cgroups else self._config.limits.memory_mb * 2**20)
             await watch.begin()
             program = filter_program()
+            await asyncio.to_thread(self._view.etc.refresh)
             filters = [await asyncio.to_thread(memory_file, program)] if program else []
             with Handshake(*filters) as handshake:
                 options = [*self._view.arguments(), *handshake.arguments()]
@@ -196,6 +198,8 @@ class BubblewrapFactory:
         self._bwrap = bwrap or find_bwrap()
         self._root = os.geteuid() == 0
         self._cgroups = cgroups or Cgroups.find()
+        names = {False: "without-network", True: "with-network"}
+        self._etc = {network: Etc(data_dir / "sandbox-etc" / name, network=network) for network, name in names.items()}
 
     def describe(self) -> str:
         user = "a uid of its own for each session" if self._root else "a user namespace"
@@ -223,6 +227,7 @@ class BubblewrapFactory:
         view = View(
             workspace=workspace,
             scratch=self._directories.scratch(config.session_id),
+            etc=self._etc[config.network],
             network=config.network,
             limits=config.limits,
             uid=uid,

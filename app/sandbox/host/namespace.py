@@ -14,33 +14,13 @@ from pathlib import Path
 
 from app.sandbox import egress
 from app.sandbox.base import WORKSPACE, SandboxLimits
+from app.sandbox.host.etc import OWN_FILES, Etc
 from app.sandbox.host.process import READ_BYTES, Process
 
 HOME = "/home/agent"
 PATH = "/usr/local/bin:/usr/bin:/bin"
 USER_ID = 1000
 """The uid in the sandbox if bubblewrap maps it."""
-# No /etc/gitconfig, /etc/environment or /etc/ssl/private: the first two may hold credentials, the last one does.
-ETC_FILES = (
-    "alternatives",
-    "ca-certificates.conf",
-    "debian_version",
-    "ld.so.cache",
-    "ld.so.conf",
-    "ld.so.conf.d",
-    "localtime",
-    "magic",
-    "mime.types",
-    "os-release",
-    "pki/ca-trust",
-    "pki/tls/certs",
-    "protocols",
-    "services",
-    "ssl/certs",
-    "ssl/openssl.cnf",
-    "timezone",
-)
-ETC_NETWORK_FILES = ("gai.conf", "host.conf", "hosts", "nsswitch.conf", "resolv.conf")
 OPEN_FILES = 4096
 """Descriptors of one process: each takes kernel memory, and time when the process ends."""
 # The user enters the workspace, since it is closed to a root without capabilities. Limits are set inside, where only
@@ -62,6 +42,7 @@ class View:
 
     workspace: Path
     scratch: Path
+    etc: Etc
     network: bool
     limits: SandboxLimits
     uid: int | None
@@ -78,16 +59,15 @@ class View:
             *("--new-session", "--die-with-parent", "--clearenv", "--hostname", "sandbox"),
             *_system(),
             *(part for path in self.hidden for part in ("--tmpfs", str(path))),
-            *_etc(self.network),
-            *("--ro-bind", str(self.scratch / "passwd"), "/etc/passwd"),
-            *("--ro-bind", str(self.scratch / "group"), "/etc/group"),
+            *self.etc.arguments(),
+            *(part for name in OWN_FILES for part in ("--ro-bind", str(self.scratch / name), f"/etc/{name}")),
             *("--proc", "/proc", "--dev", "/dev"),
             *("--perms", "1777", "--size", tmpfs_bytes, "--tmpfs", "/dev/shm"),  # noqa: S108 - inside
             *("--remount-ro", "/dev"),
-            *("--perms", "0755", "--size", "1048576", "--tmpfs", "/run", "--remount-ro", "/run"),
+            *("--perms", "0755", "--dir", "/run"),
             *("--perms", "0700", "--size", "1048576", "--tmpfs", "/root"),
-            *("--perms", "0755", "--size", "1048576", "--tmpfs", "/home"),
-            *("--bind", str(self.scratch / "home"), HOME, "--remount-ro", "/home"),
+            *("--perms", "0755", "--dir", "/home"),
+            *("--bind", str(self.scratch / "home"), HOME),
             *("--bind", str(self.scratch / "tmp"), "/tmp"),  # noqa: S108 - inside
             *("--bind", str(self.workspace), WORKSPACE),
             *("--remount-ro", "/"),
@@ -135,13 +115,6 @@ def _system() -> Iterator[str]:
             yield from ("--symlink", os.readlink(path), path)
         elif os.path.isdir(path):
             yield from ("--ro-bind", path, path)
-
-
-def _etc(network: bool) -> Iterator[str]:
-    for path in ("/etc", "/etc/pki", "/etc/pki/tls", "/etc/ssl"):  # bubblewrap would close them to the user
-        yield from ("--perms", "0755", "--dir", path)
-    for name in (*ETC_FILES, *(ETC_NETWORK_FILES if network else ())):
-        yield from ("--ro-bind-try", f"/etc/{name}", f"/etc/{name}")
 
 
 class Handshake:

@@ -20,6 +20,7 @@ import pytest_asyncio
 from app.errors import SandboxUnavailableError
 from app.sandbox.base import SandboxLimits
 from app.sandbox.host.bubblewrap import BubblewrapFactory, find_bwrap
+from app.sandbox.host.etc import Etc
 from app.sandbox.host.kernel import FAMILIES, MACHINES, Cgroups, filter_program
 from app.sandbox.host.namespace import View
 from app.sandbox.host.process_tree import NICENESS
@@ -156,6 +157,7 @@ def arguments(**changes: object) -> list[str]:
     values = {
         "workspace": Path("/d/w"),
         "scratch": Path("/d/s"),
+        "etc": Etc(Path("/d/etc"), network=False),
         "network": False,
         "limits": SandboxLimits(),
         "uid": None,
@@ -176,6 +178,7 @@ def test_the_view_is_an_allowlist(uid: int | None) -> None:
         "/lib64",
         "/libx32",
         "/d/w",
+        "/d/etc",
         "/d/s/tmp",
         "/d/s/home",
         "/d/s/passwd",
@@ -194,8 +197,6 @@ def test_the_network_is_shared_only_on_request() -> None:
     assert "--share-net" in arguments(network=True)
     assert "--unshare-net" in arguments(uid=30_000)
     assert "--unshare-net" not in arguments(uid=30_000, network=True)
-    assert "/etc/resolv.conf" not in arguments()
-    assert "/etc/resolv.conf" in arguments(network=True)
 
 
 def unprivileged(directory: Path, command: str) -> subprocess.CompletedProcess[str]:

@@ -12,6 +12,7 @@ import pytest
 
 from app.sandbox.base import WORKSPACE, SandboxLimits
 from app.sandbox.host.bubblewrap import BubblewrapFactory, find_bwrap
+from app.sandbox.host.etc import Etc
 from app.sandbox.host.namespace import View
 from tests.unit.sandbox.shell import sleepers, unique_seconds, until_gone, until_sleeping
 
@@ -47,7 +48,7 @@ async def test_a_start_ends_commands_left_by_an_earlier_server(tmp_path: Path) -
 
 @pytest.mark.parametrize("word", [b"go\n", b""])
 def test_a_command_starts_only_on_a_signal_from_its_server(tmp_path: Path, word: bytes) -> None:
-    view = View(tmp_path, tmp_path, network=False, limits=SandboxLimits(), uid=None)
+    view = View(tmp_path, tmp_path, Etc(tmp_path, network=False), network=False, limits=SandboxLimits(), uid=None)
     _, *argv = view.command(b"cat; echo begun", gated=True)
     script = next(place for place, argument in enumerate(argv) if argument == "-c") + 1
     argv[script] = os.fsdecode(argv[script]).replace(f"cd {WORKSPACE}", f"cd {tmp_path}")
