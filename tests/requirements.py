@@ -28,13 +28,17 @@ def missing(kind: str) -> str | None:
     return _missing_browser() if kind == "chromium" else _missing_sandbox(kind)
 
 
+BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser")
+"""The first takes two thirds of the others' CPU time."""
+
+
 def chromium() -> str:
     """The browser's program; empty where there is none."""
-    return shutil.which("chromium") or shutil.which("chromium-browser") or ""
+    return next(filter(None, map(shutil.which, BROWSERS)), "")
 
 
 def _missing_browser() -> str | None:
-    return None if chromium() else "there is no chromium; on Debian: apt-get install chromium"
+    return None if chromium() else "there is no Chromium; on Debian: apt-get install chromium-headless-shell"
 
 
 def _missing_sandbox(kind: str) -> str | None:
