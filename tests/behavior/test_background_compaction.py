@@ -121,7 +121,7 @@ async def test_a_summary_asked_for_in_the_conversation_shares_the_prefix_of_the_
 # no waiting
 
 
-@across(policy=["reactive", "threshold", "handoff"], model=MODELS)
+@across(1, policy=["reactive", "threshold", "handoff"], model=MODELS)
 async def test_an_agent_does_not_pause_for_a_summary_that_is_ready(
     start_server: StartServer, provider: FakeProvider, policy: str, model: str
 ) -> None:
@@ -193,6 +193,7 @@ async def test_the_agent_waits_for_a_summary_that_is_not_ready(
         await assert_rounds(client, session_id)
 
 
+@pytest.mark.extended
 @first_of(2, background=[None, False, True])
 async def test_preparing_can_be_turned_off(
     start_server: StartServer, provider: FakeProvider, background: bool | None
@@ -213,7 +214,7 @@ async def test_preparing_can_be_turned_off(
 # what is not needed
 
 
-@pytest.mark.parametrize("ends", ["completed", "cancelled", "failed"])
+@first_of(ends=["completed", "cancelled", "failed"])
 async def test_a_summary_that_is_not_needed_is_discarded_with_its_cost(
     start_server: StartServer, provider: FakeProvider, ends: str
 ) -> None:

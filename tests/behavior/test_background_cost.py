@@ -58,6 +58,7 @@ class ShortRuns:
         return Reply(Text("word " * 160), ToolCall("execute_command", {"command": "true"}))
 
 
+@pytest.mark.extended
 @first_of(fails=[False, True])
 async def test_runs_that_end_near_the_trigger_prepare_few_unused_summaries(
     start_server: StartServer, provider: FakeProvider, fails: bool
@@ -85,6 +86,7 @@ async def test_runs_that_end_near_the_trigger_prepare_few_unused_summaries(
     assert provider.refusals == []
 
 
+@pytest.mark.extended
 @first_of(settings=[{}, {"background": False}])
 async def test_if_clearing_is_enough_no_summary_is_prepared(
     start_server: StartServer, provider: FakeProvider, settings: dict[str, Any]

@@ -104,6 +104,7 @@ async def test_a_failed_round_has_an_exit_status(at_server: Terminal, client: Cl
     assert listed.endswith(" (nothing_to_compact)\n")
 
 
+@pytest.mark.extended
 async def test_a_cancelled_round_is_reported_to_the_waiting_command(
     at_server: Terminal, client: Client, task: LongTask, provider: FakeProvider
 ) -> None:
@@ -120,6 +121,7 @@ async def test_a_cancelled_round_is_reported_to_the_waiting_command(
     assert waiting.out.splitlines()[-1].startswith("round 1 was cancelled; the context is unchanged")
 
 
+@pytest.mark.extended
 async def test_ctrl_c_stops_the_wait_but_not_the_round(
     at_server: Terminal, client: Client, task: LongTask, provider: FakeProvider
 ) -> None:
@@ -134,6 +136,7 @@ async def test_ctrl_c_stops_the_wait_but_not_the_round(
     assert "completed" in (await at_server.ok("sessions", "compactions", session)).out
 
 
+@pytest.mark.extended
 async def test_a_running_session_is_compacted_between_two_steps(
     at_server: Terminal, client: Client, provider: FakeProvider
 ) -> None:
@@ -185,6 +188,7 @@ async def test_only_the_latest_round_can_be_reverted(at_server: Terminal, client
     await at_server.ok("sessions", "revert", session, "1")
 
 
+@pytest.mark.extended
 async def test_a_run_in_a_small_window_reports_its_rounds(
     terminal: Terminal, start_server: StartServer, provider: FakeProvider
 ) -> None:

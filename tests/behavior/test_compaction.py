@@ -37,7 +37,7 @@ def _steps(policy: str, model: str) -> int:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1_200 if LONG else 120)
-@across(policy=POLICIES, model=[*reversed(MODELS), RESPONSES])
+@across(1, policy=POLICIES, model=[*reversed(MODELS), RESPONSES])
 async def test_a_long_task_finishes_within_a_small_window(
     start_server: StartServer, provider: FakeProvider, policy: str, model: str
 ) -> None:

@@ -7,6 +7,8 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from tests.behavior.checks import assert_sound
 from tests.behavior.combinations import across, first_of
 from tests.behavior.conftest import StartServer
@@ -80,6 +82,7 @@ async def test_the_context_of_each_step_stays_as_it_was_sent(
     assert provider.broken == []
 
 
+@pytest.mark.extended
 @across(1, model=MODELS, most=[2, 3])
 async def test_contexts_between_rounds_prunes_and_reverts(
     client: Client, provider: FakeProvider, model: str, most: int
@@ -149,7 +152,7 @@ async def assert_kept(client: Client, session_id: str, call_ids: list[str]) -> N
     assert {id for id, part in shown.items() if part["compacted_at"] is not None} == set(call_ids)
 
 
-@across(outcome=["completed", "failed"], model=MODELS)
+@across(1, outcome=["completed", "failed"], model=MODELS)
 async def test_old_outputs_are_cleared_when_a_run_ends_near_the_trigger(
     start_server: StartServer, provider: FakeProvider, model: str, outcome: str
 ) -> None:

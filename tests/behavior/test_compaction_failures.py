@@ -112,6 +112,7 @@ async def test_a_failed_summary_costs_one_rung(
     assert all(bool(request.tool_names) == inside for request in asked)
 
 
+@pytest.mark.extended
 @first_of(wire=["openai", "anthropic"])
 async def test_a_failed_summary_of_another_model_costs_one_rung(
     start_server: StartServer, provider: FakeProvider, wire: str

@@ -71,7 +71,7 @@ def places(request: RecordedRequest, texts: tuple[str, ...]) -> list[int]:
     return [whole.index(text) for text in texts]
 
 
-@across(policy=POLICIES, model=MODELS)
+@across(1, policy=POLICIES, model=MODELS)
 async def test_messages_around_a_round_between_steps_are_verbatim_in_order_and_once(
     client: Client, provider: FakeProvider, policy: str, model: str
 ) -> None:

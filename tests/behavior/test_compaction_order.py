@@ -41,6 +41,7 @@ NEVER_PRUNING = settings(prune_exempt_tools=["execute_command"])
 # the round's own settings
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(("asked", "later"), [(PRUNING, NEVER_PRUNING), (NEVER_PRUNING, PRUNING)])
 async def test_a_round_uses_the_settings_of_its_request(
     client: Client, provider: FakeProvider, asked: dict[str, Any], later: dict[str, Any]
@@ -69,6 +70,7 @@ async def would_have(client: Client, session_id: str, policy: str) -> int:
     return int(response.json()["tokens_after"])
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("running", [True, False])
 async def test_a_summary_names_the_round_that_replaced_it(
     client: Client, provider: FakeProvider, running: bool
@@ -132,6 +134,7 @@ async def test_the_context_of_a_live_session_equals_that_after_a_restart(
 # a revert in the middle
 
 
+@pytest.mark.extended
 async def test_a_prepared_summary_is_discarded_if_its_base_is_reverted_meanwhile(
     start_server: StartServer, provider: FakeProvider
 ) -> None:

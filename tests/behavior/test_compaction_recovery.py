@@ -7,6 +7,8 @@ import json
 import signal
 from typing import Any
 
+import pytest
+
 from tests.behavior.checks import assert_sound, following, user_texts
 from tests.behavior.combinations import across, first_of
 from tests.behavior.conftest import StartProcess
@@ -36,6 +38,7 @@ from tests.provider import FakeProvider, Gate, Reply, Text
 ENDS = [signal.SIGKILL, signal.SIGTERM]
 
 
+@pytest.mark.extended
 @across(1, policy=POLICIES, how=ENDS)
 async def test_a_run_continues_after_its_server_ended_during_an_automatic_round(
     start_process: StartProcess, provider: FakeProvider, how: signal.Signals, policy: str
@@ -80,6 +83,7 @@ async def _billed_round(client: Client, session_id: str) -> dict[str, Any]:
                 return running
 
 
+@pytest.mark.extended
 @first_of(how=ENDS)
 async def test_the_cost_of_a_round_before_its_server_ended_is_kept(
     start_process: StartProcess, provider: FakeProvider, how: signal.Signals
@@ -134,7 +138,7 @@ async def test_an_idle_session_is_unchanged_after_its_server_ended_during_a_roun
         await assert_rounds(client, session_id)
 
 
-@across(begun=[True, False], how=ENDS)
+@across(1, begun=[True, False], how=ENDS)
 async def test_a_running_session_continues_after_its_server_ended_before_or_during_a_round(
     start_process: StartProcess, provider: FakeProvider, how: signal.Signals, begun: bool
 ) -> None:
@@ -223,6 +227,7 @@ async def test_a_snapshot_at_any_event_and_the_stream_after_it_are_the_whole(
         assert view == whole
 
 
+@pytest.mark.extended
 async def test_events_of_rounds_applied_twice_do_no_harm(client: Client, provider: FakeProvider) -> None:
     session_id = await worked(client, provider, compaction=settings(prune_protect=500, prune_minimum=100))
     await compacted(client, session_id)

@@ -9,6 +9,8 @@ from itertools import cycle
 from string import ascii_letters
 from typing import Any
 
+import pytest
+
 from tests.behavior.checks import assert_sound
 from tests.behavior.combinations import across, first_of
 from tests.behavior.conftest import StartServer
@@ -145,6 +147,7 @@ async def test_the_task_of_a_session_with_an_imported_history_stays(
     await assert_contexts(client, provider, session_id)
 
 
+@pytest.mark.extended
 async def test_a_model_that_cannot_read_the_whole_task_still_summarizes(
     start_server: StartServer, provider: FakeProvider
 ) -> None:

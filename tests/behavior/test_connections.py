@@ -72,6 +72,7 @@ FLOODS = {
 }
 
 
+@pytest.mark.extended
 @first_of(2, kind=FLOODS)
 async def test_a_flood_costs_bounded_memory(guarded: ServerProcess, kind: str) -> None:
     head, piece = FLOODS[kind]

@@ -40,6 +40,7 @@ NEVER_TAKEN = {
 """Operations without a valid target here: they need an incomplete run or a completed round."""
 
 
+@pytest.mark.extended
 @pytest.mark.slow
 @pytest.mark.timeout(180)
 @first_of(examples=EXAMPLES)
@@ -118,6 +119,7 @@ FUZZERS: tuple[tuple[Callable[[], AbstractContextManager[Any]], int], ...] = (
 """Each with the number of inputs for a few seconds."""
 
 
+@pytest.mark.extended
 @pytest.mark.bubblewrap
 @pytest.mark.parametrize(("make", "inputs"), FUZZERS)
 @first_of(share=[4, 1])

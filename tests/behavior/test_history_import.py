@@ -336,7 +336,7 @@ async def test_a_run_is_exported_without_its_void_attempts(client: Client, provi
     assert (await export(client, again["id"], form))[: len(whole)] == whole
 
 
-@across(policy=["reactive", "threshold"], form=FORMATS)
+@across(1, policy=["reactive", "threshold"], form=FORMATS)
 async def test_an_export_is_the_whole_history_whatever_was_compacted(
     client: Client, provider: FakeProvider, form: str, policy: str
 ) -> None:

@@ -78,6 +78,7 @@ async def said(client: Client, session_id: str, text: str) -> None:
     assert of_type(events, "session.idle")[0].data["outcome"] == "completed"
 
 
+@pytest.mark.extended
 @first_of(many=[500, 1_250])
 async def test_a_message_reads_as_much_however_long_the_compacted_history_is(
     reads: ReadCounter, provider: FakeProvider, start_server: StartServer, many: int

@@ -44,6 +44,7 @@ class Forgetful(LongTask):
         return Reply(Text("Found."))
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(("policy", "model"), POLICIES_ON_WIRES)
 async def test_a_decision_and_a_needle_are_found_after_five_rounds(
     start_server: StartServer, provider: FakeProvider, policy: str, model: str

@@ -63,7 +63,7 @@ def bubblewrap() -> str:
 
 
 @pytest.mark.bubblewrap
-@first_of(2, broken=[abandoned, unread, full])
+@first_of(broken=[abandoned, unread, full])
 async def test_work_continues_without_a_log(
     tmp_path: Path, provider: FakeProvider, bubblewrap: str, broken: Callable[[], AbstractContextManager[int]]
 ) -> None:

@@ -271,6 +271,7 @@ async def test_a_failing_summarizer_is_replaced_by_a_fold(client: Client, provid
 # all rounds
 
 
+@pytest.mark.extended
 async def test_rounds_follow_each_other_and_are_all_listed(client: Client, provider: FakeProvider) -> None:
     session_id = await worked(client, provider)
     task = LongTask(40, most=4_000, seed=5)
@@ -425,6 +426,7 @@ async def test_a_revert_removes_only_the_marks_of_its_round(client: Client, prov
     await assert_rounds(client, session_id)
 
 
+@pytest.mark.extended
 async def test_sessions_compact_at_the_same_time(client: Client, provider: FakeProvider) -> None:
     ids = [await worked(client, provider) for _ in range(4)]
     async with following(client, ids[0]) as follower:

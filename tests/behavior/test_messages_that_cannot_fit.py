@@ -223,7 +223,7 @@ async def test_a_tool_result_and_standing_notes_of_three_windows(
 
 
 @pytest.mark.parametrize(("policy", "model"), POLICIES_ON_WIRES)
-@pytest.mark.parametrize("place", ["task", "message"])
+@first_of(place=["task", "message"])
 async def test_a_smaller_model_spills_what_was_accepted(
     server: RunningServer, provider: FakeProvider, policy: str, model: str, place: str
 ) -> None:

@@ -140,6 +140,7 @@ def lessons(provider: FakeProvider) -> list[int]:
     return [number for number in refused if number - 1 not in refused]
 
 
+@pytest.mark.extended
 @pytest.mark.slow
 @pytest.mark.bubblewrap
 @pytest.mark.timeout(300)

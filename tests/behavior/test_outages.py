@@ -104,6 +104,7 @@ async def fill_queue(client: Client, session_id: str) -> list[str]:
         accepted.append(str(message["id"]))
 
 
+@pytest.mark.extended
 async def test_a_locked_database(client: Client, server: RunningServer, provider: FakeProvider) -> None:
     """Another process locks it longer than the server waits. Accepted messages stay, the run continues afterward."""
     provider.script(Reply(Gate("one"), Text("One.")), Reply(Text("Two.")))
@@ -179,6 +180,7 @@ async def test_an_engine_that_goes_away(engine: EngineProxy, start_server: Start
         assert (await client.session(session_id))["outcome"] == "completed"
 
 
+@pytest.mark.extended
 @pytest.mark.docker
 async def test_an_engine_that_says_nothing(
     engine: EngineProxy, start_server: StartServer, provider: FakeProvider
@@ -228,6 +230,7 @@ async def test_a_stalled_engine_does_not_delay_a_cancel(
         assert of_type(events, "tool.result")[-1].data["output"].strip() == "it ran"
 
 
+@pytest.mark.extended
 @pytest.mark.docker
 async def test_an_engine_that_starts_after_the_server(
     engine: EngineProxy, start_server: StartServer, provider: FakeProvider

@@ -271,6 +271,7 @@ async def test_a_silently_dropped_head_is_noticed(start_server: StartServer, pro
     assert provider.refusals == []
 
 
+@pytest.mark.extended
 @across(1, policy=["reactive", "threshold", "handoff"], model=MODELS)
 async def test_a_long_task_of_an_unknown_model(
     start_server: StartServer, provider: FakeProvider, policy: str, model: str

@@ -179,6 +179,7 @@ async def test_a_call_without_a_sandbox_in_time_tells_the_model(
         await client.until_idle(first["id"])
 
 
+@pytest.mark.extended
 @pytest.mark.bubblewrap
 async def test_without_a_background_slot_a_summary_is_made_when_it_is_due(
     start_server: StartServer, provider: FakeProvider

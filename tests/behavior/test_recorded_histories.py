@@ -31,6 +31,7 @@ def test_every_story_is_packaged() -> None:
         assert (packaged.about, packaged.probes) == (story.about, story.probes), f"{story.name}: record it again"
 
 
+@pytest.mark.extended
 @pytest.mark.bubblewrap
 def test_replaying_a_story_gives_the_packaged_history(tmp_path: Path) -> None:
     need("bubblewrap")

@@ -63,6 +63,7 @@ async def test_a_dry_run_before_the_first_run_uses_it(start_server: StartServer,
     assert provider.requests == []
 
 
+@pytest.mark.extended
 async def test_a_long_task_never_meets_the_end_of_the_window(start_server: StartServer, provider: FakeProvider) -> None:
     provider.configure(window=WINDOW, overflow="llama.cpp")
     task = LongTask(20, most=8_000, seed=5)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.behavior.checks import assert_sound
+from tests.behavior.combinations import first_of
 from tests.behavior.conftest import StartServer
 from tests.behavior.harness import ANTHROPIC, Client, command, of_type
 from tests.behavior.long_task import asks_for_summary
@@ -35,7 +36,7 @@ def to_the_token(request: RecordedRequest) -> int:
     return WINDOW
 
 
-@pytest.mark.parametrize("left_of", [whole_messages, to_the_token])
+@first_of(left_of=[whole_messages, to_the_token])
 async def test_a_prompt_that_grows_beyond_the_window_is_noticed_at_once(
     start_server: StartServer, provider: FakeProvider, left_of: Callable[[RecordedRequest], int]
 ) -> None:

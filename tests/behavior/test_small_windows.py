@@ -84,6 +84,7 @@ async def test_a_run_of_forty_steps_completes(
     assert min(request.max_output_tokens or 0 for request in steps) >= 256
 
 
+@pytest.mark.extended
 @first_of(window=[2_048, 4_096])
 async def test_a_window_learned_from_a_refusal_changes_the_tools(
     start_server: StartServer, provider: FakeProvider, window: int

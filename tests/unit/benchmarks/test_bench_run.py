@@ -9,6 +9,7 @@ import sys
 import pytest
 
 
+@pytest.mark.extended
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "row", ["first-byte", *(pytest.param(row, marks=pytest.mark.extended) for row in ("history", "latency"))]

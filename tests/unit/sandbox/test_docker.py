@@ -176,6 +176,7 @@ DECEPTIONS = {
 }
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("how", ["time-out", "cancel"])
 @pytest.mark.parametrize("deception", DECEPTIONS)
 async def test_a_deceptive_command_is_dead_when_it_has_ended(

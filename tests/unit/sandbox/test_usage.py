@@ -120,6 +120,7 @@ def filled(root: Path, files: int) -> Path:
     return root
 
 
+@pytest.mark.extended
 async def test_a_small_count_does_not_wait_for_large_ones(tmp_path: Path) -> None:
     large = [HostDisk([filled(tmp_path / f"{number}", 20_000)], DiskUse(MIB)) for number in range(6)]
     small = HostDisk([filled(tmp_path / "small", 10)], DiskUse(MIB))
