@@ -124,6 +124,7 @@ async def test_an_edit_that_cannot_fit_leaves_the_message_as_it_was(
     provider.script(Reply(Gate("busy"), Text("done")))
     async with Client(server.url) as client:
         session = await client.create("the task")
+        await provider.reached("busy")
         receipt = await client.post(session["id"], "short", "follow_up")
         path = f"/v1/sessions/{session['id']}/queue"
         refused(await client.http.patch(f"{path}/{receipt['id']}", json={"content": HUGE}))
