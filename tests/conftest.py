@@ -14,9 +14,27 @@ settings.register_profile("full", deadline=None)
 settings.register_profile("short", deadline=None, max_examples=25)
 
 
+MEASURED = frozenset(
+    (
+        *("approvals", "bad_input", "files", "fork", "history_import", "log", "login", "manual_compaction", "queue"),
+        *("retention", "start", "streams", "tracing"),
+    )
+)
+"""Tests of behavior that reach what the unit tests leave out."""
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Properties are checked with fewer examples where the extended tests are left out."""
-    settings.load_profile("short" if "not extended" in config.option.markexpr else "full")
+    settings.load_profile("short" if config.option.markexpr in ("not extended", "measured") else "full")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks the tests that are enough to measure coverage, which takes twice the CPU time."""
+    for item in items:
+        reaches = "unit" in item.path.parts or item.path.stem.removeprefix("test_") in MEASURED
+        if reaches and item.get_closest_marker("extended") is None:
+            item.add_marker("measured")
 
 
 def pytest_collection_finish() -> None:
