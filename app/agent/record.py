@@ -145,7 +145,7 @@ class Record:
         return sorted(known.values(), key=lambda message: message.seq)
 
     def facts(self, plan: Sequence[PlanItem], rounds: int, task_id: str | None) -> Facts:
-        """The computed facts about the whole history; see `compute_facts`."""
+        """The computed facts about the whole history; see `Ledger`."""
         assert self._ledger is not None, "the past is known before a round"
         self._ledger.take(self.messages[self._counted :])
         self._counted = len(self.messages)

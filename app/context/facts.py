@@ -71,34 +71,15 @@ class Facts:
         return replace(self, requests=tuple(r for r in self.requests if r.message_id not in message_ids))
 
 
-def compute_facts(
-    history: Sequence[Message], plan: Sequence[PlanItem], rounds: int, task_id: str | None = None
-) -> Facts:
-    """The facts of a history, which must be complete, not just what a context shows.
-
-    `task_id` is the message with the session's task; if it is not there, the first request is the task. A call counts
-    if its result completed. Voided attempts, summaries and results without a call do not count. Denied commands never
-    ran and do not count as failed.
-    """
-    ledger = Ledger()
-    ledger.advance(history)
-    return ledger.facts(plan, rounds, task_id)
-
-
 class Ledger:
-    """The facts of a growing history: each message is read once."""
+    """The facts of a growing history: each message is read once. The history must be complete, not just what a context
+    shows. A call counts if its result completed. Voided attempts, summaries and results without a call do not count;
+    denied commands never ran and do not count as failed."""
 
     def __init__(self) -> None:
-        self._next = 0
         self._asked: list[Message] = []
         self._open_calls: dict[str, ToolCallPart] = {}
         self._tally = _Tally()
-
-    def advance(self, history: Sequence[Message]) -> None:
-        """Takes in the new messages of the history; earlier ones must not have changed."""
-        fresh = history[self._next :]
-        self._next = len(history)
-        self.take(fresh)
 
     def take(self, fresh: Sequence[Message]) -> None:
         """Takes in the history's next messages."""
@@ -109,7 +90,8 @@ class Ledger:
                 self._tally.add(call, result)
 
     def facts(self, plan: Sequence[PlanItem], rounds: int, task_id: str | None = None) -> Facts:
-        """The facts so far; see `compute_facts`."""
+        """The facts so far. `task_id` is the message with the session's task; if it is not there, the first request is
+        the task."""
         task, tally = task_of(self._asked, task_id), self._tally
         return Facts(
             task=readable(task) if task is not None else "",

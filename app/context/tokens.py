@@ -107,13 +107,9 @@ def _tiles(width: int, height: int) -> int:
     return ceil(max(1, round(width * scale)) / TILE) * ceil(max(1, round(height * scale)) / TILE)
 
 
-def estimate_message(message: Message, per_message: int = PER_MESSAGE) -> int:
-    """Estimated tokens of a message, counted from scratch. A message without parts costs `per_message`."""
-    return per_message + sum(map(estimate_part, message.parts))
-
-
 def counted_tokens(message: Message, per_message: int = PER_MESSAGE) -> int:
-    """Like `estimate_message`, but a part that was counted when it was stored is not counted again."""
+    """Tokens of a message; a part that was counted when it was stored is not counted again. A message without parts
+    costs `per_message`."""
     return per_message + sum(part.tokens or estimate_part(part) for part in message.parts)
 
 

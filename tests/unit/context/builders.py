@@ -10,7 +10,10 @@ from typing import Any
 from hypothesis import strategies as st
 
 from app.context.budget import Budget
+from app.context.facts import Facts, Ledger
 from app.context.prompts import Generation
+from app.context.tokens import PER_MESSAGE, estimate_part
+from app.events import PlanItem
 from app.messages import (
     CompactionMarkerPart,
     ImagePart,
@@ -44,6 +47,20 @@ def generation(model: str = MODEL, **changes: Any) -> Generation:
 def message(role: Role, seq: int, *parts: Part, **fields: Any) -> Message:
     placed = tuple(p.model_copy(update={"index": i, "id": f"m{seq}.{i}"}) for i, p in enumerate(parts))
     return Message(**{"id": f"m{seq}", "seq": seq, "role": role, "parts": placed, "created_at": AT, **fields})
+
+
+def estimate_message(message: Message, per_message: int = PER_MESSAGE) -> int:
+    """Estimated tokens of a message, every part counted again."""
+    return per_message + sum(map(estimate_part, message.parts))
+
+
+def compute_facts(
+    history: Sequence[Message], plan: Sequence[PlanItem], rounds: int, task_id: str | None = None
+) -> Facts:
+    """The facts of a whole history."""
+    ledger = Ledger()
+    ledger.take(history)
+    return ledger.facts(plan, rounds, task_id)
 
 
 def text(value: str = "hello", **fields: Any) -> TextPart:

@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.context.clipping import clip_arguments, clip_message, clip_part, clip_text, part_length
-from app.context.tokens import estimate_message, estimate_part
+from app.context.tokens import estimate_part
 from app.messages import Part, TextPart, ToolCallPart, ToolResultPart
 
-from .builders import assistant, call, image, result, signed, text, tool
+from .builders import assistant, call, estimate_message, image, result, signed, text, tool
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(max_size=400),

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.context.facts import FailedCommand, FileFact, compute_facts, ended_calls, workspace_path
+from app.context.facts import FailedCommand, FileFact, ended_calls, workspace_path
 from app.events import PlanItem
 from app.messages import Message, Role, ToolStatus
 from tests.unit.context.builders import (
@@ -15,6 +15,7 @@ from tests.unit.context.builders import (
     any_history,
     assistant,
     call,
+    compute_facts,
     control,
     image,
     message,

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from app.context.checkpoints import Checkpoint
 from app.context.projection import ContextItem, Projection, Transcript, project
-from app.context.tokens import estimate_message
 from app.context.validator import repair
 from app.llm.base import ToolSchema
 from app.messages import Message, Role
@@ -21,6 +20,7 @@ from .builders import (
     assistant,
     call,
     control,
+    estimate_message,
     generation,
     image,
     marker,

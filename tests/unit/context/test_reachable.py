@@ -6,13 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.context.checkpoints import reachable
-from app.context.facts import Ledger, compute_facts
+from app.context.facts import Ledger
 from app.context.policies import POLICIES, preset
 from app.context.projection import project
 from app.context.selection import select
 from app.messages import Message
 
-from .builders import MODEL, any_history, long_task, working_histories
+from .builders import MODEL, any_history, compute_facts, long_task, working_histories
 from .test_compaction_properties import BUDGET, GENERATION, Operation, Session, operations
 
 
@@ -43,6 +43,6 @@ def test_summarized_messages_are_not_reachable() -> None:
 @given(any_history, st.integers(0, 12))
 def test_facts_of_a_growing_history_equal_those_of_the_whole(history: list[Message], place: int) -> None:
     ledger = Ledger()
-    for grown in (history[:place], history[:place], history):
-        ledger.advance(grown)
+    for more in (history[:place], history[place:]):
+        ledger.take(more)
     assert ledger.facts((), 2) == compute_facts(history, (), 2)

@@ -10,7 +10,6 @@ from app.context.tokens import (
     SIGNATURE_TOKENS,
     Calibration,
     counted_tokens,
-    estimate_message,
     estimate_part,
     estimate_text,
     estimate_tools,
@@ -19,7 +18,7 @@ from app.context.tokens import (
 from app.llm.base import ToolSchema
 from app.messages import Part, Role
 
-from .builders import assistant, call, image, marker, message, reasoning, result, text, user
+from .builders import assistant, call, estimate_message, image, marker, message, reasoning, result, text, user
 
 
 @pytest.mark.parametrize(
@@ -140,7 +139,7 @@ def test_a_message_is_its_parts_and_a_constant() -> None:
     parts: tuple[Part, ...] = (text("x" * 40), call("a"), call("b"))
     whole = estimate_message(assistant(1, *parts))
     assert whole == 4 + sum(map(estimate_part, parts))
-    assert estimate_message(assistant(1, *parts), per_message=2) == whole - 2
+    assert counted_tokens(assistant(1, *parts), per_message=2) == whole - 2
     assert estimate_message(message(Role.USER, 1)) == 4
 
 

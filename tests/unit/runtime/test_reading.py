@@ -11,7 +11,6 @@ from sqlalchemy import Connection, create_engine
 
 from app.agent.record import Record
 from app.context.checkpoints import Checkpoint, gaps
-from app.context.facts import compute_facts
 from app.context.policies import POLICIES, preset
 from app.context.projection import project
 from app.context.selection import select
@@ -20,7 +19,16 @@ from app.db.repositories.messages import add_all
 from app.messages import Message, Role, new_id
 from app.runtime.agents import PAGE, RECENT, in_force_of, read_outline, read_past, read_shown
 from tests.databases import make_database
-from tests.unit.context.builders import AT, MODEL, any_history, long_task, reasoning, summary_of, working_histories
+from tests.unit.context.builders import (
+    AT,
+    MODEL,
+    any_history,
+    compute_facts,
+    long_task,
+    reasoning,
+    summary_of,
+    working_histories,
+)
 from tests.unit.context.builders import assistant as answer
 from tests.unit.context.test_compaction_properties import BUDGET, GENERATION, Operation, Session, operations, renumbered
 from tests.unit.db.rows import add_session
