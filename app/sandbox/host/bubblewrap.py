@@ -115,9 +115,7 @@ class BubblewrapSandbox(HostSandbox):
         async def confined(ending: asyncio.Event, proxy: Proxy) -> ExecResult:
             watch = HostWatch(self._disk, None if self._cgroups else self._config.limits.memory_mb * 2**20)
             await watch.begin()
-            program = filter_program()
-            await asyncio.to_thread(self._view.etc.refresh)
-            filters = [await asyncio.to_thread(memory_file, program)] if program else []
+            filters = await asyncio.to_thread(self._make_ready)
             with Handshake(*filters) as handshake:
                 options = [*self._view.arguments(), *handshake.arguments()]
                 options += [part for descriptor in filters for part in ("--seccomp", str(descriptor))]
@@ -136,6 +134,12 @@ class BubblewrapSandbox(HostSandbox):
             return result if ending.is_set() else replace(result, remark=await watch.end())
 
         return await self._commands.run(work)
+
+    def _make_ready(self) -> list[int]:
+        """Refreshes what a command sees of `/etc`; returns the system call filter as a descriptor, if any."""
+        self._view.etc.refresh()
+        program = filter_program()
+        return [memory_file(program)] if program else []
 
     async def write(self, path: str, data: bytes) -> None:
         async with self._disk.writing:

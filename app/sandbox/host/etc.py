@@ -46,11 +46,12 @@ class Etc:
     def refresh(self) -> None:
         """Copies what has changed on the host since the last time. Blocks, for microseconds if nothing has."""
         with self._lock:
-            if not self._copied:
+            if not self._copied or not self.directory.is_dir():
+                self._copied.clear()
                 self._create()
             for name in self._names:
                 version = _version(self._host / name)
-                if version != self._copied.get(name, ()):
+                if version != self._copied.get(name):
                     # Without room on the disk the copy before stays, and the next command tries again.
                     with suppress(OSError):
                         self._copy(name)

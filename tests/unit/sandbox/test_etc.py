@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -70,3 +71,20 @@ def test_what_did_not_change_is_not_copied_again(host: Path, tmp_path: Path) -> 
     copies = {name: (etc.directory / name).stat().st_ino for name in files(etc.directory)}
     etc.refresh()
     assert {name: (etc.directory / name).stat().st_ino for name in files(etc.directory)} == copies
+
+
+def test_copies_of_an_earlier_server_are_replaced_or_removed(host: Path, tmp_path: Path) -> None:
+    Etc(tmp_path / "copies", network=True, host=host).refresh()
+    (host / "resolv.conf").unlink()
+    (host / "services").write_text("https 443/tcp")
+    Etc(tmp_path / "copies", network=True, host=host).refresh()
+    assert (tmp_path / "copies/services").read_text() == "https 443/tcp"
+    assert files(tmp_path / "copies") == {"services", "localtime", "passwd", "group"}
+
+
+def test_a_removed_directory_is_made_again(host: Path, tmp_path: Path) -> None:
+    etc = Etc(tmp_path / "copies", network=False, host=host)
+    etc.refresh()
+    shutil.rmtree(tmp_path / "copies")
+    etc.refresh()
+    assert files(tmp_path / "copies") == {"services", "localtime", "passwd", "group"}
