@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterable, Mapping
-from functools import cached_property
+from functools import cache
 from urllib.parse import urlsplit
 
 from genai_prices.data_snapshot import get_snapshot
@@ -144,19 +144,8 @@ class Catalog:
         if provider == SCRIPTED:
             return _SCRIPTED_WINDOW, "catalog"
         known = found.context_window if found is not None else None
-        known = known or self._windows.get(plain_name(model))
+        known = known or _known_windows().get(plain_name(model))
         return (known, "catalog") if known else (ASSUMED_WINDOW, "assumed")
-
-    @cached_property
-    def _windows(self) -> dict[str, int]:
-        """The windows of all models in the data by plain name. If providers serve a model with different windows, the
-        smallest, which fits everywhere."""
-        windows: dict[str, int] = {}
-        for provider in self._providers.values():
-            for model in provider.models:
-                if model.context_window and (name := plain_name(model.id)):
-                    windows[name] = min(model.context_window, windows.get(name, model.context_window))
-        return windows
 
     def _prices(self, name: str) -> Prices:
         if (prices := self._override(name).prices) is not None:
@@ -229,3 +218,15 @@ def _newest_first(model: PricedModel) -> tuple[list[int], str]:
     are dates, and `120b` is a size."""
     version = [-int(number) for number in _VERSION.findall(model.id)]
     return [*version, 0, 0, 0][:3], model.id
+
+
+@cache
+def _known_windows() -> dict[str, int]:
+    """The windows of all models in the data by plain name. If providers serve a model with different windows, the
+    smallest, which fits everywhere."""
+    windows: dict[str, int] = {}
+    for provider in get_snapshot().providers:
+        for model in provider.models:
+            if model.context_window and (name := plain_name(model.id)):
+                windows[name] = min(model.context_window, windows.get(name, model.context_window))
+    return windows

@@ -1,4 +1,4 @@
-"""The server is killed at random instants of its work, five times or, with PALIMPSEST_TEST_LONG=1, two hundred."""
+"""The server is killed at random instants of its work, three times or, with PALIMPSEST_TEST_LONG=1, two hundred."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.behavior.rig import run_rig
 from tests.requirements import need
 
 LONG = bool(os.environ.get("PALIMPSEST_TEST_LONG"))
-KILLS, SESSIONS = (200, 8) if LONG else (5, 6)
+KILLS, SESSIONS = (200, 8) if LONG else (3, 6)
 """Each start costs 1.5 s of CPU time. With 8 sessions, a kill meets four in the middle of something."""
 MET = ("streaming", "running tools", "compacting")
 """States that many kills must each have met."""

@@ -8,16 +8,16 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 
-from tests.behavior.attack import watched
+from tests.behavior.attack import LONG, watched
 from tests.behavior.process import ServerProcess
 from tests.behavior.test_large_bodies import server
 
 __all__ = ["server"]
 
-MESSAGES = [{"role": "user", "content": f"{number} " + "word " * 115} for number in range(16_000)]
-"""9 MB of one speaker, whose messages Anthropic's format joins in one."""
+MESSAGES = [{"role": "user", "content": f"{number} " + "word " * 115} for number in range(16_000 if LONG else 8_000)]
+"""9 or 4.5 MB of one speaker, whose messages Anthropic's format joins in one."""
 AT_ONCE = 4
-MOST_MB = 350
+MOST_MB = 350 if LONG else 250
 """The server, and one history with what is made of it."""
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300), pytest.mark.extended]

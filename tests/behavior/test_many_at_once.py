@@ -1,4 +1,5 @@
-"""A thousand readers, two thousand idle connections and a hundred running commands at the same time."""
+"""Five hundred readers, a thousand idle connections and fifty running commands at the same time; with
+PALIMPSEST_TEST_LONG=1, twice as many."""
 
 from __future__ import annotations
 
@@ -12,12 +13,13 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from tests.behavior.attack import LONG
 from tests.behavior.harness import Client, command
 from tests.behavior.process import ServerProcess
 from tests.provider import FakeProvider, Reply, Text
 from tests.requirements import need
 
-SESSIONS, READERS, IDLE = 100, 1_000, 2_000
+SESSIONS, READERS, IDLE = (100, 1_000, 2_000) if LONG else (50, 500, 1_000)
 SOFT = 1_024
 """The default limit of open files on many systems; the server raises it to the hard limit."""
 

@@ -1,4 +1,4 @@
-"""Random users and faults from a seed, for 45 seconds; `make soak` does the same for ten minutes."""
+"""Random users and faults from a seed, for 20 seconds; `make soak` does the same for ten minutes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from tests.behavior.rig import run_rig
 from tests.requirements import need
 
-SECONDS = 45
+SECONDS = 20
 
 
 @pytest.mark.slow
