@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
 
+from tests.databases import on_postgres, prepare, remove_databases
+from tests.postgres import empty_database
 from tests.requirements import need
 
 # How long an example takes says more about what else the machine does than about the code.
@@ -34,12 +37,19 @@ MEASURED = {
 
 def pytest_configure(config: pytest.Config) -> None:
     """Properties are checked with fewer examples where the extended tests are left out."""
+    if on_postgres():
+        # Before the workers start, which share it.
+        prepare()
     settings.load_profile("short" if config.option.markexpr in ("not extended", "measured") else "full")
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks the tests that are enough to measure coverage, which takes twice the CPU time."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Marks the tests that are enough to measure coverage, which takes twice the CPU time. Leaves out what is about
+    SQLite's file while the tests use Postgres."""
+    if on_postgres():
+        config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("sqlite")])
+        items[:] = [item for item in items if not item.get_closest_marker("sqlite")]
     for item in items:
         reaches = "unit" in item.path.parts or item.path.stem.removeprefix("test_") in MEASURED
         if reaches and item.get_closest_marker("extended") is None:
@@ -52,6 +62,21 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 20, 20)
+
+
+@pytest.fixture(autouse=True)
+def own_databases() -> Iterator[None]:
+    """Removes the test's databases."""
+    yield
+    remove_databases()
+
+
+@pytest.fixture
+def postgres_url() -> Iterator[str]:
+    """The URL of a Postgres database without tables, whatever database the other tests use."""
+    need("postgres")
+    with empty_database() as url:
+        yield url
 
 
 @pytest.fixture
