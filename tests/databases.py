@@ -13,10 +13,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from sqlalchemy import Connection, Pool, event
+from sqlalchemy import Connection, Pool, Text, cast, event, select
 
 from app.db.backends import backend_of
 from app.db.migrate import upgrade
+from app.db.models import metadata
 from tests import postgres
 
 TEMPLATE = "migrated"
@@ -104,6 +105,15 @@ def opened(path: Path) -> Iterator[Connection]:
     """A connection to the database; what it changes is committed at the end."""
     with backend_of(url_of(path)).migrating().begin() as connection:
         yield connection
+
+
+def stored_rows(path: Path) -> bytes:
+    """All rows as text. Empty with SQLite, whose files can be read themselves."""
+    if not on_postgres():
+        return b""
+    with opened(path) as connection:
+        queries = [select(cast(table.table_valued(), Text)) for table in metadata.sorted_tables]
+        return "\n".join(row for query in queries for row in connection.execute(query).scalars()).encode()
 
 
 @contextmanager

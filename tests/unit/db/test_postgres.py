@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from sqlalchemy import Connection, make_url, text
 from sqlalchemy.exc import IntegrityError
 
+from app.bootstrap import secrets_of
 from app.db import postgres as postgres_module
 from app.db.backends import backend_of, password_of
 from app.db.engine import Database, open_database
@@ -26,6 +27,7 @@ from app.db.postgres import error_kind, escape, unescape
 from app.db.repositories import server_wide, sessions
 from app.errors import StorageBusyError, StorageError, StorageFullError
 from app.messages import new_id
+from app.settings import Settings
 from tests.postgres import cluster
 from tests.unit.db.rows import add_session
 from tests.unit.db.test_migrations import downgrade
@@ -225,6 +227,7 @@ def test_an_unreachable_server_is_named_without_its_password() -> None:
             call(url)
         assert "secret" not in str(refused.value)
     assert password_of(url) == "secret"
+    assert "secret" in secrets_of(Settings(_env_file=None, database_url=url)), "logs leave it out"
 
 
 def test_a_missing_driver_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
