@@ -50,7 +50,9 @@ class Settings(BaseSettings):
         " existing directory keeps its mode; the server warns at startup if other users can access it.",
     )
     database_url: str | None = Field(
-        None, description="SQLAlchemy URL of the database; by default `palimpsest.db` in the data directory (SQLite)."
+        None,
+        description="SQLAlchemy URL of the database, such as `postgresql://user@host/name`, which needs"
+        " `palimpsest[postgres]`; by default `palimpsest.db` in the data directory (SQLite).",
     )
     api_keys: Annotated[tuple[SecretStr, ...], NoDecode] = Field(
         (), description="API keys, separated by commas; without one the server listens on loopback only."

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from hypothesis import settings
-from sqlalchemy import Engine, create_engine
 
+from tests.databases import on_postgres, prepare, remove_databases
+from tests.postgres import empty_database
 from tests.requirements import need
 
 # How long an example takes says more about what else the machine does than about the code.
@@ -37,12 +37,19 @@ MEASURED = {
 
 def pytest_configure(config: pytest.Config) -> None:
     """Properties are checked with fewer examples where the extended tests are left out."""
+    if on_postgres():
+        # Before the workers start, which share it.
+        prepare()
     settings.load_profile("short" if config.option.markexpr in ("not extended", "measured") else "full")
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks the tests that are enough to measure coverage, which takes twice the CPU time."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Marks the tests that are enough to measure coverage, which takes twice the CPU time. Leaves out what is about
+    SQLite's file while the tests use Postgres."""
+    if on_postgres():
+        config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("sqlite")])
+        items[:] = [item for item in items if not item.get_closest_marker("sqlite")]
     for item in items:
         reaches = "unit" in item.path.parts or item.path.stem.removeprefix("test_") in MEASURED
         if reaches and item.get_closest_marker("extended") is None:
@@ -57,22 +64,19 @@ def pytest_collection_finish() -> None:
     gc.set_threshold(10_000, 20, 20)
 
 
-@pytest.fixture(scope="session", autouse=True)
-def compiled_statements() -> Iterator[None]:
-    """Statements compiled once for all servers of this process: each would compile them again for both its engines,
-    which takes a tenth of the tests' CPU time."""
-    cache: dict[Any, Any] = {}
-    dialect = create_engine("sqlite://").dialect
+@pytest.fixture(autouse=True)
+def own_databases() -> Iterator[None]:
+    """Removes the test's databases."""
+    yield
+    remove_databases()
 
-    def create_sharing_engine(*arguments: Any, **options: Any) -> Engine:
-        engine = create_engine(*arguments, **options)
-        engine.dialect = dialect
-        engine.update_execution_options(compiled_cache=cache)
-        return engine
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("app.db.engine.create_engine", create_sharing_engine)
-        yield
+@pytest.fixture
+def postgres_url() -> Iterator[str]:
+    """The URL of a Postgres database without tables, whatever database the other tests use."""
+    need("postgres")
+    with empty_database() as url:
+        yield url
 
 
 @pytest.fixture

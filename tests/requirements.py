@@ -15,6 +15,7 @@ import pytest
 from app.bootstrap.sandboxes import open_factory
 from app.errors import SandboxUnavailableError
 from app.sessions import SandboxKind
+from tests import postgres
 
 
 def required() -> set[str]:
@@ -24,8 +25,13 @@ def required() -> set[str]:
 
 @cache
 def missing(kind: str) -> str | None:
-    """Why a kind of sandbox, or `chromium`, cannot be had here, None if it can."""
-    return _missing_browser() if kind == "chromium" else _missing_sandbox(kind)
+    """Why a kind of sandbox, `chromium` or `postgres` cannot be had here, None if it can."""
+    match kind:
+        case "chromium":
+            return _missing_browser()
+        case "postgres":
+            return postgres.missing()
+    return _missing_sandbox(kind)
 
 
 BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser")

@@ -6,6 +6,7 @@ import os
 
 from dotenv import dotenv_values
 
+from app.db.backends import password_of
 from app.llm.catalog import Catalog
 from app.llm.quirks import QuirkMemory
 from app.llm.registry import ProviderConfig, Providers
@@ -65,7 +66,8 @@ def default_model(settings: Settings) -> str:
 def secrets_of(settings: Settings) -> list[str]:
     """All keys that this server knows, to redact them in logs."""
     keys = [config.api_key for config in provider_configs(settings) if config.api_key]
-    return keys + [key.get_secret_value() for key in settings.api_keys]
+    password = password_of(settings.url)
+    return keys + [key.get_secret_value() for key in settings.api_keys] + ([password] if password else [])
 
 
 def build_providers(settings: Settings, quirks: QuirkMemory | None = None) -> Providers:

@@ -17,7 +17,8 @@ from sqlalchemy import Connection
 from app.bootstrap.agents import Prompts, build_agents, build_collector, login_rules, retention_rules, service_rules
 from app.bootstrap.providers import build_providers, default_model
 from app.bootstrap.sandboxes import build_sandboxes, looking_for_sandboxes, open_factories, sandbox_kinds
-from app.db.engine import Database, open_database, sqlite_path
+from app.db.backends import backend_of
+from app.db.engine import Database, open_database
 from app.db.migrate import upgrade
 from app.db.repositories import sessions
 from app.errors import SandboxUnavailableError, StorageError
@@ -194,9 +195,10 @@ def prepare_data_dir(settings: Settings) -> None:
         raise StorageError(f"The data directory {settings.data_dir} is not writable.")
 
 
-def directories(settings: Settings) -> tuple[Path, Path]:
-    """The directories that hold a server's data."""
-    return settings.data_dir, sqlite_path(settings.url).parent
+def directories(settings: Settings) -> Sequence[Path]:
+    """The directories on this machine that hold a server's data."""
+    folder = backend_of(settings.url).folder
+    return (settings.data_dir,) if folder is None else (settings.data_dir, folder)
 
 
 async def open_storage(settings: Settings) -> Database:

@@ -297,6 +297,24 @@ def upgrade() -> None:
         typer.echo(f"Upgraded the database from {f'schema {before}' if before else 'empty'} to schema {after}.")
 
 
+@database.command()
+def copy(
+    source: Annotated[
+        str, typer.Option("--from", metavar="URL", help="SQLAlchemy URL of the database to copy, sqlite or postgresql.")
+    ],
+    target: Annotated[str, typer.Option("--to", metavar="URL", help="SQLAlchemy URL of an empty database.")],
+) -> None:
+    """Copy a database into an empty one, such as from SQLite to Postgres. Stop the server first.
+
+    Copies everything but the full-text index, which searches build again, in one transaction: a failed copy leaves no
+    rows behind. Raw outputs and workspaces are in the data directory and stay there. To use the copy, set
+    PALIMPSEST_DATABASE_URL and start the server.
+    """
+    from app.cli.copying import copy as work
+
+    work(source, target)
+
+
 @app.command()
 def doctor(json: Json = False) -> None:
     """Check this machine and suggest fixes.

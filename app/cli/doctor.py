@@ -20,8 +20,10 @@ from app.bootstrap import default_model, provider_configs
 from app.cli.screen import COMPLETED, FAILED, InvalidSettingsError, Screen
 from app.cli.startup import how_to_close, load_settings, unknown_variables
 from app.cli.target import answers, own_url
-from app.db.engine import sqlite_path
+from app.db.backends import backend_of
 from app.db.migrate import revisions
+from app.db.postgres import PostgresServer
+from app.db.sqlite import SqliteFile
 from app.errors import PalimpsestError, SandboxUnavailableError, StorageError
 from app.sandbox.base import SandboxFactory
 from app.sandbox.docker.engine import Engine
@@ -138,7 +140,15 @@ def _refusal(folder: Path) -> str | None:
 
 def _database(settings: Settings) -> Check:
     try:
-        path = sqlite_path(settings.url)
+        backend = backend_of(settings.url)
+    except StorageError as error:
+        return Check("database", "missing", error.detail, "Fix PALIMPSEST_DATABASE_URL.")
+    return _file(backend, settings) if isinstance(backend, SqliteFile) else _server(backend, settings)
+
+
+def _file(database: SqliteFile, settings: Settings) -> Check:
+    path = database.path
+    try:
         if not path.exists():
             return _new_database(path, settings.data_dir)
         current, newest = revisions(settings.url)
@@ -146,10 +156,24 @@ def _database(settings: Settings) -> Check:
         return Check("database", "missing", error.detail, "Fix PALIMPSEST_DATABASE_URL, or restore the file.")
     if not os.access(path, os.W_OK):
         return Check("database", "missing", f"{path} cannot be written", "Make it writable for this user.")
+    return _schema(str(path), current, newest)
+
+
+def _server(database: PostgresServer, settings: Settings) -> Check:
+    """A Postgres database: whether it can be used, its version, its schema and its size."""
+    try:
+        state = database.examine()
+        current, newest = revisions(settings.url)
+    except StorageError as error:
+        return Check("database", "missing", error.detail, "Start the server, or fix PALIMPSEST_DATABASE_URL.")
+    return _schema(f"{database}, Postgres {state.version}, {state.bytes / (1 << 20):,.0f} MiB", current, newest)
+
+
+def _schema(what: str, current: str | None, newest: str | None) -> Check:
     if current != newest:
-        detail = f"{path} is at schema {current or 'none'}, the newest is {newest}"
+        detail = f"{what} is at schema {current or 'none'}, the newest is {newest}"
         return Check("database", "warning", detail, "`palimpsest db upgrade`, or the next start, upgrades it.")
-    return Check("database", "ok", f"{path}, schema {current}")
+    return Check("database", "ok", f"{what}, schema {current}")
 
 
 def _new_database(path: Path, data_dir: Path) -> Check:

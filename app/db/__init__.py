@@ -1,1 +1,1 @@
-"""The database: its tables, its connections, the one writer and the queries."""
+"""The database: its tables, its connections to SQLite or Postgres, the writer and the queries."""

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from sqlalchemy import Connection, create_engine, inspect
+from sqlalchemy import Connection, inspect
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.pool import NullPool
 
-from app.db.engine import BUSY_TIMEOUT_MS, sqlite_path
+from app.db.backends import Backend, backend_of
+from app.db.errors import reason
 from app.errors import StorageError
 
 _PACKAGE = Path(__file__).resolve().parent.parent
@@ -28,12 +28,19 @@ def migrations_folder() -> Path:
 @contextmanager
 def connect(url: str | None = None) -> Iterator[Connection]:
     """A connection for migrations; without a URL, to the database named by the environment."""
-    path = sqlite_path(url or os.environ.get("PALIMPSEST_DATABASE_URL") or "sqlite:///palimpsest.db")
-    engine = create_engine(
-        f"sqlite+pysqlite:///{path}", poolclass=NullPool, connect_args={"timeout": BUSY_TIMEOUT_MS / 1000}
-    )
-    with engine.connect() as connection:
+    backend = backend_of(url or os.environ.get("PALIMPSEST_DATABASE_URL") or "sqlite:///palimpsest.db")
+    with _connect(backend) as connection:
         yield connection
+
+
+@contextmanager
+def _connect(backend: Backend) -> Iterator[Connection]:
+    engine = backend.migrating()
+    try:
+        with engine.connect() as connection:
+            yield connection
+    finally:
+        engine.dispose()
 
 
 def upgrade(url: str) -> tuple[str | None, str | None]:
@@ -41,18 +48,16 @@ def upgrade(url: str) -> tuple[str | None, str | None]:
 
     Raises `StorageError` if the database cannot be opened or written, or has an unknown schema.
     """
-    path = sqlite_path(url)
-    try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with connect(url) as connection:
+    backend = backend_of(url)
+    with _usable(backend):
+        backend.create()
+        with _connect(backend) as connection:
+            backend.prepare_migration(connection)
             before = _revision(connection)
             _refuse_unknown(before)
             if before != known_revisions()[-1]:
                 _migrate(connection)
             return before, _revision(connection)
-    except (DBAPIError, OSError) as error:
-        reason = error.orig if isinstance(error, DBAPIError) else error
-        raise StorageError(f"The database {path} cannot be used: {reason}.") from error
 
 
 def revisions(url: str) -> tuple[str | None, str | None]:
@@ -60,14 +65,21 @@ def revisions(url: str) -> tuple[str | None, str | None]:
 
     Raises `StorageError` if the database cannot be opened or has an unknown schema.
     """
-    try:
-        with connect(url) as connection:
-            current = _revision(connection)
-    except (DBAPIError, OSError) as error:
-        reason = error.orig if isinstance(error, DBAPIError) else error
-        raise StorageError(f"The database {sqlite_path(url)} cannot be used: {reason}.") from error
+    backend = backend_of(url)
+    with _usable(backend), _connect(backend) as connection:
+        current = _revision(connection)
     _refuse_unknown(current)
     return current, known_revisions()[-1]
+
+
+@contextmanager
+def _usable(backend: Backend) -> Iterator[None]:
+    """Turns the errors of a database that cannot be opened or written into `StorageError`."""
+    try:
+        yield
+    except (DBAPIError, OSError) as error:
+        why = reason(error) if isinstance(error, DBAPIError) else error
+        raise StorageError(f"The database {backend} cannot be used: {why}.") from error
 
 
 def known_revisions() -> list[str]:

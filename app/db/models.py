@@ -15,6 +15,7 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
+    ColumnElement,
     Dialect,
     Float,
     ForeignKey,
@@ -24,11 +25,12 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    TextClause,
     TypeDecorator,
-    column,
-    table,
     text,
 )
+
+from app.db.dialects import JsonText
 
 
 class UtcTime(TypeDecorator[datetime]):
@@ -50,7 +52,7 @@ class UtcTime(TypeDecorator[datetime]):
 class Json(TypeDecorator[Any]):
     """A JSON value as text."""
 
-    impl = Text
+    impl = JsonText
     cache_ok = True
 
     def process_bind_param(self, value: Any, dialect: Dialect) -> str | None:
@@ -68,6 +70,11 @@ metadata = MetaData(
         "pk": "pk_%(table_name)s",
     }
 )
+
+
+def only_where(condition: ColumnElement[bool] | TextClause) -> dict[str, Any]:
+    """The arguments that limit an index to the rows that meet a condition."""
+    return {"sqlite_where": condition, "postgresql_where": condition}
 
 
 def session_id() -> Column[str]:
@@ -146,7 +153,7 @@ events = Table(
     session_id(),
     Column("seq", Integer, primary_key=True, autoincrement=False),
     Column("type", String(40), nullable=False),
-    Column("data", Text, nullable=False),
+    Column("data", JsonText, nullable=False),
     sqlite_with_rowid=False,
 )
 
@@ -203,18 +210,22 @@ Index(
     message_parts.c.session_id,
     message_parts.c.message_id,
     message_parts.c.index,
-    sqlite_where=message_parts.c.closed.is_(False),
+    **only_where(message_parts.c.closed.is_(False)),
 )
 
 
-Index("ix_message_parts_open_call", message_parts.c.session_id, sqlite_where=text("status IN ('pending', 'running')"))
+Index(
+    "ix_message_parts_open_call",
+    message_parts.c.session_id,
+    **only_where(text("status IN ('pending', 'running')")),
+)
 
 
 Index(
     "ix_message_parts_output",
     message_parts.c.session_id,
     message_parts.c.message_id,
-    sqlite_where=message_parts.c.output_ref.is_not(None) & message_parts.c.output_swept_at.is_(None),
+    **only_where(message_parts.c.output_ref.is_not(None) & message_parts.c.output_swept_at.is_(None)),
 )
 
 IN_MESSAGE = (messages.c.session_id == message_parts.c.session_id) & (messages.c.id == message_parts.c.message_id)
@@ -235,13 +246,9 @@ search_entries = Table(
 
 Index("ix_search_entries_session_id_seq", search_entries.c.session_id, search_entries.c.seq)
 
-search_text = table("search_text", column("rowid", Integer), column("session", Text), column("text", Text))
-"""The words of the entries: a virtual FTS5 table, so only the migrations define it. A trigger deletes its rows with
-their entries. `session` is the session's id as one word, which keeps a search within its session."""
-
 
 def is_managed(name: str | None, kind: str, _parents: object) -> bool:
-    """Whether migrations compare a database object with these tables; FTS5 manages its own."""
+    """Whether migrations compare a database object with these tables; `app/db/fulltext.py` has the others."""
     return not (kind == "table" and name is not None and name.startswith("search_text"))
 
 

@@ -1,39 +1,33 @@
-"""The one writer: writes of many sessions share a commit, each in a savepoint of its own; and what a database's refusal
-means as an error of Palimpsest's."""
+"""The writer: writes of a lane run in order and share a commit, each in a savepoint of its own. With SQLite all writes
+share one lane, with Postgres each session has one."""
 
 from __future__ import annotations
 
 import asyncio
 import math
-import sqlite3
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
-from app.errors import StorageBusyError, StorageError, StorageFullError
+from app.db.backends import refusal
+from app.db.dialects import begin_write
+from app.db.lanes import Lanes
+from app.errors import StorageError
 
 T = TypeVar("T")
 Work = Callable[[Connection], T]
 """A write: runs its statements on the connection, in the writer's thread, and returns a value. It must not touch
 anything else, since it does not run on the event loop."""
-MAX_BATCH = 200
-"""Maximum writes per commit, which bounds how long the first of them waits for the last. Not applied after a refusal:
-then each commit may wait for another process, and all pending writes go into the next one."""
 MAX_BATCH_S = 0.1
 """Seconds after which a batch accepts no more writes: large ones would wait for each other in memory and be published
 all at once."""
-
-_KIND = 0xFF
-"""The bits of an extended result code that hold the primary one."""
-_BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
-_FULL = frozenset({sqlite3.SQLITE_IOERR_SHMSIZE, sqlite3.SQLITE_IOERR_SHMOPEN})
-"""The WAL index cannot grow; SQLite does not report this as a full disk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,15 +49,25 @@ class _Job:
     error: Exception | None = None
 
 
-class Writer:
-    """Runs submitted writes in order on one connection, in one thread. A whole batch is one thread hop; a driver that
-    hops for each statement takes four times as long (`docs/decisions`)."""
+@dataclass(slots=True)
+class _Lane:
+    """Writes that run one after the other: those of a session, or those without one (`session_id` is None)."""
 
-    def __init__(self, engine: Engine) -> None:
+    session_id: str | None
+    jobs: deque[_Job] = field(default_factory=deque)
+    task: asyncio.Task[None] | None = None
+
+
+class Writer:
+    """Runs submitted writes in threads, those of one lane in order. A whole batch is one thread hop; a driver that hops
+    for each statement takes four times as long (`docs/decisions`)."""
+
+    def __init__(self, engine: Engine, lanes: Lanes) -> None:
         self._engine = engine
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="db-writer")
-        self._jobs: deque[_Job] = deque()
-        self._task: asyncio.Task[None] | None = None
+        self._rules = lanes
+        self._threads = ThreadPoolExecutor(lanes.connections, thread_name_prefix="db-writer")
+        self._slots = asyncio.Semaphore(lanes.connections)
+        self._lanes: dict[str | None, _Lane] = {}
         self._closing = False
         self.commits = 0
         self.writes = 0
@@ -73,48 +77,66 @@ class Writer:
     @property
     def waiting(self) -> int:
         """Number of writes that are in no commit yet. Thread-safe."""
-        return len(self._jobs)
+        return sum(len(lane.jobs) for lane in list(self._lanes.values()))
 
     def submit(
         self,
         work: Work[T],
         on_commit: Callable[[T], None] | None = None,
         on_error: Callable[[Exception], None] | None = None,
+        *,
+        session_id: str | None = None,
     ) -> asyncio.Future[T]:
         """Queues a write. After the commit, the future returns the result of `work`; it raises the error of `work`, or
         `StorageError` if the database refused. One of the callbacks is called just before that, on the event loop and
-        before any later write starts. Cancelling the future does not undo a submitted write."""
+        before any later write of its lane starts. Cancelling the future does not undo a submitted write.
+
+        A write that changes one session names it in `session_id`: no other write of that session, of whatever process,
+        then runs at the same time."""
         if self._closing:
             raise StorageError("The server is shutting down.")
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         # A write may fail with no waiter left; asyncio must not log that as an unhandled error.
         future.add_done_callback(lambda f: f.cancelled() or f.exception())
-        self._jobs.append(_Job(work, on_commit, on_error, future))
-        if self._task is None:
-            self._task = asyncio.create_task(self._drain(), name="db-writer")
+        lane = self._lane(session_id)
+        lane.jobs.append(_Job(work, on_commit, on_error, future))
+        if lane.task is None:
+            lane.task = asyncio.create_task(self._drain(lane), name="db-writer")
         return future
 
-    async def write(self, work: Work[T], on_commit: Callable[[T], None] | None = None) -> T:
+    async def write(
+        self, work: Work[T], on_commit: Callable[[T], None] | None = None, *, session_id: str | None = None
+    ) -> T:
         """Submits a write and waits for its commit; cancellation does not undo it."""
-        return await asyncio.shield(self.submit(work, on_commit))
+        return await asyncio.shield(self.submit(work, on_commit, session_id=session_id))
 
     async def aclose(self) -> None:
         """Commits what was submitted and ends."""
         self._closing = True
-        while self._task is not None:
-            await asyncio.shield(self._task)
-        await asyncio.to_thread(self._thread.shutdown)
+        while tasks := [lane.task for lane in self._lanes.values() if lane.task is not None]:
+            await asyncio.shield(tasks[0])
+        await asyncio.to_thread(self._threads.shutdown)
 
-    async def _drain(self) -> None:
-        """Commits batches until the queue is empty; the next submission starts a new drain."""
+    def _lane(self, session_id: str | None) -> _Lane:
+        key = session_id if self._rules.by_session else None
+        if (lane := self._lanes.get(key)) is None:
+            lane = self._lanes[key] = _Lane(key)
+        return lane
+
+    async def _drain(self, lane: _Lane) -> None:
+        """Commits batches until the lane is empty; the next submission starts a new drain."""
         loop = asyncio.get_running_loop()
         refused: Exception | None = None
-        while self._jobs:
-            most, seconds = (MAX_BATCH, MAX_BATCH_S) if refused is None else (len(self._jobs), math.inf)
-            batch = [self._jobs.popleft() for _ in range(min(len(self._jobs), most))]
-            started = time.monotonic()
-            refused, made = await loop.run_in_executor(self._thread, self._commit, batch, seconds)
-            self._jobs.extendleft(reversed(batch[made:]))
+        while lane.jobs:
+            # First the slot: writes that are submitted while the lane waits for it share its next commit.
+            async with self._slots:
+                # After a refusal each commit may wait for another process, so all pending writes go into the next one.
+                again = refused is not None
+                most, seconds = (len(lane.jobs), math.inf) if again else (self._rules.most_writes, MAX_BATCH_S)
+                batch = [lane.jobs.popleft() for _ in range(min(len(lane.jobs), most))]
+                started = time.monotonic()
+                refused, made = await loop.run_in_executor(self._threads, self._commit, lane.session_id, batch, seconds)
+            lane.jobs.extendleft(reversed(batch[made:]))
             del batch[made:]
             if refused is None:
                 self.commits += 1
@@ -122,17 +144,19 @@ class Writer:
             self.observe(Commit(len(batch), time.monotonic() - started, refused))
             for job in batch:
                 _settle(job)
-        self._task = None
+        lane.task = None
+        del self._lanes[lane.session_id]
 
-    def _commit(self, batch: list[_Job], seconds: float) -> tuple[Exception | None, int]:
-        """Runs and commits the first writes of a batch, as many as start within `seconds`, in the writer's thread.
+    def _commit(self, session_id: str | None, batch: list[_Job], seconds: float) -> tuple[Exception | None, int]:
+        """Runs and commits the first writes of a batch, as many as start within `seconds`, in a writer's thread.
         Errors are recorded in the jobs. Returns the error that prevented the whole commit, if any, and the number of
         writes run; if the commit failed, that is all of them."""
         started, made = time.monotonic(), 0
         try:
-            with self._engine.begin() as connection:
+            with self._begin(session_id) as connection:
+                attempt = _attempt if len(batch) > 1 else _attempt_alone
                 for job in batch:
-                    _attempt(connection, job)
+                    attempt(connection, job)
                     made += 1
                     if time.monotonic() - started > seconds:
                         break
@@ -143,6 +167,29 @@ class Writer:
             return refused, len(batch)
         return None, made
 
+    @contextmanager
+    def _begin(self, session_id: str | None) -> Iterator[Connection]:
+        """A transaction, with the lock of its session."""
+        connection = self._connect(session_id)
+        with connection:
+            yield connection
+            connection.commit()
+
+    def _connect(self, session_id: str | None) -> Connection:
+        """A connection in a transaction whose first statement has worked. One that ended while it was unused, as at a
+        restart of the database's server, is replaced once."""
+        for is_last in (False, True):
+            connection = self._engine.connect()
+            try:
+                begin_write(connection, session_id)
+            except DBAPIError as error:
+                connection.close()
+                if is_last or not error.connection_invalidated:
+                    raise
+            else:
+                return connection
+        raise AssertionError("unreachable")
+
 
 def _attempt(connection: Connection, job: _Job) -> None:
     """Runs one write in its savepoint. Its failure affects no other write, unless the database itself has failed.
@@ -150,6 +197,21 @@ def _attempt(connection: Connection, job: _Job) -> None:
     The savepoint is made in SQL, since `begin_nested` costs more than a small write itself.
     """
     connection.exec_driver_sql("SAVEPOINT job")
+    _run(connection, job)
+    if job.error is not None:
+        connection.exec_driver_sql("ROLLBACK TO SAVEPOINT job")
+    connection.exec_driver_sql("RELEASE SAVEPOINT job")
+
+
+def _attempt_alone(connection: Connection, job: _Job) -> None:
+    """Runs the only write of a transaction, which needs no savepoint: with Postgres that would be two round trips."""
+    _run(connection, job)
+    if job.error is not None:
+        connection.rollback()
+
+
+def _run(connection: Connection, job: _Job) -> None:
+    """Runs a write and notes its error. Raises if the database itself has failed."""
     try:
         job.result = job.work(connection)
     except DBAPIError as error:
@@ -158,9 +220,6 @@ def _attempt(connection: Connection, job: _Job) -> None:
         job.error = error
     except Exception as error:
         job.error = error
-    if job.error is not None:
-        connection.exec_driver_sql("ROLLBACK TO SAVEPOINT job")
-    connection.exec_driver_sql("RELEASE SAVEPOINT job")
 
 
 def _translated(error: Exception) -> Exception:
@@ -182,16 +241,3 @@ def _settle(job: _Job) -> None:
         job.future.set_exception(job.error)
     else:
         job.future.set_result(job.result)
-
-
-def refusal(error: DBAPIError, what: str) -> StorageError:
-    """The error shown to a client; its text starts with `what`."""
-    code = getattr(error.orig, "sqlite_errorcode", None)
-    kind = StorageError
-    if code is not None and code & _KIND in _BUSY:
-        kind = StorageBusyError
-    elif code is not None and (code & _KIND == sqlite3.SQLITE_FULL or code in _FULL):
-        kind = StorageFullError
-    refused = kind(f"{what}: {error.orig}.")
-    refused.__cause__ = error
-    return refused

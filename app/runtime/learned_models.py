@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import Connection, select
-from sqlalchemy.dialects.sqlite import insert as upsert
 
+from app.db.dialects import upsert
 from app.db.engine import Database
 from app.db.models import model_quirks, model_windows
 from app.llm.base import LEAST_WINDOW, MOST_WINDOW, ModelInfo
@@ -99,7 +99,7 @@ class LearnedWindows:
             "known_tokens": learned.known_tokens,
             "known_source": learned.known_source,
         }
-        change = upsert(model_windows).on_conflict_do_update(index_elements=["model"], set_=values)
+        change = upsert(model_windows, key=("model",), changed=lambda _: values)
         await self._database.writer.write(lambda c: (c.execute(change, {"model": key, **values}), None)[1])
 
 
@@ -128,5 +128,5 @@ class LearnedQuirks:
         """Stores what is now known of a model. Raises `StorageError`."""
         self._known[place] = known
         values = {"quirks": dict(known), "learned_at": now()}
-        change = upsert(model_quirks).on_conflict_do_update(index_elements=["model"], set_=values)
+        change = upsert(model_quirks, key=("model",), changed=lambda _: values)
         await self._database.writer.write(lambda c: (c.execute(change, {"model": place, **values}), None)[1])

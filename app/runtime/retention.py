@@ -130,7 +130,7 @@ class Retention:
             self._setup.fence(connection)
             return sessions.remove(connection, session_id) if sessions.is_old(connection, session_id, before) else None
 
-        last = await self._setup.database.writer.write(remove)
+        last = await self._setup.database.writer.write(remove, session_id=session_id)
         if last is None:
             return False
         self._setup.publish_deletion(last)
@@ -223,16 +223,17 @@ class OutputBound:
             due.append(output)
             total -= size
         for start in range(0, len(due), MARKED_AT_ONCE):
-            await self._remove(due[start : start + MARKED_AT_ONCE])
+            await self._remove(session_id, due[start : start + MARKED_AT_ONCE])
         if session_id in self._room:
             self._room[session_id] = self._most - total
         if due:
             log.info("outputs_over_bound_removed", session_id=session_id, count=len(due))
 
-    async def _remove(self, due: Sequence[sessions.StoredOutput]) -> None:
+    async def _remove(self, session_id: str, due: Sequence[sessions.StoredOutput]) -> None:
         def mark(connection: Connection) -> list[str]:
             self._setup.fence(connection)
             return sessions.mark_removed(connection, due, now())
 
         # Marked first, so that no missing output is ever offered.
-        await self._outputs.delete(await self._setup.database.writer.write(mark))
+        keys = await self._setup.database.writer.write(mark, session_id=session_id)
+        await self._outputs.delete(keys)

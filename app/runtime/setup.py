@@ -66,7 +66,9 @@ class RuntimeSetup:
             self.fence(connection)
             return work(connection)
 
-        value, _ = await self.database.writer.write(fenced, lambda result: self.bus.publish(session_id, result[1]))
+        value, _ = await self.database.writer.write(
+            fenced, lambda result: self.bus.publish(session_id, result[1]), session_id=session_id
+        )
         return value
 
     def publish_deletion(self, last: Session) -> None:

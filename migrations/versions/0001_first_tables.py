@@ -97,7 +97,7 @@ def upgrade() -> None:
         sa.Column("outputs_pruned", sa.Integer(), nullable=False),
         sa.Column("tokens_before", sa.Integer(), nullable=False),
         sa.Column("tokens_after", sa.Integer(), nullable=False),
-        sa.Column("summary", sa.Text(), nullable=True),
+        sa.Column("summary", sa.Text(), nullable=True, comment="The prose, as the model or the fold wrote it."),
         sa.Column("usage", sa.Text(), nullable=True),
         sa.Column("duration_ms", sa.Integer(), nullable=True),
         sa.Column("created_at", sa.BigInteger(), nullable=False),

@@ -12,6 +12,35 @@ down_revision = "0001"
 branch_labels = None
 depends_on = None
 
+CREATE_TEXTS = {
+    "sqlite": (
+        "CREATE VIRTUAL TABLE search_text USING fts5(session, text, tokenize = 'porter unicode61 remove_diacritics 2')",
+        # Foreign keys do not reach into a virtual table; the trigger also runs for rows deleted with their session.
+        "CREATE TRIGGER search_entries_removed AFTER DELETE ON search_entries "
+        "BEGIN DELETE FROM search_text WHERE rowid = old.id; END",
+    ),
+    "postgresql": (
+        # Without a list of stop words: a history is searched for "not" and "who" too.
+        "CREATE TEXT SEARCH DICTIONARY palimpsest_stem (TEMPLATE = snowball, LANGUAGE = english)",
+        "CREATE TEXT SEARCH CONFIGURATION palimpsest (COPY = pg_catalog.simple)",
+        "ALTER TEXT SEARCH CONFIGURATION palimpsest ALTER MAPPING FOR asciiword, word WITH palimpsest_stem",
+        "CREATE TABLE search_text (rowid INTEGER NOT NULL, piece INTEGER NOT NULL, text TEXT NOT NULL,"
+        " words TSVECTOR NOT NULL, CONSTRAINT pk_search_text PRIMARY KEY (rowid, piece),"
+        " CONSTRAINT fk_search_text_search_entries FOREIGN KEY (rowid) REFERENCES search_entries (id)"
+        " ON DELETE CASCADE)",
+        "CREATE INDEX ix_search_text_words ON search_text USING gin (words)",
+    ),
+}
+
+DROP_TEXTS = {
+    "sqlite": ("DROP TRIGGER search_entries_removed", "DROP TABLE search_text"),
+    "postgresql": (
+        "DROP TABLE search_text",
+        "DROP TEXT SEARCH CONFIGURATION palimpsest",
+        "DROP TEXT SEARCH DICTIONARY palimpsest_stem",
+    ),
+}
+
 
 def upgrade() -> None:
     op.add_column(
@@ -38,19 +67,13 @@ def upgrade() -> None:
         comment="The searchable texts of the history; a message is added when a search first needs it.",
     )
     op.create_index("ix_search_entries_session_id_seq", "search_entries", ["session_id", "seq"], unique=False)
-    op.execute(
-        "CREATE VIRTUAL TABLE search_text USING fts5(session, text, tokenize = 'porter unicode61 remove_diacritics 2')"
-    )
-    # Foreign keys do not reach into a virtual table; the trigger also runs for rows deleted with their session.
-    op.execute(
-        "CREATE TRIGGER search_entries_removed AFTER DELETE ON search_entries "
-        "BEGIN DELETE FROM search_text WHERE rowid = old.id; END"
-    )
+    for statement in CREATE_TEXTS[op.get_bind().dialect.name]:
+        op.execute(statement)
 
 
 def downgrade() -> None:
-    op.execute("DROP TRIGGER search_entries_removed")
-    op.execute("DROP TABLE search_text")
+    for statement in DROP_TEXTS[op.get_bind().dialect.name]:
+        op.execute(statement)
     op.drop_index("ix_search_entries_session_id_seq", table_name="search_entries")
     op.drop_table("search_entries")
     op.drop_column("sessions", "notes")

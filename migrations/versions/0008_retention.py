@@ -21,6 +21,7 @@ def upgrade() -> None:
         "message_parts",
         ["session_id", "message_id"],
         sqlite_where=sa.text("output_ref IS NOT NULL AND output_swept_at IS NULL"),
+        postgresql_where=sa.text("output_ref IS NOT NULL AND output_swept_at IS NULL"),
     )
 
 

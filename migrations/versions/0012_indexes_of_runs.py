@@ -20,12 +20,14 @@ def upgrade() -> None:
         "message_parts",
         ["session_id", "message_id", "index"],
         sqlite_where=sa.text("closed IS 0"),
+        postgresql_where=sa.text("closed IS false"),
     )
     op.create_index(
         "ix_message_parts_open_call",
         "message_parts",
         ["session_id"],
         sqlite_where=sa.text("status IN ('pending', 'running')"),
+        postgresql_where=sa.text("status IN ('pending', 'running')"),
     )
 
 

@@ -3,9 +3,8 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from app.bootstrap.sandboxes import open_factory
 from app.settings import Settings
 from tests.behavior.harness import Client, RunningServer, settings_for
 from tests.behavior.process import ServerProcess
-from tests.databases import make_database, migrated
+from tests.databases import make_database, opened, prepare
 from tests.logs import quiet_logs
 from tests.provider import FakeProvider
 from tests.provider.server import running_provider
@@ -43,7 +42,7 @@ def no_blocking() -> Iterator[None]:
 @pytest.fixture(autouse=True, scope="session")
 def empty_database() -> None:
     """Migrates once, here, where it blocks no event loop."""
-    migrated()
+    prepare()
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -80,11 +79,11 @@ def sandbox_image() -> str:
 
 def remove_containers(settings: Settings) -> None:
     """Removes a server's containers from the Engine after the test."""
-    with closing(sqlite3.connect(settings.data_dir / "palimpsest.db")) as database:
-        found = database.execute("SELECT value FROM server WHERE key = 'instance_id'").fetchone()
+    with opened(settings.data_dir / "palimpsest.db") as database:
+        found = database.exec_driver_sql("SELECT value FROM server WHERE key = 'instance_id'").scalar()
 
     async def remove() -> None:
-        factory = await open_factory("docker", data_dir=settings.data_dir, instance_id=found[0])
+        factory = await open_factory("docker", data_dir=settings.data_dir, instance_id=str(found))
         await factory.remove_orphans(set())
         await factory.aclose()
 
@@ -136,7 +135,7 @@ def start_process(tmp_path: Path, provider: FakeProvider, sandbox_image: str) ->
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RunningServer, FakeProvider]]:
     """The server of the tests marked `shared_server`, and its provider."""
     data_dir = tmp_path_factory.mktemp("shared") / "data"
-    make_database(data_dir / "palimpsest.db")
+    make_database(data_dir / "palimpsest.db", keep=True)
     with running_provider() as provider:
         server = RunningServer(settings_for(data_dir, provider, "bubblewrap")).start()
         yield server, provider

@@ -14,6 +14,7 @@ import httpx
 
 from app.server import Server, bind, make_server
 from app.settings import Settings
+from tests.databases import database_settings
 from tests.provider import FakeProvider, ToolCall
 
 OPENAI, ANTHROPIC, RESPONSES = "fake-openai/model", "fake-anthropic/model", "fake-responses/model"
@@ -220,6 +221,7 @@ def settings_for(data_dir: Path, provider: FakeProvider, sandbox: str, **more: A
         "models": {name: {"context_window": 128_000} for name in (OPENAI, ANTHROPIC, RESPONSES)},
         "log_level": "error",
         "shutdown_grace_s": 5,
+        **database_settings(data_dir),
         **more,
     }
     return Settings(_env_file=None, **values)

@@ -21,7 +21,7 @@ import pytest
 from tests.behavior.harness import ANTHROPIC, OPENAI, RESPONSES
 from tests.behavior.preloaded import ROOT as ROOT
 from tests.behavior.preloaded import Forked, start
-from tests.databases import make_database
+from tests.databases import database_environment, make_database
 from tests.provider import FakeProvider
 
 
@@ -127,5 +127,6 @@ class ServerProcess:
             "PALIMPSEST_SANDBOX": self.sandbox,
             "PALIMPSEST_SANDBOX_IMAGE": self.image,
             "PALIMPSEST_LOG_FORMAT": "json",
+            **database_environment(self.data_dir),
             **self.more,
         }

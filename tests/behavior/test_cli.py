@@ -19,6 +19,7 @@ from tests.behavior.commands import Process, open_command
 from tests.behavior.conftest import StartServer
 from tests.behavior.harness import OPENAI, Client, RunningServer
 from tests.behavior.process import ROOT, ServerProcess
+from tests.databases import database_environment
 from tests.provider import FakeProvider, Gate, HttpError, Reply, Text, ToolCall
 from tests.requirements import need
 
@@ -36,7 +37,13 @@ class Terminal:
         process = await open_command(
             args,
             cwd=self.folder,
-            env={**os.environ, "PYTHONPATH": str(ROOT), "PALIMPSEST_DATA_DIR": str(self.folder / "data"), **self.env},
+            env={
+                **os.environ,
+                "PYTHONPATH": str(ROOT),
+                "PALIMPSEST_DATA_DIR": str(self.folder / "data"),
+                **database_environment(self.folder / "data"),
+                **self.env,
+            },
             stdin=stdin,
             stdout=stdout,
         )
@@ -344,6 +351,7 @@ async def test_a_data_directory_that_is_in_use_is_left_alone(terminal: Terminal)
     assert "several tasks at once, or set another PALIMPSEST_DATA_DIR. (data_dir_in_use)" in ran.err
 
 
+@pytest.mark.sqlite
 async def test_a_startup_error_of_the_commands_server_is_one_sentence(terminal: Terminal) -> None:
     data = terminal.folder / "data"
     data.mkdir()
@@ -657,6 +665,7 @@ async def test_a_second_server_on_one_data_directory_is_refused(terminal: Termin
     assert await first.end() == 0
 
 
+@pytest.mark.sqlite
 async def test_a_startup_error_is_one_sentence(terminal: Terminal, server: RunningServer) -> None:
     port = server.url.rpartition(":")[2]
     data = terminal.folder / "data"

@@ -18,6 +18,7 @@ from tests.behavior.checks import assert_sound, following, requests_of
 from tests.behavior.harness import Client, Event, command, durable, of_type, shows
 from tests.behavior.process import ServerProcess
 from tests.behavior.test_interrupt import stubborn
+from tests.databases import on_postgres, url_of
 from tests.provider import FakeProvider, Gate, Reply, Text
 from tests.requirements import need
 from tests.unit.sandbox.shell import sleepers, unique_seconds
@@ -34,7 +35,7 @@ def start(
     """Starts servers by name, each with its own data directory, all on the first one's database."""
     kind = request.getfixturevalue("sandbox") if "sandbox" in request.fixturenames else "bubblewrap"
     need(kind)
-    url = f"sqlite:///{tmp_path / 'first' / 'data' / 'palimpsest.db'}"
+    url = url_of(tmp_path / "first" / "data" / "palimpsest.db")
 
     def enter(name: str) -> ServerProcess:
         (tmp_path / name).mkdir()
@@ -53,7 +54,10 @@ async def _until(reached: Callable[[], Any]) -> None:
 
 
 async def _freeze(server: ServerProcess) -> None:
-    """Freezes a server, but not within a commit: as long as a process holds the lock, no other can start."""
+    """Freezes a server, but not within a commit: as long as a process holds SQLite's lock, no other can start."""
+    if on_postgres():
+        server.freeze()
+        return
 
     def outside_of_commits() -> bool:
         server.freeze()

@@ -3,13 +3,13 @@ session and across restarts."""
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing
 from datetime import timedelta
 
 import orjson
 import pytest
+from sqlalchemy import func, select, update
 
+from app.db.models import model_quirks
 from app.messages import now
 from app.runtime.learned_models import QUIRKS_BELIEVED_FOR
 from tests.behavior.checks import assert_sound
@@ -19,6 +19,7 @@ from tests.behavior.harness import OPENAI, Client, of_type
 from tests.behavior.long_task import ASKS_IN_CONVERSATION, ASKS_WITH_TEXT, LongTask
 from tests.behavior.rounds import POLICIES, compact, compacted, ended, settings, summaries_of
 from tests.behavior.test_cancel_resume import cancel
+from tests.databases import opened
 from tests.provider import FakeProvider, Gate, Hang, HttpError, Raw, Reasoning, Reply, Text, ToolCall
 
 RULES = {"mistral": 2, "alternating": 1, "two_roles": 3}
@@ -127,10 +128,10 @@ async def test_a_rule_is_learned_again_after_a_month(start_server: StartServer, 
     async with Client(server.url) as client:
         await client.run("one")
     server.stop()
-    with closing(sqlite3.connect(server.settings.data_dir / "palimpsest.db")) as database, database:
-        (count,) = database.execute("SELECT count(*) FROM model_quirks").fetchone()
+    with opened(server.settings.data_dir / "palimpsest.db") as database:
+        count = database.execute(select(func.count()).select_from(model_quirks)).scalar_one()
         old = now() - QUIRKS_BELIEVED_FOR - timedelta(days=1)
-        database.execute("UPDATE model_quirks SET learned_at = ?", [int(old.timestamp() * 1000)])
+        database.execute(update(model_quirks).values(learned_at=old))
     assert (count, len(provider.refusals)) == (1, 1)
 
     server = start_server()

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-import sqlite3
 from collections.abc import AsyncIterator
-from contextlib import closing
 
 import httpx
 import pytest
@@ -15,6 +13,7 @@ from pydantic import SecretStr
 from tests.behavior.conftest import StartServer
 from tests.behavior.harness import Client, RunningServer, of_type, read_events
 from tests.behavior.test_bad_input import assert_refused
+from tests.databases import opened
 from tests.provider import FakeProvider, Gate, Reply, Text
 
 KEY, OTHER = "first-key-of-the-test", "second-key-of-the-test"
@@ -57,8 +56,8 @@ def cookie_of(answer: httpx.Response) -> tuple[str, str, list[str]]:
 
 def stored(server: RunningServer) -> list[tuple[object, ...]]:
     """All rows of logins."""
-    with closing(sqlite3.connect(server.settings.data_dir / "palimpsest.db")) as database:
-        return database.execute("select * from logins").fetchall()
+    with opened(server.settings.data_dir / "palimpsest.db") as database:
+        return [tuple(row) for row in database.exec_driver_sql("select * from logins")]
 
 
 async def test_a_valid_key_starts_a_login(browser: Client, keyed: RunningServer) -> None:

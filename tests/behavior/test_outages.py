@@ -5,7 +5,6 @@ answer. `readyz` reports them, errors have their own codes, nothing accepted is 
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +19,7 @@ from tests.behavior.engine_proxy import EngineProxy
 from tests.behavior.harness import Client, RunningServer, command, of_type
 from tests.behavior.test_bad_input import assert_refused
 from tests.behavior.test_cancel_resume import cancel
-from tests.databases import make_database
+from tests.databases import locked, make_database
 from tests.provider import FakeProvider, Gate, HttpError, Reply, Text
 from tests.requirements import need
 from tests.soak.disk import Disk
@@ -63,6 +62,7 @@ def disk(tmp_path: Path) -> Iterator[Disk]:
 
 
 @pytest.mark.bubblewrap
+@pytest.mark.sqlite
 async def test_a_full_disk(disk: Disk, start_server: StartServer, provider: FakeProvider) -> None:
     server = start_server()
     async with Client(server.url) as client:
@@ -112,9 +112,7 @@ async def test_a_locked_database(client: Client, server: RunningServer, provider
     await provider.reached("one")
     queue = f"/v1/sessions/{session['id']}/queue"
     message = {"content": "and then", "id": new_id()}
-    holder = sqlite3.connect(server.settings.data_dir / "palimpsest.db", isolation_level=None)
-    try:
-        holder.execute("BEGIN EXCLUSIVE")
+    with locked(server.settings.data_dir / "palimpsest.db"):
         assert (await told(client, "database", "locked"))["ready"] is False
         refused = await client.http.post(queue, json=message)
         assert_refused(refused, 503, "storage_busy")
@@ -123,9 +121,6 @@ async def test_a_locked_database(client: Client, server: RunningServer, provider
         assert (await client.session(session["id"]))["status"] == "running"
         provider.open("one")
         await told(client, "database", "locked")
-    finally:
-        holder.execute("ROLLBACK")
-        holder.close()
     assert (await client.http.post(queue, json=message)).status_code == 202
     await told(client, "database", "ok", ready=True)
     events = await client.until_idle(session["id"])
@@ -133,6 +128,7 @@ async def test_a_locked_database(client: Client, server: RunningServer, provider
     assert [event.data["message_id"] for event in of_type(events, "message.dequeued")][1:] == [message["id"]]
 
 
+@pytest.mark.sqlite
 async def test_a_database_whose_file_is_gone(client: Client, server: RunningServer) -> None:
     """SQLite keeps writing to the deleted file."""
     path = server.settings.data_dir / "palimpsest.db"

@@ -14,6 +14,7 @@ import pytest
 from tests.behavior.commands import open_command
 from tests.behavior.harness import ANTHROPIC, OPENAI, Client, Event, of_type
 from tests.behavior.process import ROOT, ServerProcess
+from tests.databases import stored_rows
 from tests.provider import FakeProvider, HttpError, Reply, StreamError, Text, ToolCall
 
 # Unlike any provider's keys, so that only the server's knowledge of them can mask them.
@@ -72,7 +73,8 @@ async def caller(server_process: ServerProcess) -> AsyncIterator[Client]:
 
 def everything_stored(folder: Path) -> bytes:
     """The bytes of all files: database, its log, raw outputs, workspaces and the server's own log."""
-    return b"".join(path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file() and not path.is_symlink())
+    paths = (path for path in sorted(folder.rglob("*")) if path.is_file() and not path.is_symlink())
+    return b"".join(path.read_bytes() for path in paths) + stored_rows(folder / "data" / "palimpsest.db")
 
 
 def as_text(events: list[Event]) -> str:

@@ -19,6 +19,7 @@ import pytest
 
 from tests.behavior.harness import Client, Event, of_type, read_events
 from tests.behavior.replica import Replica
+from tests.databases import database_environment
 from tests.provider import FakeProvider, Gate, Reply, Text
 from tests.requirements import need
 
@@ -45,6 +46,7 @@ def process(provider: FakeProvider, tmp_path: Path) -> Iterator[tuple[str, int]]
         "PALIMPSEST_PROVIDERS": json.dumps({"fake": {"kind": "openai", "base_url": provider.openai_url}}),
         "PALIMPSEST_MODELS": '{"fake/model": {"context_window": 10000000}}',
         "PYTHONUNBUFFERED": "1",
+        **database_environment(tmp_path),
     }
     command = [sys.executable, "-m", "app", "serve"]
     root = Path(__file__).resolve().parents[2]

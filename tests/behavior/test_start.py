@@ -8,7 +8,6 @@ import os
 import shutil
 import signal
 import socket
-import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
@@ -25,7 +24,7 @@ from tests.behavior.conftest import StartServer
 from tests.behavior.harness import Client, settings_for
 from tests.behavior.preloaded import fork, start
 from tests.behavior.process import ROOT, ServerProcess
-from tests.databases import make_database
+from tests.databases import database_environment, make_database, opened
 from tests.provider import FakeProvider, Gate, Reply, Text, ToolCall
 from tests.requirements import need
 
@@ -42,6 +41,7 @@ def serve(tmp_path: Path) -> Serve:
     ) -> subprocess.CompletedProcess[str]:
         (tmp_path / "home").mkdir(exist_ok=True)
         usual = {"PALIMPSEST_DATA_DIR": str(tmp_path / "data"), "PALIMPSEST_SANDBOX": "bubblewrap"}
+        usual |= database_environment(tmp_path / "data")
         place: Any = {"env": {**os.environ, "PYTHONPATH": str(ROOT), **usual, **environment}, "cwd": tmp_path / "home"}
         arguments = ("serve", *(arguments or ("--port", "0")))
         if before:
@@ -97,7 +97,10 @@ REFUSED = (
     Refused("PALIMPSEST_COMPACTION", "magic", "invalid_compaction", "policy"),
     Refused("PALIMPSEST_DATA_DIR", "/proc/nothing/here", "storage_unavailable", "/proc/nothing/here"),
     Refused("PALIMPSEST_DATABASE_URL", "sqlite:////proc/version", "storage_unavailable", "/proc/version"),
-    Refused("PALIMPSEST_DATABASE_URL", "postgresql://localhost/x", "storage_unavailable", "SQLite"),
+    Refused(
+        "PALIMPSEST_DATABASE_URL", "postgresql://x:secret@127.0.0.1:1/y", "storage_unavailable", "y at 127.0.0.1:1"
+    ),
+    Refused("PALIMPSEST_DATABASE_URL", "mysql://localhost/x", "storage_unavailable", "SQLite"),
 )
 
 
@@ -207,6 +210,7 @@ def test_an_address_of_another_machine(serve: Serve) -> None:
     assert_not_started(ended, "cannot_listen", "192.0.2.1", "--host")
 
 
+@pytest.mark.sqlite
 def test_a_file_that_is_not_a_database(serve: Serve, tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "palimpsest.db").write_bytes(b"not a database" * 1000)
@@ -216,9 +220,8 @@ def test_a_file_that_is_not_a_database(serve: Serve, tmp_path: Path) -> None:
 
 def test_a_database_of_a_newer_version(serve: Serve, start_server: StartServer, tmp_path: Path) -> None:
     start_server().stop()
-    with sqlite3.connect(tmp_path / "data" / "palimpsest.db") as database:
-        database.execute("UPDATE alembic_version SET version_num = '9999'")
-    database.close()
+    with opened(tmp_path / "data" / "palimpsest.db") as database:
+        database.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
     assert_not_started(serve(), "storage_unavailable", "9999", "newer version")
 
 
@@ -232,6 +235,7 @@ def can_unshare() -> bool:
     )
 
 
+@pytest.mark.sqlite
 async def test_a_read_only_data_directory(serve: Serve, start_server: StartServer, tmp_path: Path) -> None:
     if not await asyncio.to_thread(can_unshare):
         pytest.skip("a mount namespace cannot be made here")

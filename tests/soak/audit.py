@@ -8,6 +8,8 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
+from app.db.lanes import LANE_PER_SESSION
+from tests.databases import on_postgres
 from tests.provider import FakeProvider
 from tests.soak.checks import check_deleted, check_killed, check_seen, check_session
 from tests.soak.containers import Containers
@@ -24,7 +26,7 @@ those of callers for 75 s, sandboxes for `host.SANDBOX_IDLE_S`."""
 POLL_S = 0.5
 RSS_MB = 45.0
 """Memory that a server may hold after its work above what it held at its start, in MB, when garbage is gone and what is
-free is given back. SQLite's page caches fill up to 18 (`app.db.engine`), the feed of all sessions to 4; the rest is
+free is given back. SQLite's page caches fill up to 18 (`app.db.sqlite`), the feed of all sessions to 4; the rest is
 pages that the allocators cannot give back, as something in them lives, and goes with the most that was at work at once.
 It does not go with time: 36 to 42 MB after 216 seconds as after 16 minutes, and in one life of 583 sessions 123 MB at
 first, 159 after five minutes, 168 after fifteen, at work, and 161 at rest. What Python holds, large objects too, had
@@ -35,10 +37,12 @@ shows here. Measured in last lives: 4,400 after about 75 sessions and 4,200 afte
 sessions, each of which left its owner behind."""
 FILES = 2
 """Open files except sockets, above those at the start: a SQLite connection has two."""
-SOCKETS = 2
+LANES = LANE_PER_SESSION.connections if on_postgres() else 0
+"""Writing threads, each with a connection, of which few are started before many sessions work."""
+SOCKETS = 2 + LANES
 """Sockets above those at the start: the one for reading metrics, and one just being closed."""
-THREADS = 2
-"""Threads above those at the start, when each pool has reached its maximum number of users."""
+THREADS = 2 + LANES
+"""Threads above those at the start, when each other pool has reached its maximum number of users."""
 ZERO = ("palimpsest_running_sessions", "palimpsest_stream_readers", "palimpsest_channels")
 """Gauges that are zero on an idle server."""
 TASKS = "palimpsest_tasks"

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import orjson
+from sqlalchemy import Connection, text
 
+from app.db.backends import backend_of
+from tests.databases import on_postgres, url_of
 from tests.soak.ledger import digest
 
 Row = dict[str, Any]
@@ -44,56 +46,62 @@ class Stored:
 
 
 @contextmanager
-def reading(path: Path) -> Iterator[sqlite3.Connection]:
+def reading(path: Path) -> Iterator[Connection]:
     """A connection that reads one state of the database."""
-    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=30)) as connection:
-        connection.row_factory = sqlite3.Row
-        connection.execute("BEGIN")
-        yield connection
+    engine = backend_of(url_of(path)).reading(1)
+    try:
+        with engine.connect() as connection:
+            yield connection
+    finally:
+        engine.dispose()
 
 
 def instance_id(path: Path) -> str | None:
     """What labels the containers of this database."""
     with reading(path) as connection:
-        found = connection.execute("SELECT value FROM server WHERE key = 'instance_id'").fetchone()
-    return None if found is None else str(found[0])
+        found = connection.execute(text("SELECT value FROM server WHERE key = 'instance_id'")).scalar()
+    return None if found is None else str(found)
 
 
-def session_ids(connection: sqlite3.Connection) -> list[str]:
-    return [row[0] for row in connection.execute("SELECT id FROM sessions ORDER BY created_at, id")]
+def session_ids(connection: Connection) -> list[str]:
+    return list(connection.execute(text("SELECT id FROM sessions ORDER BY created_at, id")).scalars())
 
 
-def rows_left(connection: sqlite3.Connection, session_id: str) -> dict[str, int]:
+def rows_left(connection: Connection, session_id: str) -> dict[str, int]:
     """Rows of a session by table, those that have any."""
     counts = {"sessions": _count(connection, "sessions", "id", session_id)}
     counts |= {table: _count(connection, table, "session_id", session_id) for table in OWNED}
     return {table: count for table, count in counts.items() if count}
 
 
-def _count(connection: sqlite3.Connection, table: str, column: str, value: str) -> int:
-    return int(connection.execute(f"SELECT count(*) FROM {table} WHERE {column} = ?", (value,)).fetchone()[0])
+def _count(connection: Connection, table: str, column: str, value: str) -> int:
+    query = text(f"SELECT count(*) FROM {table} WHERE {column} = :value")
+    return int(connection.execute(query, {"value": value}).scalar_one())
 
 
-def seen_of(connection: sqlite3.Connection, session_id: str) -> dict[int, tuple[str, bytes]]:
+def seen_of(connection: Connection, session_id: str) -> dict[int, tuple[str, bytes]]:
     """Type and digest of each event in the log, by seq."""
-    rows = connection.execute("SELECT seq, type, data FROM events WHERE session_id = ?", (session_id,))
+    rows = connection.execute(text("SELECT seq, type, data FROM events WHERE session_id = :id"), {"id": session_id})
     return {seq: (kind, digest(data.encode())) for seq, kind, data in rows}
 
 
-def load(connection: sqlite3.Connection, session_id: str) -> Stored | None:
+def load(connection: Connection, session_id: str) -> Stored | None:
     """A session with all its rows, None where it is gone."""
-    found = connection.execute("SELECT * FROM sessions WHERE id = ?", (session_id,)).fetchone()
+    key = {"id": session_id}
+    found = connection.execute(text("SELECT * FROM sessions WHERE id = :id"), key).mappings().first()
     if found is None:
         return None
     events = connection.execute(
-        "SELECT seq, type, data FROM events WHERE session_id = ? ORDER BY seq", (session_id,)
-    ).fetchall()
+        text("SELECT seq, type, data FROM events WHERE session_id = :id ORDER BY seq"), key
+    ).all()
     order = {"messages": "seq", "message_parts": 'message_id, "index"', "steps": "step, attempt"}
     order |= {"compaction_events": "round", "queue": "ordinal"}
     rows = {
         table: [
             dict(row)
-            for row in connection.execute(f"SELECT * FROM {table} WHERE session_id = ? ORDER BY {by}", (session_id,))
+            for row in connection.execute(
+                text(f"SELECT * FROM {table} WHERE session_id = :id ORDER BY {by}"), key
+            ).mappings()
         ]
         for table, by in order.items()
     }
@@ -110,5 +118,7 @@ def load(connection: sqlite3.Connection, session_id: str) -> Stored | None:
 
 def integrity(path: Path) -> str:
     """`ok`, or what SQLite finds wrong with the file."""
+    if on_postgres():
+        return "ok"
     with reading(path) as connection:
-        return "; ".join(row[0] for row in connection.execute("PRAGMA integrity_check").fetchall())
+        return "; ".join(connection.execute(text("PRAGMA integrity_check")).scalars())

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import httpx
 
+from tests.databases import database_environment
 from tests.provider import FakeProvider
 from tests.soak.plan import MODELS, SMALL_MODELS
 from tests.soak.proc import Cost, cost_of
@@ -176,6 +177,7 @@ class Host:
             **inherited,
             "PYTHONPATH": str(ROOT),
             "PALIMPSEST_DATA_DIR": str(self.data_dir),
+            **database_environment(self.data_dir),
             "PALIMPSEST_PROVIDERS": json.dumps(providers),
             "PALIMPSEST_MODEL": MODELS[0],
             "PALIMPSEST_MODELS": json.dumps({name: {"context_window": size} for name, size in windows.items()}),

@@ -11,12 +11,16 @@ import orjson
 from tests.soak.ledger import Book
 
 PERIOD_S = 1.0
-FULL = (b"database or disk is full", b"No space left on device", b"disk I/O error")
-"""What a full disk is called; no other fault excuses an error."""
+EXPECTED = (
+    *(b"database or disk is full", b"No space left on device", b"disk I/O error"),
+    *(b"server closed the connection", b"idle-in-transaction timeout"),
+)
+"""What a full disk is called, and what Postgres does to the transaction of a frozen server; no other fault excuses an
+error."""
 
 
 class LogWatch:
-    """Checks new lines once a second. Errors explained by a full disk, while it is full and shortly after, are only
+    """Checks new lines once a second. Errors that a fault explains, while it lasts and shortly after, are only
     counted."""
 
     def __init__(self, path: Path, book: Book) -> None:
@@ -37,9 +41,9 @@ class LogWatch:
             file.seek(self._offset)
             *lines, rest = file.read().split(b"\n")
             self._offset = file.tell() - len(rest)
-        was_full = self._book.is_excused(now - PERIOD_S, now)
+        was_faulty = self._book.is_excused(now - PERIOD_S, now)
         for line in lines:
-            self._take(line, was_full and any(reason in line for reason in FULL))
+            self._take(line, was_faulty and any(reason in line for reason in EXPECTED))
 
     def _take(self, line: bytes, excused: bool) -> None:
         try:

@@ -6,8 +6,9 @@ from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from sqlalchemy import Connection, LargeBinary, bindparam, cast, func, insert, select, update
+from sqlalchemy import Connection, bindparam, insert, select, update
 
+from app.db.dialects import STREAMED, streamed, utf8_length, utf8_slice
 from app.db.models import events, sessions
 from app.errors import NotFoundError, StaleOwnerError
 
@@ -70,17 +71,17 @@ def append(connection: Connection, session_id: str, stored: Sequence[StoredEvent
         connection.execute(_ADVANCE, {"sid": session_id, "last": stored[-1].seq})
 
 
-_BYTES = cast(events.c.data, LargeBinary)
 _AFTER = (
     select(
         events.c.seq,
         events.c.type,
-        func.length(_BYTES),
-        func.substr(_BYTES, bindparam("offset") + 1, bindparam("most_bytes"), type_=LargeBinary),
+        utf8_length(events.c.data),
+        utf8_slice(events.c.data, bindparam("offset") + 1, bindparam("most_bytes")),
     )
     .where(events.c.session_id == bindparam("sid"), events.c.seq > bindparam("after_seq"))
     .order_by(events.c.seq)
     .limit(bindparam("page"))
+    .execution_options(**STREAMED)
 )
 
 
@@ -92,12 +93,13 @@ def after(
     values = {"sid": session_id, "after_seq": seq, "page": 1 if offset else limit, "offset": offset}
     found: list[EventPiece] = []
     room = most_bytes
-    for row in connection.execute(_AFTER, {**values, "most_bytes": most_bytes}):
-        left = row[2] - offset
-        if found and left > room:
-            break
-        found.append(EventPiece(row[0], row[1], offset, row[3], left <= most_bytes))
-        room -= left
+    with connection.execute(_AFTER, {**values, "most_bytes": most_bytes}) as rows:
+        for row in rows:
+            left = row[2] - offset
+            if found and left > room:
+                break
+            found.append(EventPiece(row[0], row[1], offset, row[3], left <= most_bytes))
+            room -= left
     return found
 
 
@@ -106,11 +108,13 @@ def between(
 ) -> Iterator[StoredEvent]:
     """The events from one seq to another, both included, read lazily one by one; only of `types`, if any are given."""
     row = events.c
-    query = select(row.seq, row.type, row.data).where(row.session_id == session_id, row.seq.between(first, last))
+    query = streamed(select(row.seq, row.type, row.data))
+    query = query.where(row.session_id == session_id, row.seq.between(first, last))
     if types:
         query = query.where(row.type.in_(types))
-    for found in connection.execute(query.order_by(row.seq.desc() if newest_first else row.seq)):
-        yield StoredEvent(found[0], found[1], found[2])
+    with connection.execute(query.order_by(row.seq.desc() if newest_first else row.seq)) as rows:
+        for found in rows:
+            yield StoredEvent(found[0], found[1], found[2])
 
 
 def last_of_type(connection: Connection, session_id: str, type_: str) -> StoredEvent | None:

@@ -5,27 +5,30 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import islice
 from types import MappingProxyType
 from typing import Any
 
 from sqlalchemy import (
     ColumnElement,
     Connection,
-    LargeBinary,
     Row,
     Select,
     bindparam,
-    cast,
     func,
     insert,
     select,
     update,
 )
 
+from app.db.dialects import STREAMED, streamed, utf8_length
 from app.db.models import IN_MESSAGE, message_parts, messages
 from app.db.repositories import parts
 from app.db.repositories.parts import part_row
 from app.messages import FinishReason, Message, Part, Role
+
+ADDED_AT_ONCE = 500
+"""Rows of one statement when a history is added."""
 
 _ADD = insert(messages)
 _THIS = (messages.c.session_id == bindparam("sid")) & (messages.c.id == bindparam("mid"))
@@ -103,11 +106,12 @@ def named(connection: Connection, session_id: str, ids: Collection[str]) -> list
 def requests(connection: Connection, session_id: str, *, newest_first: bool) -> Iterator[Message]:
     """The user's messages, read lazily one by one."""
     # Summaries also have the user role, but a model; this condition lets SQLite use an index.
-    query = select(messages).where(
+    query = streamed(select(messages)).where(
         messages.c.session_id == session_id, messages.c.role == Role.USER, messages.c.model.is_(None)
     )
-    for row in connection.execute(query.order_by(messages.c.seq.desc() if newest_first else messages.c.seq)):
-        yield from _with_parts(connection, session_id, [row], [row.id])
+    with connection.execute(query.order_by(messages.c.seq.desc() if newest_first else messages.c.seq)) as rows:
+        for row in rows:
+            yield from _with_parts(connection, session_id, [row], [row.id])
 
 
 def _with_parts(
@@ -118,10 +122,11 @@ def _with_parts(
 
 
 _SIZES = (
-    select(messages.c.id, func.length(cast(message_parts.c.body, LargeBinary)))
+    select(messages.c.id, utf8_length(message_parts.c.body))
     .outerjoin(message_parts, IN_MESSAGE)
     .where(messages.c.session_id == bindparam("sid"), messages.c.seq > bindparam("after_seq"))
     .order_by(messages.c.seq)
+    .execution_options(**STREAMED)
 )
 
 
@@ -129,21 +134,23 @@ def fitting(connection: Connection, session_id: str, after: int, limit: int, mos
     """How many of the next `limit` messages fit into `most_bytes` together; 1 if even the first is larger."""
     seen: set[str] = set()
     size = 0
-    for message_id, length in connection.execute(_SIZES, {"sid": session_id, "after_seq": after}):
-        size += length or 0
-        if seen and message_id not in seen and (size > most_bytes or len(seen) == limit):
-            break
-        seen.add(message_id)
+    with connection.execute(_SIZES, {"sid": session_id, "after_seq": after}) as rows:
+        for message_id, length in rows:
+            size += length or 0
+            if seen and message_id not in seen and (size > most_bytes or len(seen) == limit):
+                break
+            seen.add(message_id)
     return max(1, len(seen))
 
 
 def has_more(connection: Connection, session_id: str, most_bytes: int) -> bool:
     """Whether the messages have more than `most_bytes` together."""
     size = 0
-    for _, length in connection.execute(_SIZES, {"sid": session_id, "after_seq": 0}):
-        size += length or 0
-        if size > most_bytes:
-            return True
+    with connection.execute(_SIZES, {"sid": session_id, "after_seq": 0}) as rows:
+        for _, length in rows:
+            size += length or 0
+            if size > most_bytes:
+                return True
     return False
 
 
@@ -255,12 +262,18 @@ def add_all(
 ) -> None:
     """Adds complete messages with the marks on their parts; `stored` are the columns with the locations of raw outputs,
     by call."""
-    rows = [{"session_id": session_id, **message.model_dump(exclude={"parts"})} for message in added]
-    if rows:
-        connection.execute(insert(messages), rows)
-    parts = list(_part_rows(session_id, added, stored))
-    if parts:
-        connection.execute(insert(message_parts), parts)
+    rows = ({"session_id": session_id, **message.model_dump(exclude={"parts"})} for message in added)
+    for batch in _batches(rows):
+        connection.execute(_ADD, batch)
+    for batch in _batches(_part_rows(session_id, added, stored)):
+        connection.execute(insert(message_parts), batch)
+
+
+def _batches(rows: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    """The rows of an import, some at a time: the database does not wait long for the next ones."""
+    left = iter(rows)
+    while batch := list(islice(left, ADDED_AT_ONCE)):
+        yield batch
 
 
 def _part_rows(

@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, Row, Select, bindparam, func, select, text, update
-from sqlalchemy.dialects.sqlite import insert as upsert
 
+from app.db.dialects import upsert
 from app.db.models import IN_MESSAGE, message_parts, messages
 from app.messages import (
     CompactionMarkerPart,
@@ -56,10 +56,10 @@ def part_row(session_id: str, message_id: str, part: Part, *, closed: bool, outp
     }
 
 
-_PUT = upsert(message_parts)
-_PUT = _PUT.on_conflict_do_update(
-    index_elements=["session_id", "id"],
-    set_={name: _PUT.excluded[name] for name in ("closed", "status", "tokens", "body", "output_ref")},
+_PUT = upsert(
+    message_parts,
+    key=("session_id", "id"),
+    changed=lambda new: {name: new[name] for name in ("closed", "status", "tokens", "body", "output_ref")},
 )
 
 
@@ -76,10 +76,10 @@ def put(
     connection.execute(_PUT, part_row(session_id, message_id, part, closed=closed, output_ref=output_ref))
 
 
-_PUT_OPEN = upsert(message_parts)
-_PUT_OPEN = _PUT_OPEN.on_conflict_do_update(
-    index_elements=["session_id", "id"],
-    set_={name: _PUT_OPEN.excluded[name] for name in ("status", "tokens", "body")},
+_PUT_OPEN = upsert(
+    message_parts,
+    key=("session_id", "id"),
+    changed=lambda new: {name: new[name] for name in ("status", "tokens", "body")},
     where=message_parts.c.closed.is_(False),
 )
 

@@ -7,9 +7,10 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, func, insert, literal_column, select
+from sqlalchemy import Connection, func, insert, select
 
-from app.db.models import IN_MESSAGE, message_parts, messages, search_entries, search_text
+from app.db.fulltext import Found, fulltext
+from app.db.models import IN_MESSAGE, message_parts, messages, search_entries
 from app.db.repositories.messages import history
 from app.messages import Message, ToolCallPart
 
@@ -17,25 +18,10 @@ MESSAGES_PER_WRITE = 100
 """Messages that one write indexes, about 20 ms of the writer's time; a long history takes several."""
 
 MAX_TERMS = 20
-SNIPPET_TOKENS = 48
-"""Words of a snippet; FTS5 takes 64 at most."""
-
-SNIPPET_CHARS = 400
-
 UNSEARCHED_TOOLS = frozenset({"history_search"})
 """Its queries and findings repeat other text, and would rank before it."""
 
 _TERM = re.compile(r'"([^"]*)"|([^\s"]+)')
-
-
-class Found(NamedTuple):
-    """A place in the history; `role` is the message's, or `summary`."""
-
-    message_id: str
-    seq: int
-    role: str
-    call_id: str | None
-    snippet: str
 
 
 class Entry(NamedTuple):
@@ -77,8 +63,7 @@ def _add(connection: Connection, session_id: str, message: Message) -> None:
     }
     for entry in entries(message):
         new = insert(search_entries).values(**row, call_id=entry.call_id).returning(search_entries.c.id)
-        words = {"rowid": connection.execute(new).scalar_one(), "session": _word(session_id), "text": entry.text}
-        connection.execute(insert(search_text).values(**words))
+        fulltext(connection).add(connection, session_id, connection.execute(new).scalar_one(), entry.text)
 
 
 def entries(message: Message) -> Iterator[Entry]:
@@ -120,52 +105,14 @@ def _values(value: Any) -> Iterator[str]:
 def find(connection: Connection, session_id: str, query: str, limit: int, *, before: int) -> list[Found]:
     """Places older than `before` that match a query, best first: all its words; if no place has all, any of them; if
     none has any, the query as a substring, as in other words or scripts without spaces."""
-    terms = query_terms(query)
-    for joined in (" AND ", " OR "):
-        if found := _matching(connection, session_id, joined.join(map(_quoted, terms)), limit, before):
+    terms, texts = query_terms(query), fulltext(connection)
+    for needs_all in (True, False):
+        if found := texts.matching(connection, session_id, terms, limit, before=before, needs_all=needs_all):
             return found
-    return _containing(connection, session_id, terms, limit, before)
+    return texts.containing(connection, session_id, terms, limit, before=before)
 
 
 def query_terms(query: str) -> list[str]:
     """The words and quoted phrases of a query, without repeats."""
     found = (phrase.strip() or word for phrase, word in _TERM.findall(query))
     return list(dict.fromkeys(term for term in found if term))[:MAX_TERMS] or [query]
-
-
-def _quoted(term: str) -> str:
-    """A term as an FTS5 string, which contains no operators."""
-    return '"{}"'.format(term.replace('"', '""'))
-
-
-def _word(session_id: str) -> str:
-    return session_id.replace("-", "")
-
-
-def _matching(connection: Connection, session_id: str, match: str, limit: int, before: int) -> list[Found]:
-    snippet = func.snippet(literal_column("search_text"), 1, "", "", " … ", SNIPPET_TOKENS)
-    within = f'session : "{_word(session_id)}" AND text : ({match})'
-    query = _places(session_id, before, snippet).where(literal_column("search_text").op("MATCH")(within))
-    rank = func.bm25(literal_column("search_text"), 0.0, 1.0)
-    return _run(connection, query.order_by(rank, search_entries.c.seq.desc()).limit(limit))
-
-
-def _containing(connection: Connection, session_id: str, terms: list[str], limit: int, before: int) -> list[Found]:
-    has_all = and_(*(search_text.c.text.icontains(term, autoescape=True) for term in terms))
-    place = func.instr(func.lower(search_text.c.text), func.lower(terms[0]))
-    snippet = func.substr(search_text.c.text, func.max(1, place - SNIPPET_CHARS // 3), SNIPPET_CHARS)
-    query = _places(session_id, before, snippet).where(has_all)
-    return _run(connection, query.order_by(search_entries.c.seq.desc()).limit(limit))
-
-
-def _places(session_id: str, before: int, snippet: ColumnElement[Any]) -> Select[Any]:
-    entry = search_entries.c
-    return (
-        select(entry.message_id, entry.seq, entry.role, entry.call_id, snippet)
-        .select_from(search_entries.join(search_text, entry.id == search_text.c.rowid))
-        .where(entry.session_id == session_id, entry.seq < before)
-    )
-
-
-def _run(connection: Connection, query: Select[Any]) -> list[Found]:
-    return [Found(*row) for row in connection.execute(query)]

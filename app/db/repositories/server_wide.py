@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import NamedTuple
 
-from sqlalchemy import Connection, bindparam, delete, insert, select, update
+from sqlalchemy import Connection, bindparam, delete, insert, select
 
+from app.db.dialects import lock, share_lock, upsert
 from app.db.models import logins, server
 
 _KEY = "holder"
@@ -51,17 +52,20 @@ def remove_expired_logins(connection: Connection, at: datetime) -> None:
     connection.execute(delete(logins).where(logins.c.expires_at <= at))
 
 
+_SET_HOLDER = upsert(server, key=("key",), changed=lambda new: {"value": new["value"]})
+
+
 def take_hold(connection: Connection, holder: str) -> None:
     """Makes a server the holder, replacing any other."""
-    written = connection.execute(update(server).where(server.c.key == _KEY).values(value=holder))
-    if written.rowcount == 0:
-        connection.execute(insert(server).values(key=_KEY, value=holder))
+    lock(connection, _KEY)
+    connection.execute(_SET_HOLDER, {"key": _KEY, "value": holder})
 
 
 _HOLDER = select(server.c.value).where(server.c.key == _KEY)
 
 
 def current_holder(connection: Connection) -> str | None:
-    """The current holder, None if there never was one."""
+    """The current holder, None if there never was one. It stays the holder until the transaction ends."""
+    share_lock(connection, _KEY)
     found = connection.execute(_HOLDER).scalar()
     return None if found is None else str(found)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Row, and_, bindparam, delete, insert, or_, select, tuple_, update
 
+from app.db.dialects import insert_new, lock_session, streamed, upsert
 from app.db.models import message_parts, messages, server, sessions
 from app.db.repositories import queue
 from app.db.repositories.events import session_not_found
@@ -19,16 +20,18 @@ def instance_id(connection: Connection) -> str:
     """The id of this database, created on first use; it labels the server's containers."""
     found = connection.execute(select(server.c.value).where(server.c.key == "instance_id")).scalar()
     if found is None:
-        found = new_id()
-        connection.execute(insert(server).values(key="instance_id", value=found))
+        # Another server may do the same at this moment.
+        connection.execute(insert_new(server, key=("key",)), {"key": "instance_id", "value": new_id()})
+        return instance_id(connection)
     return str(found)
+
+
+_SET = upsert(server, key=("key",), changed=lambda new: {"value": new["value"]})
 
 
 def touch(connection: Connection) -> None:
     """Writes a dummy row to check that the database is writable."""
-    written = connection.execute(update(server).where(server.c.key == "touched").values(value=new_id()))
-    if written.rowcount == 0:
-        connection.execute(insert(server).values(key="touched", value=new_id()))
+    connection.execute(_SET, {"key": "touched", "value": new_id()})
 
 
 def add(connection: Connection, **fields: Any) -> None:
@@ -106,7 +109,7 @@ def page(
 ) -> tuple[list[Session], bool]:
     """Sessions, newest first, filtered by status, by text in title or task, and by a place in that order. Large tasks
     make a page smaller than `limit`; the second value says whether there are more."""
-    query = select(sessions)
+    query = streamed(select(sessions))
     if status is not None:
         query = query.where(sessions.c.status == status)
     if q:
@@ -116,15 +119,15 @@ def page(
     if before is not None:
         created_at = bindparam("before_at", before[0], type_=sessions.c.created_at.type)
         query = query.where(tuple_(sessions.c.created_at, sessions.c.id) < tuple_(created_at, before[1]))
-    found = connection.execute(query.order_by(sessions.c.created_at.desc(), sessions.c.id.desc()).limit(limit + 1))
     rows: list[Row[Any]] = []
     chars, more = 0, False
-    for row in found:
-        chars += len(row.task or "")
-        if more := bool(rows) and (len(rows) == limit or chars > PAGE_CHARS):
-            break
-        rows.append(row)
-    found.close()
+    query = query.order_by(sessions.c.created_at.desc(), sessions.c.id.desc())
+    with connection.execute(query.limit(limit + 1)) as found:
+        for row in found:
+            chars += len(row.task or "")
+            if more := bool(rows) and (len(rows) == limit or chars > PAGE_CHARS):
+                break
+            rows.append(row)
     pending = queue.counts(connection, [row.id for row in rows])
     return [view(row, pending.get(row.id, 0)) for row in rows], more
 
@@ -181,6 +184,8 @@ def outputs_of(connection: Connection, session_id: str) -> list[StoredOutput]:
 def mark_swept(connection: Connection, outputs: Collection[StoredOutput], at: datetime) -> list[str]:
     """Marks outputs as removed, except those whose session has started running; returns their keys."""
     ids = {output.session_id for output in outputs}
+    for session_id in sorted(ids):
+        lock_session(connection, session_id)
     idle = set(connection.execute(select(sessions.c.id).where(sessions.c.id.in_(ids), _IDLE)).scalars())
     return mark_removed(connection, [output for output in outputs if output.session_id in idle], at)
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import JSON, Connection, Row, bindparam, func, insert, select, type_coerce, update
-from sqlalchemy.dialects.sqlite import insert as upsert
+from sqlalchemy import Connection, Row, bindparam, func, insert, literal_column, select, type_coerce, update
 
+from app.db.dialects import JsonText, json_number, lock, upsert
 from app.db.models import approvals, daily_usage, generations, message_parts, steps
 from app.messages import FinishReason, ToolStatus, Usage
 from app.sessions import ApprovalDecision, ApprovalEnd, ContextState
@@ -93,7 +93,7 @@ def usage_of(connection: Connection, session_id: str, step: int) -> Usage:
 
 def known_cost_usd(connection: Connection, session_id: str) -> float:
     """The total cost of the attempts with a known price, in US dollars."""
-    cost = func.coalesce(func.sum(type_coerce(steps.c.usage, JSON)["cost_usd"].as_float()), 0.0)
+    cost = func.coalesce(func.sum(json_number(type_coerce(steps.c.usage, JsonText), literal_column("'cost_usd'"))), 0.0)
     return float(connection.execute(select(cost).where(steps.c.session_id == session_id)).scalar_one())
 
 
@@ -120,12 +120,11 @@ def last_closed(connection: Connection, session_id: str) -> Row[Any] | None:
     return connection.execute(query.order_by(steps.c.step.desc(), steps.c.attempt.desc()).limit(1)).first()
 
 
-_ADD_USAGE = upsert(daily_usage)
-_ADD_USAGE = _ADD_USAGE.on_conflict_do_update(
-    index_elements=["day", "model"],
-    set_={
-        name: daily_usage.c[name] + _ADD_USAGE.excluded[name]
-        for name in (*TOKEN_COLUMNS, "steps", "cost_usd", "unpriced_steps")
+_ADD_USAGE = upsert(
+    daily_usage,
+    key=("day", "model"),
+    changed=lambda new: {
+        name: daily_usage.c[name] + new[name] for name in (*TOKEN_COLUMNS, "steps", "cost_usd", "unpriced_steps")
     },
 )
 
@@ -134,6 +133,8 @@ def add_usage(connection: Connection, *, day: str, model: str, usage: Usage, ste
     """Adds a model call to the daily totals, which outlive the session; calls outside a step pass `steps=0`."""
     new = {name: getattr(usage, name) for name in TOKEN_COLUMNS}
     new |= {"steps": steps, "cost_usd": usage.cost_usd or 0.0, "unpriced_steps": int(usage.cost_usd is None)}
+    # The totals are common to all sessions: two that add to two models in different order would wait for each other.
+    lock(connection, "daily usage")
     connection.execute(_ADD_USAGE, {"day": day, "model": model, **new})
 
 

@@ -15,8 +15,8 @@ from sqlalchemy import Connection, Row
 
 from app.context.prompts import Notes
 from app.db.engine import Database
+from app.db.fulltext import Found
 from app.db.repositories import events, messages, parts, search, sessions
-from app.db.repositories.search import Found
 from app.errors import (
     ConflictError,
     ForbiddenError,
@@ -110,7 +110,7 @@ async def keep_notes(database: Database, row: Row[Any], notes: Notes) -> Row[Any
     kept = notes.dump()
     if kept == row.notes:
         return None
-    return await database.writer.write(lambda c: _store(c, row, kept))
+    return await database.writer.write(lambda c: _store(c, row, kept), session_id=row.id)
 
 
 def _store(connection: Connection, row: Row[Any], notes: str | None) -> Row[Any]:
@@ -170,7 +170,7 @@ class StoredHistory:
 
     async def _index(self, before: int, after: int) -> int | None:
         return await self._database.writer.write(
-            lambda c: search.index(c, self._session_id, before=before, after=after)
+            lambda c: search.index(c, self._session_id, before=before, after=after), session_id=self._session_id
         )
 
 

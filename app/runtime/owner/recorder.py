@@ -87,7 +87,7 @@ class Recorder:
             self._bus.publish(self._session_id, result[1])
             committed()
 
-        written = self._database.writer.submit(fenced, publish, self._fail)
+        written = self._database.writer.submit(fenced, publish, self._fail, session_id=self._session_id)
         return _first(written)
 
     def _report_repairs(self, changes: Sequence[Change]) -> None:

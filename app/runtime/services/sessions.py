@@ -138,7 +138,7 @@ class SessionService:
             self._setup.sandboxes.removed(session_id, session.sandbox),
         ):
             await self._outputs.delete_session(session_id)
-            last = await self._database.writer.write(lambda c: sessions.remove(c, session_id))
+            last = await self._database.writer.write(lambda c: sessions.remove(c, session_id), session_id=session_id)
         self._setup.publish_deletion(last)
 
     async def fork(self, session_id: str, body: ForkCreate) -> Session:
@@ -162,7 +162,10 @@ class SessionService:
     async def _discard(self, made: Fork) -> None:
         """Removes a fork's files, unless its commit succeeded although the request was cancelled."""
         try:
-            if await self._database.writer.write(lambda c: sessions.find(c, made.session_id)) is not None:
+            stored = await self._database.writer.write(
+                lambda c: sessions.find(c, made.session_id), session_id=made.session_id
+            )
+            if stored is not None:
                 return
             await self._outputs.delete_session(made.session_id)
             async with self._setup.sandboxes.removed(made.session_id, made.sandbox):

@@ -11,6 +11,7 @@ from sqlalchemy import Connection, Row
 from app.agent.changes import ModelUsed, OutputsPruned, RoundCompleted, RoundEnded, RoundOpening, RungFailed
 from app.context.checkpoints import Checkpoint, InForce
 from app.context.policies import CompactionSettings
+from app.db.dialects import lock_session
 from app.db.repositories import compactions, messages, sessions
 from app.errors import ConflictError, NotFoundError
 from app.eventlog.log import Appender, StreamItem
@@ -99,7 +100,8 @@ def abandon(connection: Connection, session_id: str, epoch: int | None, *, asked
 def abandon_all(connection: Connection) -> None:
     """Closes all rounds that were running before a restart, including manual ones; called at the start, before there
     are any readers."""
-    for session_id in compactions.sessions_with_running(connection):
+    for session_id in sorted(compactions.sessions_with_running(connection)):
+        lock_session(connection, session_id)
         abandon(connection, session_id, None, asked_too=True)
 
 

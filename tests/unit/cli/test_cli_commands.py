@@ -25,7 +25,19 @@ SESSIONS = ("ls", "show", "follow", "send", "cancel", "resume", "files", "compac
 
 @pytest.mark.parametrize(
     "command",
-    [(), ("serve",), ("run",), ("compact",), ("fork",), ("prune",), ("eval",), ("doctor",), ("db",), ("db", "upgrade")]
+    [
+        (),
+        ("serve",),
+        ("run",),
+        ("compact",),
+        ("fork",),
+        ("prune",),
+        ("eval",),
+        ("doctor",),
+        ("db",),
+        ("db", "upgrade"),
+        ("db", "copy"),
+    ]
     + [("approvals",), ("approve",), ("deny",), ("sessions",)]
     + [("sessions", name) for name in SESSIONS],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -295,5 +296,23 @@ def test_the_states_of_a_database(home: Path, monkeypatch: pytest.MonkeyPatch) -
     assert ", schema 0" in newest["detail"]
     path.write_text("no database at all " * 100)
     assert _checks()["database"]["status"] == "missing"
-    monkeypatch.setenv("PALIMPSEST_DATABASE_URL", "postgresql://localhost/x")
+    monkeypatch.setenv("PALIMPSEST_DATABASE_URL", "mysql://localhost/x")
     assert _checks()["database"]["status"] == "missing"
+
+
+def test_the_states_of_a_postgres_database(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PALIMPSEST_DATABASE_URL", postgres_url)
+    empty = _checks()["database"]
+    assert (empty["status"], empty["fix"]) == ("warning", "`palimpsest db upgrade`, or the next start, upgrades it.")
+    upgrade(postgres_url)
+    newest = _checks()["database"]
+    assert newest["status"] == "ok"
+    assert re.fullmatch(r"t\w+ at /.+, Postgres \d+\.\d+, \d+ MiB, schema 0\d+", newest["detail"])
+    monkeypatch.setenv("PALIMPSEST_DATABASE_URL", postgres_url.replace("?", "-absent?"))
+    absent = _checks()["database"]
+    assert absent["status"] == "missing"
+    assert "does not exist" in absent["detail"]
+    monkeypatch.setenv("PALIMPSEST_DATABASE_URL", "postgresql://someone:secret@127.0.0.1:1/there")
+    unreachable = _checks()["database"]
+    assert unreachable["status"] == "missing"
+    assert "secret" not in unreachable["detail"]

@@ -13,14 +13,16 @@ from app.db.engine import Database, open_database
 from app.db.repositories import sessions
 from app.messages import Usage, new_id, now
 from app.sessions import Status
-from tests.databases import make_database
+from tests.databases import has_database, make_database, url_of
 
 
 @asynccontextmanager
 async def new_database(folder: Path) -> AsyncIterator[Database]:
     """A migrated database, closed at the end."""
     path = folder / "test.db"
-    database = open_database(f"sqlite:///{path if path.exists() else make_database(path)}")
+    if not has_database(path):
+        make_database(path)
+    database = open_database(url_of(path))
     try:
         yield database
     finally:

@@ -16,10 +16,12 @@ from hypothesis import strategies as st
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
-from app.db import engine as engine_module
-from app.db.engine import Database, open_database, sqlite_path
-from app.db.writer import MAX_BATCH_S, Commit, refusal
+from app.db import sqlite
+from app.db.backends import backend_of, refusal
+from app.db.engine import Database, open_database
+from app.db.writer import MAX_BATCH_S, Commit
 from app.errors import StorageBusyError, StorageError, StorageFullError
+from tests.databases import make_database, on_postgres, opened
 from tests.unit.db.rows import new_database
 
 Work = Callable[[Connection], str]
@@ -44,7 +46,8 @@ def failing(key: str, error: Exception) -> Work:
 
 
 def keys(connection: Connection) -> list[str]:
-    return list(connection.execute(text("select key from server order by rowid")).scalars())
+    order = "ctid" if on_postgres() else "rowid"
+    return list(connection.execute(text(f"select key from server order by {order}")).scalars())
 
 
 class Hold:
@@ -88,13 +91,13 @@ async def test_a_batch_is_bounded(database: Database) -> None:
     writes = [database.writer.submit(put(f"k{n}")) for n in range(401)]
     await hold.release()
     await asyncio.gather(*writes)
-    assert database.writer.commits == 1 + 3
+    assert database.writer.commits == 1 + (5 if on_postgres() else 3)
 
 
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(fails=st.lists(st.booleans(), min_size=1, max_size=30))
 async def test_a_write_that_fails_rolls_back_alone(tmp_path: Path, fails: list[bool]) -> None:
-    (tmp_path / "test.db").unlink(missing_ok=True)
+    make_database(tmp_path / "test.db")
     async with new_database(tmp_path) as database:
         hold = await Hold.on(database)
         told: list[str] = []
@@ -134,13 +137,12 @@ async def test_a_constraint_violation_fails_only_its_own_write(database: Databas
     assert await database.read(keys) == ["same", "other"]
 
 
-async def test_callbacks_run_only_after_the_commit(database: Database) -> None:
+async def test_callbacks_run_only_after_the_commit(database: Database, path: Path) -> None:
     seen: list[list[str]] = []
-    path = str(database.writer._engine.url.database)
 
     def look(_: str) -> None:
-        with closing(sqlite3.connect(path)) as other:
-            seen.append([row[0] for row in other.execute("select key from server")])
+        with opened(path) as other:
+            seen.append(keys(other))
 
     waiter = database.writer.submit(put("a"), look)
     waiter.add_done_callback(lambda _: seen.append(["done"]))
@@ -202,6 +204,7 @@ def read_only(path: Path) -> str:
     return f"sqlite:///{path}"
 
 
+@pytest.mark.sqlite
 async def test_a_read_only_database_refuses_writes(read_only: str) -> None:
     database = open_database(read_only)
     writes = [database.writer.submit(put(f"k{n}")) for n in range(3)]
@@ -211,8 +214,9 @@ async def test_a_read_only_database_refuses_writes(read_only: str) -> None:
     assert all("refused the write" in str(result) for result in results)
 
 
+@pytest.mark.sqlite
 async def test_a_locked_database_fails_the_write_and_recovers(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine_module, "BUSY_TIMEOUT_MS", 20)
+    monkeypatch.setattr(sqlite, "BUSY_TIMEOUT_MS", 20)
     async with new_database(path.parent) as database:
         await database.writer.write(put("a"))
         with closing(sqlite3.connect(path, isolation_level=None)) as other:
@@ -225,8 +229,9 @@ async def test_a_locked_database_fails_the_write_and_recovers(path: Path, monkey
         assert await database.read(keys) == ["a", "c"]
 
 
+@pytest.mark.sqlite
 async def test_each_write_waits_for_the_lock_at_most_twice(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine_module, "BUSY_TIMEOUT_MS", 1)
+    monkeypatch.setattr(sqlite, "BUSY_TIMEOUT_MS", 1)
     told: list[Commit] = []
     async with new_database(path.parent) as database:
         database.writer.observe = told.append
@@ -281,15 +286,25 @@ async def test_readers_cannot_write_and_raise_storage_errors(database: Database)
         await database.read(lambda c: c.execute(text("select * from no_such_table")).all())
 
 
-@pytest.mark.parametrize("url", ["postgresql://x/y", "sqlite://", "sqlite:///:memory:", "mysql+pymysql://x/y"])
-def test_only_sqlite_files_are_supported(url: str) -> None:
-    with pytest.raises(StorageError, match="SQLite file"):
-        sqlite_path(url)
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        ("sqlite://", "needs a file"),
+        ("sqlite:///:memory:", "needs a file"),
+        ("mysql+pymysql://x:secret@h/y", "SQLite file or a Postgres database; mysql"),
+        ("postgresql://x:secret@h:secret/y", "not a valid database URL"),
+        ("secret", "not a valid database URL"),
+    ],
+)
+def test_other_urls_are_refused_without_their_password(url: str, reason: str) -> None:
+    with pytest.raises(StorageError, match=reason) as refused:
+        backend_of(url)
+    assert "secret" not in str(refused.value)
 
 
 def test_any_sqlite_driver_names_the_same_file() -> None:
     for driver in ("sqlite", "sqlite+aiosqlite", "sqlite+pysqlite"):
-        assert sqlite_path(f"{driver}:////a/b.db") == Path("/a/b.db")
+        assert backend_of(f"{driver}:////a/b.db").folder == Path("/a")
 
 
 async def test_a_batch_of_slow_writes_is_committed_in_parts(database: Database) -> None:

@@ -8,7 +8,7 @@ import pytest
 from app.db.engine import open_database
 from app.runtime.agents import AgentSetup
 from app.sandbox.host.local import LocalFactory
-from tests.databases import make_database
+from tests.databases import make_database, url_of
 from tests.logs import quiet_logs
 from tests.unit.db.rows import add_session
 from tests.unit.runtime.stage import Stage, make_sandboxes, make_setup
@@ -19,7 +19,7 @@ __all__ = ["quiet_logs"]
 @pytest.fixture
 async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
     path = make_database(tmp_path / "test.db")
-    database = open_database(f"sqlite:///{path}")
+    database = open_database(url_of(path))
     session_id = await database.writer.write(add_session)
     yield Stage(database, session_id, path)
     await database.aclose()

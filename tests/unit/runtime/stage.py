@@ -94,17 +94,23 @@ class Stage:
 
     async def act(self, work: Transaction[T]) -> T:
         """Commits a write and publishes its events, as the service does."""
-        value, _ = await self.database.writer.write(work, lambda result: self.bus.publish(self.session_id, result[1]))
+        value, _ = await self.database.writer.write(
+            work, lambda result: self.bus.publish(self.session_id, result[1]), session_id=self.session_id
+        )
         return value
+
+    async def write(self, work: Callable[[Connection], T]) -> T:
+        """Commits a write to the session without events."""
+        return await self.database.writer.write(work, session_id=self.session_id)
 
     async def claim(self) -> int:
         """Takes the session over; returns the new owner's epoch."""
-        row = await self.database.writer.write(lambda c: sessions.claim(c, self.session_id))
+        row = await self.write(lambda c: sessions.claim(c, self.session_id))
         assert row is not None
         return int(row.epoch)
 
     async def change(self, **fields: Any) -> None:
-        await self.database.writer.write(lambda c: sessions.change(c, self.session_id, **fields))
+        await self.write(lambda c: sessions.change(c, self.session_id, **fields))
 
     async def commit(self, *changes: Change) -> int:
         """Commits changes as the session's owner does."""
@@ -115,7 +121,7 @@ class Stage:
     async def write_open(self, message_id: str, *parts: Part) -> None:
         """Stores open parts."""
         pairs = [(message_id, part) for part in parts]
-        await self.database.writer.write(lambda c: put_open(c, self.session_id, pairs))
+        await self.write(lambda c: put_open(c, self.session_id, pairs))
 
     async def post(self, content: str, mode: QueueMode = QueueMode.STEER, id: str | None = None) -> str:
         """Queues a message; returns its id."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Row, text
+from sqlalchemy import Row
 
 from app.agent.changes import RoundOpening
 from app.agent.protocols import AgentConfig
@@ -22,6 +22,7 @@ from app.runtime.transactions import compactions, queue
 from app.runtime.values.queue import QueueAdd
 from app.sandbox.host.local import LocalFactory
 from app.sessions import Outcome
+from tests.databases import accept_rows, refuse_rows
 from tests.unit.runtime.stage import Stage, make_sandboxes, make_setup
 from tests.unit.runtime.test_registry import Model, Server, of_type
 
@@ -57,18 +58,18 @@ def say(stage: Stage, content: str) -> None:
     stage.database.writer.submit(
         lambda c: queue.enqueue(c, stage.session_id, body, limit=100),
         lambda result: stage.bus.publish(stage.session_id, result[1]),
+        session_id=stage.session_id,
     )
 
 
 async def refuse(server: Server, table: str) -> None:
     """Makes the database refuse new rows of a table."""
-    trigger = f"CREATE TRIGGER refusal BEFORE INSERT ON {table} BEGIN SELECT RAISE(ABORT, 'full'); END"
-    await server.stage.database.writer.write(lambda c: c.execute(text(trigger)))
+    await server.stage.database.writer.write(lambda c: refuse_rows(c, table))
 
 
-async def accept(server: Server) -> None:
+async def accept(server: Server, table: str) -> None:
     """Makes the database accept them again."""
-    await server.stage.database.writer.write(lambda c: c.execute(text("DROP TRIGGER refusal")))
+    await server.stage.database.writer.write(lambda c: accept_rows(c, table))
 
 
 async def test_a_context_that_was_not_stored_is_built_again(server: Server) -> None:
@@ -90,7 +91,7 @@ async def test_a_context_refused_by_the_database_is_built_by_the_next_owner(serv
     await server.stage.post("first")
     await server.fail()
     assert await server.stage.database.read(lambda c: steps.generation(c, server.id)) is None
-    await accept(server)
+    await accept(server, "generations")
     await server.go_on()
     events = await server.idle()
     assert [data["outcome"] for data in of_type(events, "session.idle")] == [Outcome.COMPLETED]
@@ -110,7 +111,7 @@ async def test_a_round_refused_by_the_database_is_made_by_the_next_owner(server:
     await server.fail()
     assert await server.stage.database.read(lambda c: compactions.in_force(c, server.id)) == InForce()
     assert not any(message.is_summary for message in await server.stage.history())
-    await accept(server)
+    await accept(server, "generations")
     await server.go_on()
     await server.gone()
     [made] = (await server.stage.database.read(lambda c: compactions.in_force(c, server.id))).checkpoints

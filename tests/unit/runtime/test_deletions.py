@@ -57,7 +57,7 @@ async def test_two_deletions_at_once_remove_one_sandbox_once(stage: Stage, tmp_p
         # Before it removes a sandbox, a deletion reads once and writes once.
         for _ in range(5):
             await service.get(stage.session_id)
-            await stage.database.writer.write(lambda _: None)
+            await stage.write(lambda _: None)
         boxes.go.set()
         await first
         with pytest.raises(NotFoundError):

@@ -20,7 +20,7 @@ from app.runtime.transactions import queue
 from app.runtime.transactions.queue import StoredMessages
 from app.runtime.values.queue import QueueAdd, QueuedMessage, QueueEdit, QueueReceipt
 from app.sessions import QueueMode, Status
-from tests.databases import make_database
+from tests.databases import make_database, url_of
 from tests.unit.db.rows import add_session
 from tests.unit.runtime.stage import Stage
 
@@ -294,7 +294,7 @@ async def test_any_sequence_keeps_order_and_leaves_no_gap_in_the_log(
     tmp_path_factory: pytest.TempPathFactory, moves: list[tuple[Any, ...]]
 ) -> None:
     path = make_database(tmp_path_factory.mktemp("queue") / "test.db")
-    database = open_database(f"sqlite:///{path}")
+    database = open_database(url_of(path))
     stage = Stage(database, await database.writer.write(add_session), path)
     ids: list[str] = []
     modes: dict[str, QueueMode] = {}

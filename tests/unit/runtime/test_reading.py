@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sqlalchemy import Connection, create_engine
+from sqlalchemy import Connection
 
 from app.agent.record import Record
 from app.context.checkpoints import Checkpoint, gaps
@@ -18,7 +18,7 @@ from app.db.repositories import compactions, messages
 from app.db.repositories.messages import add_all
 from app.messages import Message, Role, new_id
 from app.runtime.agents import PAGE, RECENT, in_force_of, read_outline, read_past, read_shown
-from tests.databases import make_database
+from tests.databases import make_database, opened
 from tests.unit.context.builders import (
     AT,
     MODEL,
@@ -36,11 +36,9 @@ from tests.unit.db.rows import add_session
 
 @pytest.fixture(scope="module")
 def connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connection]:
-    path = make_database(tmp_path_factory.mktemp("reading") / "test.db")
-    engine = create_engine(f"sqlite:///{path}")
-    with engine.connect() as connection:
+    path = make_database(tmp_path_factory.mktemp("reading") / "test.db", keep=True)
+    with opened(path) as connection:
         yield connection
-    engine.dispose()
 
 
 def stored(connection: Connection, history: Sequence[Message], pruned: frozenset[str] = frozenset()) -> str:

@@ -74,10 +74,10 @@ class Owned:
 class Held:
     """Blocks the writer, so that writes submitted meanwhile become one batch; `release_in` releases it by a timer."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, session_id: str) -> None:
         self._go = threading.Event()
         self._held = threading.Event()
-        self._done = database.writer.submit(self._wait)
+        self._done = database.writer.submit(self._wait, session_id=session_id)
 
     def _wait(self, _: Connection) -> None:
         self._held.set()
@@ -154,10 +154,10 @@ async def test_live_text_is_shown_at_once_and_stored_soon(owned: Owned) -> None:
     [delta] = owned.channel.deltas({})
     assert orjson.loads(delta.data)["text"] == "Hälfte 😀"
 
-    held = Held(owned.database)
+    held = Held(owned.database, owned.session_id)
     held.release_in(FLUSH_S + 0.1)
-    await owned.database.writer.write(lambda _: None)
-    await owned.database.writer.write(lambda _: None)
+    await owned.database.writer.write(lambda _: None, session_id=owned.session_id)
+    await owned.database.writer.write(lambda _: None, session_id=owned.session_id)
     assert await owned.stored() == ["Hälfte 😀"], "a crash would only lose later text"
     await owned.recorder.record(PartClosed(owned.message_id, part))
     assert await owned.stored() == ["Hälfte 😀 ganz"]
@@ -170,7 +170,7 @@ async def test_a_late_flush_does_not_reopen_a_part(owned: Owned, end: str) -> No
     """The timer fires between the commit that ends a part and its publication."""
     await owned.recorder.record(owned.opened())
     part = owned.part()
-    held = Held(owned.database)
+    held = Held(owned.database, owned.session_id)
     await held.begin()
     owned.live(part, "who")
     ending = (
@@ -181,7 +181,7 @@ async def test_a_late_flush_does_not_reopen_a_part(owned: Owned, end: str) -> No
     ended = owned.recorder.record(ending)
     held.release_in(FLUSH_S + 0.1)
     await ended
-    await owned.database.writer.write(lambda _: None)
+    await owned.database.writer.write(lambda _: None, session_id=owned.session_id)
 
     assert await owned.stored() == (["whole"] if end == "closed" else [])
     assert await owned.database.read(lambda c: parts.open_parts(c, owned.session_id)) == []
@@ -191,10 +191,10 @@ async def test_voiding_closes_what_was_stored_of_the_attempt(owned: Owned) -> No
     await owned.recorder.record(owned.opened())
     part = owned.part()
     owned.live(part, "who")
-    held = Held(owned.database)
+    held = Held(owned.database, owned.session_id)
     held.release_in(FLUSH_S + 0.1)
-    await owned.database.writer.write(lambda _: None)
-    await owned.database.writer.write(lambda _: None)
+    await owned.database.writer.write(lambda _: None, session_id=owned.session_id)
+    await owned.database.writer.write(lambda _: None, session_id=owned.session_id)
     await owned.recorder.record(AttemptVoided(1, 1, owned.message_id, Usage(), 10, "overloaded", "Overloaded"))
 
     assert await owned.database.read(lambda c: parts.open_parts(c, owned.session_id)) == []
@@ -209,7 +209,7 @@ async def test_after_a_failure_nothing_more_is_written_even_in_the_same_batch(ow
     def broken(_: Connection) -> tuple[None, list[StreamItem]]:
         raise ValueError("broken")
 
-    held = Held(owned.database)
+    held = Held(owned.database, owned.session_id)
     await held.begin()
     writes: list[asyncio.Future[Any]] = [
         owned.recorder.record(ControlAdded(control_message("resume"))),
@@ -227,7 +227,7 @@ async def test_after_a_failure_nothing_more_is_written_even_in_the_same_batch(ow
 
 async def test_a_stale_owner_writes_nothing_and_publishes_nothing(owned: Owned) -> None:
     await owned.recorder.record(owned.opened())
-    await owned.database.writer.write(lambda c: sessions.claim(c, owned.session_id))
+    await owned.database.writer.write(lambda c: sessions.claim(c, owned.session_id), session_id=owned.session_id)
     part = owned.part()
     with pytest.raises(StaleOwnerError):
         await owned.recorder.record(PartClosed(owned.message_id, part))
@@ -239,12 +239,12 @@ async def test_a_stale_owner_writes_nothing_and_publishes_nothing(owned: Owned) 
 async def test_a_stale_owner_stores_no_late_text(owned: Owned) -> None:
     """The new owner has closed open parts; late text would reopen one, and it would never be closed."""
     await owned.recorder.record(owned.opened())
-    await owned.database.writer.write(lambda c: sessions.claim(c, owned.session_id))
+    await owned.database.writer.write(lambda c: sessions.claim(c, owned.session_id), session_id=owned.session_id)
     owned.live(owned.part(), "who")
-    held = Held(owned.database)
+    held = Held(owned.database, owned.session_id)
     held.release_in(FLUSH_S + 0.1)
-    await owned.database.writer.write(lambda _: None)
-    await owned.database.writer.write(lambda _: None)
+    await owned.database.writer.write(lambda _: None, session_id=owned.session_id)
+    await owned.database.writer.write(lambda _: None, session_id=owned.session_id)
 
     assert await owned.stored() == []
     assert await owned.database.read(lambda c: parts.open_parts(c, owned.session_id)) == []

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import sqlite3
 import weakref
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, closing
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,7 @@ from app.runtime.transactions import lifecycle, queue
 from app.runtime.values.queue import QueueAdd
 from app.sandbox.host.local import LocalFactory
 from app.sessions import Outcome, QueueMode, Status
+from tests.databases import opened
 from tests.unit.runtime.stage import Logged, Stage, logged, make_sandboxes, make_setup
 
 
@@ -104,10 +104,11 @@ class Server:
         async with asyncio.timeout(20):
             while len(self.registry):
                 await self.stage.database.read(lambda _: None)
-        await self.stage.database.writer.write(lambda _: None)
+        await self.stage.write(lambda _: None)
 
     async def close(self, grace_s: float) -> None:
         await self.registry.aclose(grace_s)
+        await self.stage.write(lambda _: None)
         assert len(self.registry) == 0
         await self.gone()
 
@@ -238,6 +239,7 @@ async def test_a_message_after_the_owner_s_last_check_gets_the_next_owner(stage:
                 stage.database.writer.submit(
                     lambda c: queue.enqueue(c, stage.session_id, body, limit=9),
                     lambda result: stage.bus.publish(stage.session_id, result[1]),
+                    session_id=stage.session_id,
                 )
             )
             assert len(server.registry) == 1, "the owner is still there"
@@ -338,7 +340,7 @@ async def test_a_session_deleted_meanwhile_stays_deleted(server: Server) -> None
     await server.post("hello")
     await server.model.reached()
     async with server.registry.without_owner(server.id):
-        await server.stage.database.writer.write(lambda c: sessions.remove(c, server.id))
+        await server.stage.write(lambda c: sessions.remove(c, server.id))
     await server.gone()
     assert await server.stage.database.read(lambda c: sessions.find(c, server.id)) is None
     assert len(server.model.asked) == 1
@@ -412,12 +414,13 @@ async def test_only_crashes_in_a_row_count(server: Server) -> None:
 
 async def test_a_refusing_database_is_not_a_crash_and_is_retried(server: Server) -> None:
     await server.stage.post("hello")
-    with closing(sqlite3.connect(server.stage.path, isolation_level=None)) as other:
-        other.execute("alter table message_parts rename to away")
-        await server.fail(2 * MAX_CRASHES)
-        await server.go_on()
-        await server.gone()
-        other.execute("alter table away rename to message_parts")
+    with opened(server.stage.path) as other:
+        other.exec_driver_sql("alter table message_parts rename to away")
+    await server.fail(2 * MAX_CRASHES)
+    await server.go_on()
+    await server.gone()
+    with opened(server.stage.path) as other:
+        other.exec_driver_sql("alter table away rename to message_parts")
     row = await server.stage.row()
     assert (row.status, server.model.asked) == (Status.RUNNING, [])
     events = await server.idle()

@@ -1,0 +1,158 @@
+"""A Postgres server for the tests, from Debian's packages: started on first use, thrown away at the end of the run."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+from uuid import uuid4
+
+SHARED = "PALIMPSEST_TEST_POSTGRES"
+"""Set by the process that started the server: the directory of its socket. The workers of a run share one server."""
+
+USER = "palimpsest"
+ACCOUNT = "postgres"
+"""Runs the server, since Postgres refuses to run as root."""
+
+SETTINGS = {
+    "fsync": "off",
+    "synchronous_commit": "off",
+    "full_page_writes": "off",
+    "listen_addresses": "",
+    "max_connections": "400",
+    "autovacuum": "off",
+}
+
+
+def binaries() -> Path | None:
+    """The directory of the newest server's programs, None without one."""
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"), key=lambda path: int(path.parts[-3]))
+    return found[-1].parent if found else None
+
+
+def missing() -> str | None:
+    """Why there is no Postgres for the tests, None if there is one."""
+    if find_spec("psycopg") is None:
+        return "psycopg is not installed"
+    return None if binaries() else "there is no Postgres; on Debian: apt-get install postgresql"
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A running server. `folder` has its socket."""
+
+    folder: Path
+
+    def url(self, database: str) -> str:
+        return f"postgresql+psycopg://{USER}@/{database}?host={self.folder}"
+
+    def run(self, statement: str) -> list[tuple[Any, ...]]:
+        """Runs one statement outside of any transaction, in the database that every server has; its rows."""
+        from psycopg import connect
+
+        with closing(connect(host=str(self.folder), user=USER, dbname="postgres", autocommit=True)) as connection:
+            cursor = connection.execute(statement)
+            return cursor.fetchall() if cursor.description else []
+
+    def create(self, name: str, template: str = "template1") -> None:
+        """Creates a database, instead of another one with the same name."""
+        self.drop(name)
+        self.run(f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
+
+    def drop(self, name: str) -> None:
+        self.run(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+
+    def has(self, name: str) -> bool:
+        return bool(self.run(f"SELECT 1 FROM pg_database WHERE datname = '{name}'"))
+
+
+@contextmanager
+def empty_database() -> Iterator[str]:
+    """The URL of a database without tables, which is removed at the end."""
+    name = f"t{uuid4().hex}"
+    cluster().create(name)
+    try:
+        yield cluster().url(name)
+    finally:
+        cluster().drop(name)
+
+
+@cache
+def cluster() -> Cluster:
+    """The server of this run, which this process starts unless another one has."""
+    folder = os.environ.get(SHARED)
+    if folder is None:
+        folder = os.environ[SHARED] = str(Server().folder)
+    return Cluster(Path(folder))
+
+
+class Server:
+    """The server as a process of this one. `folder` has its data, its socket and its log."""
+
+    def __init__(self) -> None:
+        programs = binaries()
+        assert programs is not None, missing()
+        self._programs = programs
+        self.folder = Path(mkdtemp(prefix="palimpsest-postgres-"))
+        if os.geteuid() == 0:
+            shutil.chown(self.folder, ACCOUNT, ACCOUNT)
+        options = ["-A", "trust", "-U", USER, "-E", "UTF8", "--locale=C.UTF-8", "-N"]
+        initdb = _as_account([programs / "initdb", "-D", self.folder / "data", *options])
+        subprocess.run(initdb, check=True, stdout=subprocess.DEVNULL, cwd="/")
+        self._owner = os.getpid()
+        self._process: subprocess.Popen[bytes] | None = None
+        atexit.register(self.remove)
+        self.start()
+
+    def start(self) -> None:
+        """Starts it and waits until it answers."""
+        settings = [f"-c{name}={value}" for name, value in SETTINGS.items()]
+        settings += [f"-cunix_socket_directories={self.folder}"]
+        command = _as_account([self._programs / "postgres", "-D", self.folder / "data", *settings])
+        with (self.folder / "log").open("a") as log:
+            self._process = subprocess.Popen(command, stdout=log, stderr=log, cwd="/")
+        self._await()
+
+    def _await(self) -> None:
+        from psycopg import OperationalError
+
+        assert self._process is not None
+        deadline = time.monotonic() + 60
+        while True:
+            try:
+                Cluster(self.folder).run("SELECT 1")
+                return
+            except OperationalError:
+                if time.monotonic() > deadline or self._process.poll() is not None:
+                    raise AssertionError((self.folder / "log").read_text()) from None
+                time.sleep(0.05)
+
+    def stop(self) -> None:
+        """Ends it at once, like a crash; what was committed stays."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGQUIT)
+            self._process.wait(30)
+            self._process = None
+
+    def remove(self) -> None:
+        """Ends it and removes its data. Does nothing in a forked process."""
+        if os.getpid() == self._owner:
+            self.stop()
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _as_account(command: Sequence[str | Path]) -> list[str]:
+    """The command, which ends with this process."""
+    account = [f"--reuid={ACCOUNT}", f"--regid={ACCOUNT}", "--init-groups"] if os.geteuid() == 0 else []
+    return ["setpriv", *account, "--pdeathsig=QUIT", *map(str, command)]
