@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -102,5 +104,12 @@ async def test_a_provider_alone_does_not_make_the_server_unready(name: str) -> N
     assert [each for each, component in readiness.components.items() if not component.ok] == [name]
 
 
-def test_free_space_is_that_of_the_fullest_disk(tmp_path: Path) -> None:
-    assert 0 < free_bytes([tmp_path, tmp_path / "absent"]) <= free_bytes([tmp_path])
+def test_free_space_is_that_of_the_fullest_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    full, roomy = tmp_path / "full", tmp_path / "roomy"
+    full.mkdir()
+    roomy.mkdir()
+    blocks = {full: 3, roomy: 7}
+    monkeypatch.setattr(os, "statvfs", lambda path: SimpleNamespace(f_bavail=blocks[path], f_frsize=4096))
+    assert free_bytes([roomy, full, tmp_path / "absent"]) == 3 * 4096
+    assert free_bytes([roomy]) == 7 * 4096
+    assert free_bytes([tmp_path / "absent"]) == 0
