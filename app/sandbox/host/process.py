@@ -260,11 +260,20 @@ class Supervisor(Protocol):
 async def run(
     spawn: Spawn, supervisor: Supervisor, *, ending: asyncio.Event, timeout_s: float, on_output: OnOutput
 ) -> ExecResult:
-    """Runs a program until it ends, its time is over or `ending` is set. Belongs into `Commands.run`."""
+    """Runs a program until it ends, its time is over or `ending` is set. An error in `on_output` ends it and is raised.
+    Belongs into `Commands.run`."""
     if ending.is_set():
         return ExecResult(KILLED, False, 0)
+
+    def pass_on(stream: Stream, data: bytes) -> None:
+        try:
+            on_output(stream, data)
+        except Exception:
+            ending.set()
+            raise
+
     started = time.monotonic()
-    process = await Process.start(spawn, on_output)
+    process = await Process.start(spawn, pass_on)
     timed_out = False
     try:
         await supervisor.started(process)
