@@ -140,7 +140,7 @@ def load_conversation(connection: Connection, session_id: str, *, whole: bool = 
     read = {result.call_id for message in history for result in message.tool_results}
     shown = compactions.pruned_in(connection, session_id, row.number) & read
     repairs = tuple(Repair(**repair) for repair in steps.repairs(connection, session_id))
-    unused = compactions.prepared_in_vain(connection, session_id)
+    unused = compactions.unused_round_tokens(connection, session_id)
     reported, until = _reported(connection, session_id, row, history, checkpoints)
     return StoredConversation(
         history, generation_of(row), reported, until, checkpoints, pruned, shown, first, repairs, unused, outline

@@ -17,9 +17,9 @@ from urllib.parse import urlsplit
 from tests.behavior import probe
 from tests.behavior.checks import assert_sound, requests_of
 from tests.behavior.harness import Client, Event, command, of_type
+from tests.load import LONG
 from tests.provider import FakeProvider, Reply, Text, ToolCall
 
-LONG = bool(os.environ.get("PALIMPSEST_TEST_LONG"))
 P99_MS = 100 if LONG else 1500
 """Limit for the 99th percentile of `/healthz`. A shared machine delays everyone, hence the wide limit by default."""
 

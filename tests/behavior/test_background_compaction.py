@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import signal
 from collections.abc import Callable
 from typing import Any
@@ -28,6 +27,7 @@ from tests.behavior.rounds import (
     summaries_of,
 )
 from tests.behavior.test_cancel_resume import cancel
+from tests.load import LONG
 from tests.provider import Answer, FakeProvider, Gate, HttpError, RecordedRequest, Reply, Text, Tokens, ToolCall
 
 ROOMY = 32_000
@@ -38,9 +38,6 @@ NO_PRUNING = {"prune_exempt_tools": ["execute_command"]}
 
 PAUSE_S = 0.2
 """Maximum time an agent may pause for a summary that is ready."""
-
-LONG = os.environ.get("PALIMPSEST_TEST_LONG") == "1"
-"""Whether times are asserted too, which needs an idle machine."""
 
 
 class Steady:
@@ -99,7 +96,7 @@ async def test_a_summary_asked_for_in_the_conversation_shares_the_prefix_of_the_
     start_server: StartServer, provider: FakeProvider, policy: str, model: str, background: bool
 ) -> None:
     provider.configure(window=ROOMY)
-    provider.respond(LongTask(40, most=12_000))
+    provider.respond(LongTask(34, most=24_000))
     compaction = {"policy": policy, "background": background, **NO_PRUNING}
     async with Client(start_server(models=WINDOWS).url) as client:
         session_id = await begun(client, model=model, compaction=compaction)
@@ -199,7 +196,7 @@ async def test_preparing_can_be_turned_off(
     start_server: StartServer, provider: FakeProvider, background: bool | None
 ) -> None:
     provider.configure(window=ROOMY)
-    provider.respond(LongTask(30, most=12_000))
+    provider.respond(LongTask(20, most=18_000))
     asked = {} if background is None else {"background": background}
     async with Client(start_server(models=WINDOWS).url) as client:
         session_id = await begun(client, compaction={**NO_PRUNING, **asked})

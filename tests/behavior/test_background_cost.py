@@ -21,7 +21,7 @@ USABLE = 24_000
 NEAR = 18
 """Steps of about a thousand tokens that bring the context beyond 80 % of that, and not to its end."""
 
-MOST_IN_VAIN = 5
+MOST_UNUSED = 5
 """Each starts halfway from the last one to the trigger: at 80, 90, 95, 97.5 and 98.75 % of it."""
 
 
@@ -74,13 +74,13 @@ async def test_runs_that_end_near_the_trigger_prepare_few_unused_summaries(
             assert runs < 60
             await says(client, session_id, "More.")
         listed = await rounds(client, session_id)
-        in_vain = [item["status"] for item in listed[:-1]]
-        assert runs > 2 * MOST_IN_VAIN
-        assert 0 < len(in_vain) <= MOST_IN_VAIN
-        assert asked <= MOST_IN_VAIN
+        unused = [item["status"] for item in listed[:-1]]
+        assert runs > 2 * MOST_UNUSED
+        assert 0 < len(unused) <= MOST_UNUSED
+        assert asked <= MOST_UNUSED
         # One whose run ended before it had failed is discarded too.
-        assert set(in_vain) <= {"failed", "discarded"}
-        assert ("failed" in in_vain) is fails
+        assert set(unused) <= {"failed", "discarded"}
+        assert ("failed" in unused) is fails
         assert listed[-1]["rung"] == ("fold" if fails else "summary")
         await assert_rounds(client, session_id)
     assert provider.refusals == []

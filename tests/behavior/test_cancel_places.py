@@ -5,7 +5,6 @@ idle machine, none may take longer than the contract allows."""
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from typing import Any
 
@@ -19,10 +18,10 @@ from tests.behavior.places import COMMAND, IN_LINE, PLACES, Model, Place, digits
 from tests.behavior.rounds import assert_rounds
 from tests.behavior.test_cancel_resume import cancel
 from tests.behavior.test_start import numbers
+from tests.load import LONG
 from tests.provider import FakeProvider
 
-LONG = bool(os.environ.get("PALIMPSEST_TEST_LONG"))
-TIMES = [50] if LONG else [1, 3]
+TIMES = [50] if LONG else [1, 2]
 CONTRACT_S = 2.0
 WIDE_S = 20.0
 """Seconds for a cancel on a busy machine."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from typing import Any
 
@@ -14,12 +13,12 @@ from tests.behavior.conftest import StartServer
 from tests.behavior.harness import ANTHROPIC, OPENAI, RESPONSES, Client, Event, of_type
 from tests.behavior.long_task import LongTask
 from tests.behavior.rounds import MODELS, POLICIES, SMALL, WINDOW, assert_sent, context, steps_of
+from tests.load import LONG
 from tests.provider import FakeProvider, RecordedRequest
 
-LONG = os.environ.get("PALIMPSEST_TEST_LONG") == "1"
-"""Runs all combinations at full length, in some minutes, instead of one policy per wire format at reduced length."""
+FULL, PART, SHORT = 500, 60, 20
+"""Steps: of all combinations at full load, else of one policy per wire format, and of the others."""
 
-FULL, PART, SHORT = 500, 120, 30
 PART_RUNS = {("reactive", OPENAI), ("handoff", ANTHROPIC)}
 
 MOST = 200_000

@@ -63,7 +63,7 @@ async def test_the_context_of_each_step_stays_as_it_was_sent(
     start_server: StartServer, provider: FakeProvider, policy: str, model: str
 ) -> None:
     provider.configure(window=WINDOW)
-    provider.respond(LongTask(30))
+    provider.respond(LongTask(24))
     async with Client(start_server(models=SMALL).url) as client:
         session, _ = await client.run("the task", model=model, compaction=policy)
         session_id = session["id"]

@@ -28,7 +28,7 @@ from tests.fuzz.tools import ToolFuzzer
 from tests.provider import FakeProvider
 from tests.requirements import need
 
-EXAMPLES = 1, 15
+EXAMPLES = 1, 10
 """Requests to each operation; about half of them to something that exists."""
 
 JSON = "application/json"

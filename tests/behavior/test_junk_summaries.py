@@ -9,11 +9,9 @@ from typing import Any
 import pytest
 
 from tests.behavior.checks import assert_sound
-from tests.behavior.combinations import first_of
 from tests.behavior.conftest import StartServer
 from tests.behavior.harness import ANTHROPIC, OPENAI, Client, command, of_type
 from tests.behavior.long_task import asks_for_summary
-from tests.behavior.rounds import POLICIES_ON_WIRES
 from tests.provider import FakeProvider, RecordedRequest, Reply, Text, ToolCall
 
 WINDOW = 16_000
@@ -58,8 +56,15 @@ def request_of(turn: int) -> str:
     return f"Request {turn}: never touch part {turn * 37}. " + "Mind this. " * 80
 
 
-@pytest.mark.parametrize(("policy", "model"), POLICIES_ON_WIRES)
-@first_of(many=[4, 10])
+@pytest.mark.parametrize(
+    ("policy", "model", "many"),
+    [
+        ("reactive", OPENAI, 4),
+        ("handoff", ANTHROPIC, 4),
+        pytest.param("threshold", ANTHROPIC, 10, marks=pytest.mark.extended),
+        pytest.param("handoff", OPENAI, 10, marks=pytest.mark.extended),
+    ],
+)
 async def test_empty_summaries_lose_no_known_fact(
     start_server: StartServer, provider: FakeProvider, policy: str, model: str, many: int
 ) -> None:

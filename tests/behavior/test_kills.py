@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
 from tests.behavior.rig import run_rig
+from tests.load import LONG
 from tests.requirements import need
 
-LONG = bool(os.environ.get("PALIMPSEST_TEST_LONG"))
 KILLS, SESSIONS = (200, 8) if LONG else (3, 6)
 """Each start costs 1.5 s of CPU time. With 8 sessions, a kill meets four in the middle of something."""
 MET = ("streaming", "running tools", "compacting")

@@ -10,10 +10,11 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.behavior.attack import LONG, watched
+from tests.behavior.attack import watched
 from tests.behavior.combinations import first_of
 from tests.behavior.process import ServerProcess
 from tests.behavior.test_connections import answers
+from tests.load import LONG
 from tests.provider import FakeProvider
 
 MIB = 1024 * 1024

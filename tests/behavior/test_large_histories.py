@@ -8,9 +8,10 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 
-from tests.behavior.attack import LONG, watched
+from tests.behavior.attack import watched
 from tests.behavior.process import ServerProcess
 from tests.behavior.test_large_bodies import server
+from tests.load import LONG
 
 __all__ = ["server"]
 

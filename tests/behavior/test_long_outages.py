@@ -5,7 +5,6 @@ measurements (`pytest -s`)."""
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import subprocess
 import sys
@@ -24,11 +23,12 @@ from tests.behavior.conftest import StartServer
 from tests.behavior.harness import Client, RunningServer, command, of_type, shows
 from tests.behavior.own_engine import OwnEngine, why_not
 from tests.behavior.test_outages import TRUTH_S
+from tests.load import LONG
 from tests.provider import FakeProvider, RecordedRequest, Reply, Text
 from tests.requirements import need
 
 pytestmark = [
-    pytest.mark.skipif(not os.environ.get("PALIMPSEST_TEST_LONG"), reason="takes minutes"),
+    pytest.mark.skipif(not LONG, reason="takes minutes"),
     pytest.mark.timeout(400),
 ]
 
@@ -283,4 +283,4 @@ async def test_a_provider_that_is_down_for_a_minute(start_server: StartServer) -
             event.data["attempt"] for event in of_type(await client.until_idle(session_ids[0]), "step.retrying")
         ]
         report("a provider", watch, posts, begin, end)
-        print(f"  all runs had ended {took:.1f} s after it was back; the first had tried {len(attempts)} times in vain")
+        print(f"  all runs had ended {took:.1f} s after it was back; the first had failed {len(attempts)} times before")

@@ -13,9 +13,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.behavior.attack import LONG
 from tests.behavior.harness import Client, command
 from tests.behavior.process import ServerProcess
+from tests.load import LONG
 from tests.provider import FakeProvider, Reply, Text
 from tests.requirements import need
 

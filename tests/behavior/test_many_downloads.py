@@ -20,10 +20,11 @@ import httpx
 import pytest
 
 from app.connection_limits import STALLED_S
-from tests.behavior.attack import LONG, memory_mb, watched
+from tests.behavior.attack import memory_mb, watched
 from tests.behavior.combinations import first_of
 from tests.behavior.harness import Client, command, of_type
 from tests.behavior.process import ServerProcess
+from tests.load import LONG
 from tests.provider import FakeProvider, Reply, Text
 
 Prepare = Callable[[ServerProcess, Client, FakeProvider], Awaitable[str]]

@@ -277,14 +277,14 @@ async def test_a_long_task_of_an_unknown_model(
     start_server: StartServer, provider: FakeProvider, policy: str, model: str
 ) -> None:
     provider.configure(window=WINDOW)
-    task = LongTask(30, most=8_000, seed=3)
+    task = LongTask(20, most=8_000, seed=3)
     provider.respond(task)
     async with Client(start_server(**UNKNOWN).url) as client:
         session, _ = await client.run("task", model=model, compaction=policy, limits={"max_steps": None})
         assert (session["outcome"], session["error"]) == ("completed", None)
         assert session["context"]["limit"] == WINDOW
         assert session["compaction"]["count"] >= 1
-        assert task.made == 31
+        assert task.made == 21
         await assert_sound(client, session["id"])
     assert provider.broken == []
     assert 1 <= overflows(provider) <= 3

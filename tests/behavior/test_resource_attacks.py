@@ -16,7 +16,6 @@ import pytest
 
 from tests.behavior.attack import (
     DISK_MB,
-    LONG,
     MEMORY_MB,
     PIDS,
     Most,
@@ -31,6 +30,7 @@ from tests.behavior.harness import Client, command, of_type
 from tests.behavior.process import ServerProcess
 from tests.behavior.test_interrupt import stubborn
 from tests.behavior.test_memory import run_in
+from tests.load import LONG
 from tests.provider import Reply, Text, ToolCall, running_provider
 from tests.requirements import need
 from tests.unit.sandbox.shell import sleepers, unique_seconds

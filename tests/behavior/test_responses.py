@@ -19,6 +19,7 @@ from tests.behavior.long_task import LongTask
 from tests.behavior.process import ServerProcess
 from tests.behavior.rounds import SMALL, WINDOW
 from tests.behavior.test_cancel_resume import cancel
+from tests.load import LONG
 from tests.provider import (
     FakeProvider,
     Gate,
@@ -140,7 +141,7 @@ async def test_steer_cancel_and_resume(client: Client, provider: FakeProvider) -
     assert provider.refusals == []
 
 
-@across(1, policy=["reactive", "threshold", "handoff"], steps=[15, 40])
+@across(1, policy=["reactive", "threshold", "handoff"], steps=[15, 40 if LONG else 24])
 async def test_reasoning_survives_compaction(
     start_server: StartServer, provider: FakeProvider, policy: str, steps: int
 ) -> None:

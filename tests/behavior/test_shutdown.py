@@ -4,7 +4,6 @@ within the grace period, and the next server continues them by itself."""
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import time
 
@@ -15,11 +14,11 @@ from tests.behavior.harness import Client, Event, of_type
 from tests.behavior.places import PLACES, Model, Place, digits, living
 from tests.behavior.rounds import assert_rounds
 from tests.behavior.test_recovery import Start, start
+from tests.load import LONG
 from tests.provider import FakeProvider
 
 __all__ = ["start"]
 
-LONG = bool(os.environ.get("PALIMPSEST_TEST_LONG"))
 GRACE_S = 5.0
 WIDE_S = 20.0
 """The same on a busy machine."""

@@ -13,10 +13,13 @@ from tests.behavior.conftest import StartServer
 from tests.behavior.harness import OPENAI, Client, of_type
 from tests.behavior.long_task import LongTask
 from tests.behavior.rounds import overflows
+from tests.load import LONG
 from tests.provider import FakeProvider, HttpError, Reply, Text
 
 FIRST_REQUEST = 2_000
 """Maximum tokens of a new session's first request, with a task of one line."""
+
+STEPS = 40 if LONG else 24
 
 LEAST = ["execute_command", "write_file", "recall"]
 FILES = ["execute_command", "read_file", "write_file", "edit_file", "recall"]
@@ -66,15 +69,15 @@ async def test_a_small_window_gets_few_tools_and_a_short_system_text(
 
 
 @across(1, window=[2_048, 3_072, 4_096, 8_192], policy=["reactive", "threshold", "handoff"])
-async def test_a_run_of_forty_steps_completes(
+async def test_a_long_run_completes(
     start_server: StartServer, provider: FakeProvider, window: int, policy: str
 ) -> None:
     provider.configure(window=window, overflow="vllm", documents=SILENT)
-    provider.respond(LongTask(steps=40, most=30_000, seed=window))
+    provider.respond(LongTask(steps=STEPS, most=30_000, seed=window))
     async with Client(start_server(**window_of(window)).url) as client:
-        session, _ = await client.run("Work for forty steps.", compaction=policy)
+        session, _ = await client.run("Work on.", compaction=policy)
         assert (session["outcome"], session["error"]) == ("completed", None)
-        assert session["steps"] == 41
+        assert session["steps"] == STEPS + 1
         events = await assert_sound(client, session["id"])
         assert of_type(events, "step.retrying") == []
         assert session["compaction"]["count"] + len(of_type(events, "prune.completed")) >= 1
@@ -90,9 +93,9 @@ async def test_a_window_learned_from_a_refusal_changes_the_tools(
     start_server: StartServer, provider: FakeProvider, window: int
 ) -> None:
     provider.configure(window=window, overflow="vllm", documents=SILENT)
-    provider.respond(LongTask(steps=40, most=3_000))
+    provider.respond(LongTask(steps=STEPS, most=3_000))
     async with Client(start_server(models={}).url) as client:
-        session, _ = await client.run("Work for forty steps.")
+        session, _ = await client.run("Work on.")
         assert (session["outcome"], session["error"]) == ("completed", None)
         assert session["context"]["limit"] == window
         await assert_sound(client, session["id"])

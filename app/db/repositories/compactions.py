@@ -71,7 +71,7 @@ def saved_by_reverted(connection: Connection, session_id: str) -> Mapping[int, i
     return {row.round: row.tokens_before - row.tokens_after for row in connection.execute(query)}
 
 
-def prepared_in_vain(connection: Connection, session_id: str) -> int:
+def unused_round_tokens(connection: Connection, session_id: str) -> int:
     """The context's tokens when the last background round since the last completed one started; 0 without one."""
     completed = select(func.coalesce(func.max(_C.round), 0)).where(_of(session_id), _C.status == "completed")
     since = _C.round > completed.scalar_subquery()

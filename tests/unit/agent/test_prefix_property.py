@@ -4,7 +4,6 @@ thinking block is ever sent after anything but what it was issued after. PALIMPS
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -28,6 +27,7 @@ from app.llm.openai_responses import encode_body as encode_responses
 from app.llm.openai_wire import PLAIN, WireForm
 from app.llm.openai_wire import encode_body as encode_openai
 from app.messages import Message, Part, Role
+from tests.load import LONG
 from tests.provider.anthropic.binding import Prefix, judge, unmarked
 from tests.provider.responses.rules import check as check_responses
 from tests.provider.settings import Settings
@@ -35,7 +35,7 @@ from tests.provider.thinking import SealBook
 from tests.unit.agent.changes import now
 from tests.unit.context import builders
 
-EXAMPLES = 10_000 if os.environ.get("PALIMPSEST_TEST_LONG") else 200
+EXAMPLES = 10_000 if LONG else 200
 MODELS = ("acme/claude-opus-5-5", "acme/claude-fable-5-1")
 TOOLS = tuple(ToolSchema(name, "does it", {"type": "object"}) for name in ("one", "two"))
 BUDGET = builders.budget_of(2_000, limit=3_000)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from typer.testing import CliRunner, Result
 from app.cli import app
 from app.cli.evaluate import LINE_CHARS, Progress, policies_of
 from app.cli.screen import UsageError
+from app.llm import registry
+from app.llm.scripted import ScriptedProvider
 from evals import Evaluation, Row, load_packaged, packaged_names
 from tests.unit.cli.terminal import Terminal
 
@@ -116,7 +119,8 @@ def test_a_wrong_name_lists_the_packaged_ones() -> None:
     assert all(name in done.stderr for name in packaged_names())
 
 
-def test_a_judge_that_cannot_judge_leaves_a_dash() -> None:
+def test_a_judge_that_cannot_judge_leaves_a_dash(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "ScriptedProvider", partial(ScriptedProvider, word_delay_s=0))
     args = ("--history", "other_scripts", "--policies", "handoff", "--judge", "scripted/demo")
     found = json.loads(run(*args, "--json").stdout)
     assert found["judge"] == "scripted/demo"

@@ -159,7 +159,7 @@ async def test_waiting_for_requests_returns_them(provider: FakeProvider) -> None
     assert [request.wire for request in await waiting] == ["openai", "anthropic"]
 
 
-async def test_a_wait_in_vain_says_what_was_seen(provider: FakeProvider) -> None:
+async def test_a_wait_that_times_out_says_what_was_seen(provider: FakeProvider) -> None:
     await in_thread(provider)
     with pytest.raises(TimeoutError, match=r"waited 0\.01 s for gate 'g' 1 times; 1 arrived, 1 answered, 0 left"):
         await provider.reached("g", timeout=0.01)
