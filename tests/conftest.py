@@ -15,6 +15,8 @@ from tests.requirements import need
 # How long an example takes says more about what else the machine does than about the code.
 settings.register_profile("full", deadline=None)
 settings.register_profile("short", deadline=None, max_examples=25)
+settings.register_profile("measured", deadline=None, max_examples=8)
+"""Enough for coverage: the gate checks them with all examples too."""
 
 
 MEASURED = {
@@ -36,11 +38,11 @@ MEASURED = {
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Properties are checked with fewer examples where the extended tests are left out."""
+    """Properties are checked with fewer examples where not all tests run."""
     if on_postgres():
         # Before the workers start, which share it.
         prepare()
-    settings.load_profile("short" if config.option.markexpr in ("not extended", "measured") else "full")
+    settings.load_profile({"not extended": "short", "measured": "measured"}.get(config.option.markexpr, "full"))
 
 
 @pytest.hookimpl(tryfirst=True)

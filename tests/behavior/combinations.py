@@ -1,4 +1,4 @@
-"""Tests over all combinations of some parameters, of which the default tests run only a few."""
+"""Tests over combinations of some parameters, of which the default tests run only a few."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from itertools import product
 from typing import Any
 
 import pytest
+
+from tests.load import LONG
 
 IN_BOTH_SANDBOXES = pytest.mark.parametrize(
     "sandbox",
@@ -17,10 +19,14 @@ IN_BOTH_SANDBOXES = pytest.mark.parametrize(
 
 
 def across(count: int = 2, /, **axes: Iterable[Any]) -> pytest.MarkDecorator:
-    """Parametrizes over all combinations of the values. The default tests run `count` that differ in every value; the
-    others are extended."""
+    """Parametrizes over combinations of the values. The default tests run `count` that differ in every value, and the
+    extended ones as many more as it takes for each value to occur; at full load all combinations run."""
     values = [[*axis] for axis in axes.values()]
-    default = {tuple(turn % len(axis) for axis in values) for turn in range(count)}
+
+    def diagonal(turns: int) -> set[tuple[int, ...]]:
+        return {tuple(turn % len(axis) for axis in values) for turn in range(turns)}
+
+    default, each = diagonal(count), diagonal(max(count, *map(len, values)))
     return pytest.mark.parametrize(
         ",".join(axes),
         [
@@ -30,6 +36,7 @@ def across(count: int = 2, /, **axes: Iterable[Any]) -> pytest.MarkDecorator:
                 id="-".join(_name(axis[index]) for axis, index in zip(values, indices, strict=True)),
             )
             for indices in product(*(range(len(axis)) for axis in values))
+            if LONG or indices in each
         ],
     )
 
