@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
@@ -27,7 +28,7 @@ async def open_relay(
     from app.cluster.metrics import add_broker_readings
 
     try:
-        relay = _relay(settings.broker.get_secret_value(), database, bus, namespace)
+        relay = await asyncio.to_thread(_relay, settings.broker.get_secret_value(), database, bus, namespace)
     except BrokerError as error:
         raise StorageError(str(error)) from error
     await stack.enter_async_context(relay.running())

@@ -53,7 +53,8 @@ class RedisBroker:
     Redis Cluster is not supported: there, PUBLISH counts only the subscribers of one of its nodes."""
 
     def __init__(self, url: str) -> None:
-        """Raises `BrokerError` for a URL that is no Redis URL, or if the library is missing."""
+        """Raises `BrokerError` for a URL that is no Redis URL, or if the library is missing. Blocks at first, since
+        the library is imported."""
         self.address = address_of(url)
         try:
             from redis.asyncio import Redis
@@ -73,6 +74,8 @@ class RedisBroker:
                 socket_keepalive=True,
                 health_check_interval=0,
                 protocol=2,
+                # Otherwise each connection reads the package's metadata from the disk, on the event loop.
+                driver_info=None,
             )
         except (ValueError, RedisError) as error:
             raise BrokerError("PALIMPSEST_BROKER must be like redis://:PASSWORD@HOST:6379.") from error

@@ -25,10 +25,10 @@ from app.sessions import Outcome
 class Node:
     """One server's part of the cluster."""
 
-    def __init__(self, database: Database, url: str) -> None:
+    def __init__(self, database: Database, url: str, namespace: str = "test") -> None:
         self.database, self.bus = database, Bus()
         self.log = EventLog(database)
-        self.relay = BrokerRelay(self.bus, RedisBroker(url), LogPoll(self.bus, database), namespace="test")
+        self.relay = BrokerRelay(self.bus, RedisBroker(url), LogPoll(self.bus, database), namespace=namespace)
 
     def follow(self, session_id: str, after: int = 0) -> AbstractAsyncContextManager[Batches]:
         return follow(self.log, self.bus, session_id, after=after, until_idle=False)
@@ -127,6 +127,7 @@ class Transcript:
 
     def __init__(self, after: int = 0) -> None:
         self.seqs: list[int] = []
+        self.types: list[str] = []
         self.texts: dict[str, str] = {}
         self.closed: set[str] = set()
         self.starts: list[tuple[str, int]] = []
@@ -140,6 +141,7 @@ class Transcript:
             if item.seq is not None:
                 assert item.seq == self._after + len(self.seqs) + 1, (item, self.seqs)
                 self.seqs.append(item.seq)
+                self.types.append(item.type)
                 if item.type == "text.completed":
                     assert data["text"].startswith(self.texts.get(data["part_id"], ""))
                     self.closed.add(data["part_id"])
