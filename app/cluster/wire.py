@@ -67,6 +67,7 @@ def decode(message: bytes) -> Update:
     line, _, body = message.partition(b"\n")
     try:
         node, session_id, epoch, head, full, deleted, opened, events, deltas = orjson.loads(line)
+        _check(node, session_id, epoch, head, deltas)
         return Update(
             node,
             session_id,
@@ -82,10 +83,22 @@ def decode(message: bytes) -> Update:
         raise MalformedUpdateError(str(error)) from error
 
 
+def _check(node: object, session_id: object, epoch: object, head: object, deltas: list[Any]) -> None:
+    """Raises `TypeError` for values that would fail only where they are applied."""
+    sound = isinstance(node, str) and isinstance(session_id, str) and isinstance(epoch, int) and isinstance(head, int)
+    for part_id, offset, text, stream, event, fields in deltas:
+        sound = sound and isinstance(offset, int) and all(isinstance(v, str) for v in (part_id, text, stream, event))
+        sound = sound and (fields is None or isinstance(fields, dict))
+    if not sound:
+        raise TypeError("a field has another type")
+
+
 def _events(described: list[Any], body: bytes) -> list[StreamItem]:
     items: list[StreamItem] = []
     at = 0
     for type_, seq, closes, voids, size in described:
+        if not (isinstance(type_, str) and isinstance(seq, int | None)):
+            raise TypeError("an event has another type")
         items.append(StreamItem(type_, seq, body[at : at + size], closes, voids))
         at += size
     return items
