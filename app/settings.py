@@ -54,6 +54,11 @@ class Settings(BaseSettings):
         description="SQLAlchemy URL of the database, such as `postgresql://user@host/name`, which needs"
         " `palimpsest[postgres]`; by default `palimpsest.db` in the data directory (SQLite).",
     )
+    broker: SecretStr | None = Field(
+        None,
+        description="URL of the Redis server that carries live text between servers that share a database, such as"
+        " `redis://:PASSWORD@HOST:6379` or `rediss://…` with TLS; needs `palimpsest[cluster]`.",
+    )
     api_keys: Annotated[tuple[SecretStr, ...], NoDecode] = Field(
         (), description="API keys, separated by commas; without one the server listens on loopback only."
     )

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
 from tests.databases import on_postgres, prepare, remove_databases
 from tests.postgres import empty_database
+from tests.redis import RedisServer
 from tests.requirements import need
 
 # How long an example takes says more about what else the machine does than about the code.
@@ -79,6 +81,15 @@ def postgres_url() -> Iterator[str]:
     need("postgres")
     with empty_database() as url:
         yield url
+
+
+@pytest.fixture
+def redis(tmp_path: Path) -> Iterator[RedisServer]:
+    """A Redis server of this test's own."""
+    need("redis")
+    server = RedisServer(tmp_path)
+    yield server
+    server.kill()
 
 
 @pytest.fixture

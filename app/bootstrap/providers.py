@@ -66,8 +66,9 @@ def default_model(settings: Settings) -> str:
 def secrets_of(settings: Settings) -> list[str]:
     """All keys that this server knows, to redact them in logs."""
     keys = [config.api_key for config in provider_configs(settings) if config.api_key]
-    password = password_of(settings.url)
-    return keys + [key.get_secret_value() for key in settings.api_keys] + ([password] if password else [])
+    broker = settings.broker.get_secret_value() if settings.broker else ""
+    passwords = [password for url in (settings.url, broker) if (password := password_of(url))]
+    return keys + [key.get_secret_value() for key in settings.api_keys] + passwords
 
 
 def build_providers(settings: Settings, quirks: QuirkMemory | None = None) -> Providers:

@@ -15,6 +15,7 @@ import structlog
 from sqlalchemy import Connection
 
 from app.bootstrap.agents import Prompts, build_agents, build_collector, login_rules, retention_rules, service_rules
+from app.bootstrap.broker import open_relay
 from app.bootstrap.providers import build_providers, default_model
 from app.bootstrap.sandboxes import build_sandboxes, looking_for_sandboxes, open_factories, sandbox_kinds
 from app.db.backends import backend_of
@@ -32,7 +33,7 @@ from app.runtime.retention import OutputBound, Retention
 from app.runtime.sandboxes.pool import Sandboxes
 from app.runtime.services import Services, build_services
 from app.runtime.setup import Fence, RuntimeSetup
-from app.runtime.telemetry.health import Health, looks
+from app.runtime.telemetry.health import Health, Look, looks
 from app.runtime.telemetry.metrics import Metrics, add_readings
 from app.runtime.telemetry.tracing import CompactionLog, otlp_exporter, tracing
 from app.runtime.transactions import compactions
@@ -73,6 +74,7 @@ async def build(settings: Settings, prompts: Prompts) -> AsyncIterator[Runtime]:
         metrics = Metrics(tools)
         observers: Observers = [metrics.observe, CompactionLog().observe]
         bus = Bus(lambda items: _notify(observers, items), settings.max_readers)
+        broker = await open_relay(settings, base.database, bus, base.instance_id, metrics, stack)
         fence = Fence(base.database)
         collector = build_collector(settings, base.store)
         setup = RuntimeSetup(
@@ -84,7 +86,7 @@ async def build(settings: Settings, prompts: Prompts) -> AsyncIterator[Runtime]:
         await _trace(settings, observers, registry, tools, stack)
         stack.push_async_callback(registry.aclose, settings.shutdown_grace_s)
         stack.callback(bus.close)
-        health = _health(settings, base, fence)
+        health = _health(settings, base, fence, broker)
         stack.push_async_callback(health.aclose)
         services = build_services(
             setup,
@@ -131,11 +133,11 @@ async def _trace(
         observers.append(traces.observe)
 
 
-def _health(settings: Settings, base: Resources, fence: Fence) -> Health:
+def _health(settings: Settings, base: Resources, fence: Fence, broker: Mapping[str, Look]) -> Health:
     def conditions() -> Awaitable[list[Condition]]:
         return base.providers.conditions(default_model(settings))
 
-    return Health(looks(base.database, fence.check, base.sandboxes, directories(settings), conditions))
+    return Health({**looks(base.database, fence.check, base.sandboxes, directories(settings), conditions), **broker})
 
 
 async def _release(registry: Registry, bus: Bus, sandboxes: Sandboxes) -> None:

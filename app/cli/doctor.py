@@ -75,6 +75,7 @@ async def _of(settings: Settings) -> list[Check]:
         asyncio.to_thread(prompts, settings),
         address(settings),
         asyncio.to_thread(access, settings),
+        broker(settings),
     ]
     return [check for group in await asyncio.gather(*work) for check in group]
 
@@ -299,6 +300,26 @@ async def address(settings: Settings) -> list[Check]:
             return []
         return [Check("address", "missing", error.detail, "Set PALIMPSEST_PORT to a free port.")]
     return [Check("address", "ok", f"{where} is free")]
+
+
+async def broker(settings: Settings) -> list[Check]:
+    """The broker between servers, if one is set: whether it can be reached."""
+    if settings.broker is None:
+        return []
+    from app.cluster.broker import BrokerError, RedisBroker
+
+    try:
+        opened = await asyncio.to_thread(RedisBroker, settings.broker.get_secret_value())
+    except BrokerError as error:
+        return [Check("broker", "missing", str(error), "Fix or unset PALIMPSEST_BROKER.")]
+    try:
+        await opened.connect()
+    except BrokerError as error:
+        detail = f"{opened.address} cannot be used: {error}"
+        return [Check("broker", "warning", detail, "Start it, or fix PALIMPSEST_BROKER. Live text is late without it.")]
+    finally:
+        await opened.aclose()
+    return [Check("broker", "ok", f"Redis at {opened.address}")]
 
 
 def access(settings: Settings) -> list[Check]:

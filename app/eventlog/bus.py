@@ -1,48 +1,55 @@
-"""Live fan-out inside the process: the bus, and what readers share, all of it bounded. Of one session that is its
-newest durable events and the parts that are being written, of all sessions the newest `session.*` events."""
+"""Live fan-out inside the process: the channels of the sessions, and the newest `session.*` events of all of them. A
+relay connects it with the buses of other nodes."""
 
 from __future__ import annotations
 
 import asyncio
-import time
-from bisect import bisect_right
-from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from functools import lru_cache
-
-import orjson
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Protocol
 
 from app.errors import ServerBusyError
-from app.eventlog.log import PAGE_BYTES, StreamItem, page
-
-RECENT_EVENTS = 256
-"""Durable events kept in memory for readers that are nearly up to date; others read the log."""
-RECENT_BYTES = 1 << 20
-"""Their maximum total size, excluding the newest one, since one event may carry a whole file."""
-TOOL_PREVIEW_CHARS = 64 * 1024
-"""How much of a running tool's output is kept."""
-
-DELTA_CHARS = 64 * 1024
-"""Text of open parts sent to a reader at a time; 384 KiB if every character is escaped."""
+from app.eventlog.channel import Channel, Reader
+from app.eventlog.log import StreamItem, page
 
 GLOBAL_EVENTS = 1024
 """`session.*` events kept for readers of all sessions; a reader that falls further behind is disconnected."""
 GLOBAL_BYTES = 4 << 20
 """Their maximum total size: each may carry a task."""
 
-MAX_PIECES = 512
-"""Pieces of an open part's text above which the older half is joined into one."""
-PREVIEW_PIECE_CHARS = 1024
-MAX_PREVIEW_PIECES = 4096
-"""Adjacent pieces of one stream in a preview are joined up to this size; of interleaved streams, this many pieces are
-kept. Otherwise a command that prints character by character would cost megabytes."""
+
+class Relay(Protocol):
+    """Connects the buses of several nodes. No method waits or raises."""
+
+    def published(self, session_id: str, items: Sequence[StreamItem]) -> None:
+        """Events of a session were committed here."""
+
+    def deleted(self, session_id: str, farewell: StreamItem) -> None:
+        """A session was deleted here; `farewell` is its last event."""
+
+    def followed(self, channel: Channel) -> None:
+        """A channel has its first reader here."""
+
+    def unfollowed(self, channel: Channel) -> None:
+        """A channel has no more readers here."""
+
+    def owned(self, channel: Channel, epoch: int) -> None:
+        """A session has an owner here, which writes with this epoch."""
+
+    def disowned(self, channel: Channel) -> None:
+        """The owner has ended, and its open parts with it."""
+
+    def nudge(self, session_id: str) -> None:
+        """Notifies the node that runs a session, if there is one and it can be reached."""
+
+    def expects_nudges(self, session_id: str, expected: bool) -> None:
+        """Whether this node waits for nudges of a session; they come through `Bus.nudged`."""
 
 
 class Bus:
     """The channels of the sessions that are followed or running. `observe` is called with all committed events; at most
-    `most_readers` streams may be open at the same time."""
+    `most_readers` streams may be open at the same time. With a `relay`, it is one of several nodes' buses."""
 
     def __init__(
         self, observe: Callable[[Sequence[StreamItem]], None] = lambda _: None, most_readers: int = 1000
@@ -51,12 +58,72 @@ class Bus:
         self._most_readers = most_readers
         self.refused = 0
         self._channels: dict[str, Channel] = {}
+        self._nudged: dict[str, Callable[[], None]] = {}
         self.all = GlobalFeed()
         self.closing = False
+        self.relay: Relay | None = None
 
     def channel(self, session_id: str) -> Channel:
         """A session's channel, created if missing; call `release` when it may have become unused."""
-        return self._channels.setdefault(session_id, Channel(session_id))
+        channel = self._channels.get(session_id)
+        if channel is None:
+            channel = self._channels[session_id] = Channel(session_id, is_shared=self.relay is not None)
+        return channel
+
+    def enter(self, session_id: str, reader: Reader) -> Channel:
+        """Adds a reader to a session's channel. `leave` must follow."""
+        channel = self.channel(session_id)
+        is_first = not channel.readers
+        channel.readers.add(reader)
+        if is_first and self.relay is not None:
+            self.relay.followed(channel)
+        return channel
+
+    def leave(self, channel: Channel, reader: Reader) -> None:
+        """Removes a reader."""
+        channel.readers.discard(reader)
+        if not channel.readers and self.relay is not None:
+            self.relay.unfollowed(channel)
+        self.release(channel.session_id)
+
+    @contextmanager
+    def owning(self, session_id: str, epoch: int) -> Iterator[None]:
+        """While entered, the session's owner writes here with this epoch."""
+        channel = self.channel(session_id)
+        if self.relay is not None:
+            self.relay.owned(channel, epoch)
+        try:
+            yield
+        finally:
+            channel.parts.clear()
+            if self.relay is not None:
+                self.relay.disowned(channel)
+
+    def nudge(self, session_id: str) -> None:
+        """Has the node that runs a session look at its row. A nudge may be lost."""
+        if not self.nudged(session_id) and self.relay is not None:
+            self.relay.nudge(session_id)
+
+    def nudged(self, session_id: str) -> bool:
+        """Calls what waits here for nudges of a session; returns whether there is anything."""
+        callback = self._nudged.get(session_id)
+        if callback is not None:
+            callback()
+        return callback is not None
+
+    @contextmanager
+    def on_nudge(self, session_id: str, callback: Callable[[], None]) -> Iterator[None]:
+        """While entered, `callback` is called on the event loop for each nudge of the session, from whatever node.
+        Only one may be registered for a session at a time."""
+        self._nudged[session_id] = callback
+        if self.relay is not None:
+            self.relay.expects_nudges(session_id, True)
+        try:
+            yield
+        finally:
+            del self._nudged[session_id]
+            if self.relay is not None:
+                self.relay.expects_nudges(session_id, False)
 
     def release(self, session_id: str) -> None:
         """Drops a channel that is unused."""
@@ -73,16 +140,28 @@ class Bus:
         if channel is not None:
             channel.publish(items)
         self.all.publish(items)
+        if self.relay is not None:
+            self.relay.published(session_id, items)
 
     def delete(self, session_id: str, farewell: StreamItem) -> None:
         """Ends the streams of a deleted session after its last event, `farewell`."""
-        channel = self._channels.pop(session_id, None)
-        if channel is not None:
-            channel.publish([farewell])
-            channel.deleted = True
-            channel.wake()
+        self.end(session_id, farewell)
         self._observe([farewell])
         self.all.publish([farewell])
+        if self.relay is not None:
+            self.relay.deleted(session_id, farewell)
+
+    def end(self, session_id: str, farewell: StreamItem | None) -> None:
+        """Ends the streams of a session that was deleted, here or on another node. Without its last event, which is in
+        no log, they end as they are."""
+        channel = self._channels.pop(session_id, None)
+        if channel is not None:
+            if farewell is None:
+                channel.recent.clear()
+            else:
+                channel.publish([farewell])
+            channel.deleted = True
+            channel.wake()
 
     @property
     def readers(self) -> int:
@@ -118,122 +197,6 @@ class Bus:
         return len(self._channels)
 
 
-class Reader(asyncio.Event):
-    """One open stream: set when there may be new events. `seq` is the last durable event that it has sent, None for a
-    stream that follows no session's log."""
-
-    seq: int | None = None
-
-
-class Channel:
-    """What readers of one session need: the newest durable events and the open parts. `last_seq` is the newest known
-    event, `published` the newest one published here; those in between are only in the log."""
-
-    def __init__(self, session_id: str) -> None:
-        self.session_id = session_id
-        self.last_seq = 0
-        self.published = 0
-        self.deleted = False
-        self.recent: deque[StreamItem] = deque()
-        self._recent_bytes = 0
-        self.parts: OrderedDict[str, OpenPart] = OrderedDict()
-        self.readers: set[asyncio.Event] = set()
-        self.running = False
-
-    @property
-    def lag(self) -> int:
-        """How many events the slowest reader is behind. Thread-safe."""
-        seqs = [reader.seq for reader in list(self.readers) if isinstance(reader, Reader) and reader.seq is not None]
-        return max(0, self.published - min(seqs)) if seqs else 0
-
-    @property
-    def unused(self) -> bool:
-        return not self.readers and not self.running
-
-    def publish(self, items: Iterable[StreamItem]) -> None:
-        """Adds committed durable events."""
-        for item in items:
-            if item.data:
-                self.recent.append(item)
-                self._recent_bytes += len(item.data)
-            else:
-                self.recent.clear()
-                self._recent_bytes = 0
-            self.published = item.seq or self.published
-            self.last_seq = max(self.last_seq, self.published)
-            if item.closes is not None:
-                self.parts.pop(item.closes, None)
-            if item.voids is not None:
-                self._close_parts_of(item.voids)
-        while len(self.recent) > 1 and (len(self.recent) > RECENT_EVENTS or self._recent_bytes > RECENT_BYTES):
-            self._recent_bytes -= len(self.recent.popleft().data)
-        self.wake()
-
-    def _close_parts_of(self, message_id: str) -> None:
-        for part_id in [p for p, part in self.parts.items() if part.fields.get("message_id") == message_id]:
-            del self.parts[part_id]
-
-    def open_part(self, part_id: str, event: str, fields: dict[str, object]) -> OpenPart:
-        """The text of a part that is being written, created if it is new."""
-        part = self.parts.get(part_id)
-        if part is None:
-            keep = TOOL_PREVIEW_CHARS if event == "tool.output" else None
-            part = self.parts[part_id] = OpenPart(event, {"session_id": self.session_id, **fields}, keep)
-        return part
-
-    def wake(self) -> None:
-        for reader in self.readers:
-            reader.set()
-
-    def durable_after(self, seq: int) -> list[StreamItem] | None:
-        """The next events after a seq from memory; None if the log has to be read, as for a large event, of which a
-        reader holds only a piece."""
-        if seq >= self.last_seq:
-            return []
-        if not self.recent or (self.recent[0].seq or 0) > seq + 1:
-            return None
-        items = page([item for item in self.recent if (item.seq or 0) > seq])
-        return items if not items or len(items[0].data) <= PAGE_BYTES else None
-
-    def deltas(self, offsets: dict[str, int]) -> list[StreamItem]:
-        """The text of open parts beyond a reader's offsets, up to `DELTA_CHARS`. Advances the offsets and drops those
-        of closed parts."""
-        for part_id in offsets.keys() - self.parts.keys():
-            del offsets[part_id]
-        items: list[StreamItem] = []
-        at, room = "", DELTA_CHARS
-        for part_id, part in self.parts.items():
-            seen = offsets.get(part_id, 0)
-            if seen == part.end:
-                continue
-            at = at or _clock()
-            for offset, text, stream in part.since(seen, room):
-                items.append(_delta(part, at, offset, text, stream))
-                offsets[part_id] = offset + len(text)
-                room -= len(text)
-            if room <= 0:
-                break
-        return items
-
-
-def _clock() -> str:
-    """`rfc3339(now())`, at a tenth of the cost for each delta."""
-    seconds, milliseconds = divmod(time.time_ns() // 1_000_000, 1000)
-    return f"{_second(seconds)}.{milliseconds:03d}Z"
-
-
-@lru_cache(maxsize=2)
-def _second(seconds: int) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
-
-
-def _delta(part: OpenPart, at: str, offset: int, text: str, stream: str) -> StreamItem:
-    data: dict[str, object] = {**part.fields, "at": at, "offset": offset, "text": text}
-    if stream:
-        data["stream"] = stream
-    return StreamItem(part.event, None, orjson.dumps(data))
-
-
 class GlobalFeed:
     """The newest `session.*` events of all sessions since the start."""
 
@@ -254,85 +217,17 @@ class GlobalFeed:
             for reader in self.readers:
                 reader.set()
 
+    def disconnect(self) -> None:
+        """Ends the streams of all readers, since they may have missed an event."""
+        self._recent.clear()
+        self._recent_bytes = 0
+        self.count += 1
+        for reader in self.readers:
+            reader.set()
+
     def since(self, count: int) -> list[StreamItem] | None:
         """The events after the first `count`; None if some of them are no longer kept."""
         missing = self.count - count
         if missing > len(self._recent):
             return None
         return page(list(self._recent)[len(self._recent) - missing :])
-
-
-@dataclass(slots=True)
-class OpenPart:
-    """A part that is being written: its text in pieces, with the offset of each in code points.
-
-    `fields` are added to its deltas. With `keep`, only about that many characters of the end are held.
-    """
-
-    event: str
-    fields: dict[str, object]
-    keep: int | None = None
-    end: int = 0
-    _starts: list[int] = field(default_factory=list)
-    _pieces: list[str] = field(default_factory=list)
-    _streams: list[str] = field(default_factory=list)
-
-    def append(self, text: str, stream: str) -> None:
-        if self.keep is not None and self._continues(stream):
-            self._pieces[-1] += text
-        else:
-            self._starts.append(self.end)
-            self._pieces.append(text)
-            self._streams.append(stream)
-        self.end += len(text)
-        if self.keep is None:
-            if len(self._pieces) > MAX_PIECES:
-                self._merge(MAX_PIECES // 2)
-        elif self.end - self._starts[0] > 2 * self.keep or len(self._pieces) > MAX_PREVIEW_PIECES:
-            self._trim(self.keep)
-
-    def _continues(self, stream: str) -> bool:
-        """Whether the last piece has room for more of a stream."""
-        return bool(self._pieces) and self._streams[-1] == stream and len(self._pieces[-1]) < PREVIEW_PIECE_CHARS
-
-    def _merge(self, count: int) -> None:
-        self._pieces[:count] = ["".join(self._pieces[:count])]
-        del self._starts[1:count], self._streams[1:count]
-
-    def _trim(self, keep: int) -> None:
-        first = max(bisect_right(self._starts, self.end - keep) - 1, 0)
-        if len(self._pieces) > MAX_PREVIEW_PIECES:
-            first = max(first, MAX_PREVIEW_PIECES // 2)
-        del self._starts[:first], self._pieces[:first], self._streams[:first]
-        if self.end - self._starts[0] > 2 * keep:
-            cut = self.end - keep - self._starts[0]
-            self._pieces[0] = self._pieces[0][cut:]
-            self._starts[0] += cut
-
-    @property
-    def text(self) -> str:
-        """The text that is still held."""
-        return "".join(self._pieces)
-
-    def since(self, offset: int, most: int) -> list[tuple[int, str, str]]:
-        """What was written from an offset on, at most `most` characters, as (offset, text, stream) for each run of one
-        stream. If the offset is no longer held, starts with the oldest text that is."""
-        if self._starts and self._starts[-1] == offset:
-            # The rule for a reader that keeps up.
-            return [(offset, self._pieces[-1][:most], self._streams[-1])]
-        first = bisect_right(self._starts, offset) - 1
-        if first < 0:
-            first, offset = 0, self._starts[0] if self._starts else 0
-        return [(at, "".join(texts), stream) for at, texts, stream in self._runs(first, offset, offset + most)]
-
-    def _runs(self, first: int, offset: int, end: int) -> list[tuple[int, list[str], str]]:
-        runs: list[tuple[int, list[str], str]] = []
-        for start, piece, stream in zip(self._starts[first:], self._pieces[first:], self._streams[first:], strict=True):
-            if start >= end:
-                break
-            text = piece[max(offset - start, 0) : end - start]
-            if text and runs and runs[-1][2] == stream:
-                runs[-1][1].append(text)
-            elif text:
-                runs.append((max(offset, start), [text], stream))
-        return runs

@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from app.errors import ConflictError, NotFoundError
-from app.eventlog.bus import Bus, Channel, Reader
+from app.eventlog.bus import Bus
+from app.eventlog.channel import Channel, Reader
 from app.eventlog.log import EventLog, StreamItem
 from app.events import (
     ApprovalRequested,
@@ -65,8 +66,7 @@ async def follow(
         bus.check_room()
     wake = Reader()
     # Subscribe before the log is read, so that no event is missed in between.
-    channel = bus.channel(session_id)
-    channel.readers.add(wake)
+    channel = bus.enter(session_id, wake)
     try:
         head = await log.head(session_id)
         if after > head.last_seq:
@@ -78,8 +78,7 @@ async def follow(
         channel.last_seq = max(channel.last_seq, head.last_seq)
         yield _batches(log, bus, channel, wake, after, until_idle)
     finally:
-        channel.readers.discard(wake)
-        bus.release(session_id)
+        bus.leave(channel, wake)
 
 
 async def _batches(log: EventLog, bus: Bus, channel: Channel, wake: Reader, seq: int, until_idle: bool) -> Batches:
@@ -97,8 +96,11 @@ async def _batches(log: EventLog, bus: Bus, channel: Channel, wake: Reader, seq:
         elif items and items[-1].seq is not None:
             seq, taken = items[-1].seq, 0
             may_end = until_idle and items[-1].type not in _MORE_FOLLOWS
-        if not taken and seq == channel.published:
-            # The log may be ahead of the published events and may have closed a part that is still open here.
+        if channel.is_shared and seq > channel.published:
+            channel.close_read(items)
+        if not taken and (seq == channel.published or (channel.is_shared and seq > channel.published)):
+            # The log may be ahead of the published events and may have closed a part that is still open here. With
+            # several nodes, it may stay ahead: then the log has closed them, above.
             items += channel.deltas(offsets)
         if items:
             yield items
@@ -113,8 +115,8 @@ async def _durable(log: EventLog, channel: Channel, seq: int) -> list[StreamItem
     if items is not None:
         return items
     if channel.deleted:
-        # The log is gone; readers that were behind still get the last event.
-        return [channel.recent[-1]]
+        # The log is gone; readers that were behind still get the last event, if it is known.
+        return list(channel.recent)[-1:]
     return await log.after(channel.session_id, seq)
 
 

@@ -122,3 +122,27 @@ def last_of_type(connection: Connection, session_id: str, type_: str) -> StoredE
     query = select(events.c.seq, events.c.type, events.c.data).where(events.c.session_id == session_id)
     row = connection.execute(query.where(events.c.type == type_).order_by(events.c.seq.desc()).limit(1)).first()
     return StoredEvent(row[0], row[1], row[2]) if row is not None else None
+
+
+def heads(connection: Connection, session_ids: Collection[str]) -> dict[str, int]:
+    """The seq of the newest event of each session; sessions that are gone are missing."""
+    query = select(sessions.c.id, sessions.c.last_seq).where(sessions.c.id.in_(session_ids))
+    return {row[0]: row[1] for row in connection.execute(query)}
+
+
+RECENTLY = 200
+"""Events at the end of a log among which those of a few seconds are."""
+
+
+def of_sessions(connection: Connection, since: datetime) -> Iterator[tuple[str, StoredEvent]]:
+    """The newest `session.*` events, with the session's id, of all sessions that were changed since then; oldest first
+    for each session. They may be older than that themselves. Reads all rows of sessions."""
+    row = events.c
+    query = (
+        select(row.session_id, row.seq, row.type, row.data)
+        .join(sessions, sessions.c.id == row.session_id)
+        .where(sessions.c.updated_at >= since, row.seq > sessions.c.last_seq - RECENTLY, row.type.like("session.%"))
+        .order_by(row.session_id, row.seq)
+    )
+    for found in connection.execute(query):
+        yield found[0], StoredEvent(found[1], found[2], found[3])

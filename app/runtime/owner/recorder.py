@@ -16,7 +16,8 @@ from app.context.checkpoints import InForce
 from app.context.validator import Repair
 from app.db.engine import Database
 from app.db.repositories import events, messages, parts
-from app.eventlog.bus import Bus, OpenPart
+from app.eventlog.bus import Bus
+from app.eventlog.channel import OpenPart
 from app.eventlog.log import StreamItem
 from app.messages import Part, ReasoningPart, TextPart, ToolCallPart, now
 from app.runtime.transactions import compactions

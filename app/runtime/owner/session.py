@@ -50,9 +50,10 @@ async def own(
     try:
         row = await setup.claim(session_id)
         if row is not None and (row.status != Status.IDLE or row.compaction_in_progress):
-            owner = SessionOwner(setup, row, resting)
-            claimed(owner)
-            await owner.run()
+            with setup.bus.owning(session_id, row.epoch):
+                owner = SessionOwner(setup, row, resting)
+                claimed(owner)
+                await owner.run()
     except (StaleOwnerError, SupersededError):
         log.warning("session_taken_over", session_id=session_id)
     finally:

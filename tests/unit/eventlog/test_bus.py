@@ -13,16 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.errors import ServerBusyError
-from app.eventlog.bus import (
+from app.eventlog.bus import GLOBAL_EVENTS, Bus, GlobalFeed
+from app.eventlog.channel import (
     DELTA_CHARS,
-    GLOBAL_EVENTS,
     MAX_PIECES,
     RECENT_BYTES,
     RECENT_EVENTS,
     TOOL_PREVIEW_CHARS,
-    Bus,
     Channel,
-    GlobalFeed,
     OpenPart,
     Reader,
 )

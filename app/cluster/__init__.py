@@ -1,0 +1,1 @@
+"""What lets several nodes share one database: live text between them, through a broker."""
