@@ -67,6 +67,7 @@ def secrets_of(settings: Settings) -> list[str]:
     """All keys that this server knows, to redact them in logs."""
     keys = [config.api_key for config in provider_configs(settings) if config.api_key]
     password = password_of(settings.url)
+    keys += [settings.temporal_api_key.get_secret_value()] if settings.temporal_api_key else []
     return keys + [key.get_secret_value() for key in settings.api_keys] + ([password] if password else [])
 
 

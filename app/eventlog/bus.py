@@ -114,6 +114,11 @@ class Bus:
             reader.set()
         return ending
 
+    @property
+    def followed(self) -> list[Channel]:
+        """The channels that have readers."""
+        return [channel for channel in self._channels.values() if channel.readers]
+
     def __len__(self) -> int:
         return len(self._channels)
 
@@ -153,14 +158,8 @@ class Channel:
     def publish(self, items: Iterable[StreamItem]) -> None:
         """Adds committed durable events."""
         for item in items:
-            if item.data:
-                self.recent.append(item)
-                self._recent_bytes += len(item.data)
-            else:
-                self.recent.clear()
-                self._recent_bytes = 0
-            self.published = item.seq or self.published
-            self.last_seq = max(self.last_seq, self.published)
+            if item.seq is None or item.seq > self.published:
+                self._keep(item)
             if item.closes is not None:
                 self.parts.pop(item.closes, None)
             if item.voids is not None:
@@ -168,6 +167,18 @@ class Channel:
         while len(self.recent) > 1 and (len(self.recent) > RECENT_EVENTS or self._recent_bytes > RECENT_BYTES):
             self._recent_bytes -= len(self.recent.popleft().data)
         self.wake()
+
+    def _keep(self, item: StreamItem) -> None:
+        """Adds an event to those in memory, unless readers have to take it from the log. Others before it may have been
+        committed by another process, so that they are only there."""
+        if not item.data or (self.recent and item.seq != (self.recent[-1].seq or 0) + 1):
+            self.recent.clear()
+            self._recent_bytes = 0
+        if item.data:
+            self.recent.append(item)
+            self._recent_bytes += len(item.data)
+        self.published = item.seq or self.published
+        self.last_seq = max(self.last_seq, self.published)
 
     def _close_parts_of(self, message_id: str) -> None:
         for part_id in [p for p, part in self.parts.items() if part.fields.get("message_id") == message_id]:

@@ -1,0 +1,2 @@
+"""Many servers on one database: an engine gives each session with work an owner on one of them, and a new one if that
+owner disappears. The database decides who owns a session; the engine only rings and watches."""
