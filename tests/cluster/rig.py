@@ -49,6 +49,15 @@ class Cluster:
         self.nodes[name] = self._stack.enter_context(node)
         return node
 
+    def start_alone(self) -> ServerProcess:
+        """A server that is no node, on the same database, with a data directory of its own."""
+        folder = self._folder / "alone"
+        (folder / "data").mkdir(mode=0o700, parents=True)
+        more = {"PALIMPSEST_DATABASE_URL": self._settings["PALIMPSEST_DATABASE_URL"]}
+        return self._stack.enter_context(
+            ServerProcess(folder / "data", self._provider, "bubblewrap", "unused", more=more)
+        )
+
     def log(self, name: str) -> str:
         return (self._folder / f"{name}.log").read_text()
 
