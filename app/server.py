@@ -18,8 +18,17 @@ import uvicorn
 from fastapi import FastAPI
 
 from app.api.guard import ApiConfig, no_metrics
-from app.api.main import create_app
-from app.bootstrap import Prompts, Runtime, build, default_model, exposes_server, provider_configs, secrets_of
+from app.api.main import PROBES, ROUTERS, create_app
+from app.bootstrap import (
+    Prompts,
+    Runtime,
+    build,
+    cluster_problem,
+    default_model,
+    exposes_server,
+    provider_configs,
+    secrets_of,
+)
 from app.connection_limits import bounded, connections_for, most_readers, raise_file_limit
 from app.context.policies import resolve
 from app.errors import PalimpsestError, UnknownModelError
@@ -60,6 +69,12 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def check_role(settings: Settings) -> None:
+    """Raises `StartError` if the server cannot have its role in a cluster."""
+    if (problem := cluster_problem(settings)) is not None:
+        raise StartError(problem, code="invalid_settings")
 
 
 def bind(settings: Settings) -> socket.socket:
@@ -203,11 +218,13 @@ def _log_left_out(runtime: Runtime) -> None:
 def make_server(settings: Settings, on_ready: Callable[[Runtime], None]) -> Server:
     """Creates the server without starting it; `on_ready` is called when the service is built and answers. Raises
     `StartError`."""
+    check_role(settings)
     check_model(settings)
     files = raise_file_limit()
     connections = connections_for(files, settings.max_readers, settings.max_runs)
     settings = _with_room(settings, files, most_readers(connections))
-    app = create_app(_api_config(settings, lambda: server.metrics()))
+    routers = PROBES if settings.role == "worker" else ROUTERS
+    app = create_app(_api_config(settings, lambda: server.metrics()), routers=routers)
     server = Server(
         uvicorn.Config(
             app,

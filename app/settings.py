@@ -59,6 +59,25 @@ class Settings(BaseSettings):
         description="URL of the Redis server that carries live text between servers that share a database, such as"
         " `redis://:PASSWORD@HOST:6379` or `rediss://…` with TLS; needs `palimpsest[cluster]`.",
     )
+    temporal: str | None = Field(
+        None,
+        description="Address of a Temporal server, `host:port`: this server becomes a node of a cluster, with all"
+        " others that use the same database. Needs a Postgres database and `palimpsest[cluster]`.",
+    )
+    temporal_namespace: str = Field("default", description="The namespace in Temporal.")
+    temporal_tls: bool = Field(False, description="Whether Temporal is reached through TLS.")
+    temporal_api_key: SecretStr | None = Field(None, description="API key for Temporal; implies TLS.")
+    role: Literal["all", "api", "worker"] = Field(
+        "all",
+        description="What a node of a cluster does: `api` serves requests and runs no sessions, `worker` runs sessions"
+        " and serves only health and metrics.",
+    )
+    drain_s: float = Field(
+        60,
+        ge=0,
+        description="Seconds that a node of a cluster lets current steps take to end at shutdown, before it interrupts"
+        " them; other nodes then continue their sessions.",
+    )
     api_keys: Annotated[tuple[SecretStr, ...], NoDecode] = Field(
         (), description="API keys, separated by commas; without one the server listens on loopback only."
     )
@@ -213,7 +232,7 @@ class Settings(BaseSettings):
         "resume",
         description="What to do at startup with runs that were active when the server went down: `resume` continues"
         " them, `park` ends them as interrupted, to be resumed by a request each. A run that waits for approval keeps"
-        " waiting.",
+        " waiting. Has no effect in a cluster, where other nodes continue them.",
     )
     retain_outputs_days: float | None = Field(
         None,

@@ -15,7 +15,7 @@ import pytest
 from app.bootstrap.sandboxes import open_factory
 from app.errors import SandboxUnavailableError
 from app.sessions import SandboxKind
-from tests import postgres, redis
+from tests import postgres, redis, temporal
 
 
 def required() -> set[str]:
@@ -25,7 +25,7 @@ def required() -> set[str]:
 
 @cache
 def missing(kind: str) -> str | None:
-    """Why a kind of sandbox, `chromium`, `postgres` or `redis` cannot be had here, None if it can."""
+    """Why a kind of sandbox, `chromium`, `postgres`, `redis` or `temporal` cannot be had here, None if it can."""
     match kind:
         case "chromium":
             return _missing_browser()
@@ -33,6 +33,8 @@ def missing(kind: str) -> str | None:
             return postgres.missing()
         case "redis":
             return redis.missing()
+        case "temporal":
+            return temporal.missing()
     return _missing_sandbox(kind)
 
 

@@ -31,11 +31,21 @@ class Interrupt:
         self._task: asyncio.Task[Any] | None = None
         self._insists = False
         self._patient = False
+        self._ends_after_step = False
 
     @property
     def ends_run(self) -> bool:
         """Whether the whole run should end, not just the step."""
         return self.reason is not None and self.reason != "interrupt"
+
+    def end_after_step(self) -> None:
+        """Ends the run like a shutdown, but only once the current step has ended."""
+        self._ends_after_step = True
+
+    def step_ended(self) -> None:
+        """Nothing is running now; what was to end after the step ends."""
+        if self._ends_after_step:
+            self.fire("shutdown")
 
     def fire(self, reason: StopReason) -> None:
         """Ends the running work and keeps more from starting; a stronger reason replaces a weaker one."""

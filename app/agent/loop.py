@@ -247,6 +247,7 @@ class AgentLoop:
         await self._compactor.end_of_run(self._session.config())
 
     def _stopped(self) -> RunResult | None:
+        self._interrupt.step_ended()
         match self._interrupt.reason:
             case "cancel":
                 return RunResult(RunOutcome.CANCELLED)

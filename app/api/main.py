@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import structlog
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -40,11 +40,20 @@ ROUTERS = (
     page.router,
 )
 
+PROBES = (server.health_router,)
+"""What a server offers that only runs sessions."""
+
 QUIET_PATHS = frozenset({"/healthz", "/readyz", "/metrics"})
 log = structlog.get_logger("palimpsest.access")
 
 
-def create_app(config: ApiConfig, *, services: Services | None = None, lifespan: Lifespan | None = None) -> FastAPI:
+def create_app(
+    config: ApiConfig,
+    *,
+    services: Services | None = None,
+    lifespan: Lifespan | None = None,
+    routers: Sequence[APIRouter] = ROUTERS,
+) -> FastAPI:
     """The ASGI application.
 
     Pass `services`, or a `lifespan` that sets `app.state.services`; until they are set, the routes return 503. The
@@ -59,7 +68,7 @@ def create_app(config: ApiConfig, *, services: Services | None = None, lifespan:
         redirect_slashes=False,
         lifespan=lifespan,
         # `include_router` would build each route a second time, at the first request.
-        routes=[route for router in ROUTERS for route in router.routes],
+        routes=[route for router in routers for route in router.routes],
     )
     app.state.config = config
     app.state.large_bodies = asyncio.Lock()

@@ -67,8 +67,9 @@ def secrets_of(settings: Settings) -> list[str]:
     """All keys that this server knows, to redact them in logs."""
     keys = [config.api_key for config in provider_configs(settings) if config.api_key]
     broker = settings.broker.get_secret_value() if settings.broker else ""
-    passwords = [password for url in (settings.url, broker) if (password := password_of(url))]
-    return keys + [key.get_secret_value() for key in settings.api_keys] + passwords
+    keys += [password for url in (settings.url, broker) if (password := password_of(url))]
+    keys += [settings.temporal_api_key.get_secret_value()] if settings.temporal_api_key else []
+    return keys + [key.get_secret_value() for key in settings.api_keys]
 
 
 def build_providers(settings: Settings, quirks: QuirkMemory | None = None) -> Providers:

@@ -10,12 +10,14 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import structlog
 from sqlalchemy import Connection
 
 from app.bootstrap.agents import Prompts, build_agents, build_collector, login_rules, retention_rules, service_rules
 from app.bootstrap.broker import open_relay
+from app.bootstrap.cluster import cluster_looks, cluster_node
 from app.bootstrap.providers import build_providers, default_model
 from app.bootstrap.sandboxes import build_sandboxes, looking_for_sandboxes, open_factories, sandbox_kinds
 from app.db.backends import backend_of
@@ -27,12 +29,14 @@ from app.eventlog.bus import Bus
 from app.eventlog.log import StreamItem
 from app.llm.reachability import Condition
 from app.llm.registry import Providers
+from app.messages import new_id
+from app.runtime.dispatch import Dispatch
 from app.runtime.learned_models import LearnedQuirks
 from app.runtime.registry import Registry, RunBounds
 from app.runtime.retention import OutputBound, Retention
 from app.runtime.sandboxes.pool import Sandboxes
 from app.runtime.services import Services, build_services
-from app.runtime.setup import Fence, RuntimeSetup
+from app.runtime.setup import CLUSTER, Fence, RuntimeSetup
 from app.runtime.telemetry.health import Health, Look, looks
 from app.runtime.telemetry.metrics import Metrics, add_readings
 from app.runtime.telemetry.tracing import CompactionLog, otlp_exporter, tracing
@@ -41,6 +45,9 @@ from app.sandbox.base import SandboxFactory
 from app.sessions import Status
 from app.settings import Settings
 from app.tools import FileOutputStore
+
+if TYPE_CHECKING:
+    from app.cluster.node import Node
 
 Observers = list[Callable[[Sequence[StreamItem]], None]]
 
@@ -75,22 +82,34 @@ async def build(settings: Settings, prompts: Prompts) -> AsyncIterator[Runtime]:
         observers: Observers = [metrics.observe, CompactionLog().observe]
         bus = Bus(lambda items: _notify(observers, items), settings.max_readers)
         broker = await open_relay(settings, base.database, bus, base.instance_id, metrics, stack)
-        fence = Fence(base.database)
+        clustered = settings.temporal is not None
+        fence = Fence(base.database, CLUSTER if clustered else None)
         collector = build_collector(settings, base.store)
         setup = RuntimeSetup(
-            base.database, bus, base.sandboxes, agents, collector, base.store.path, metrics.repaired, fence.check
+            base.database,
+            bus,
+            base.sandboxes,
+            agents,
+            collector,
+            base.store.path,
+            metrics.repaired,
+            fence.check,
+            node=new_id() if clustered else None,
         )
         bound = OutputBound(setup, base.store, settings.session_output_max_bytes)
         observers.append(bound.observe)
-        registry = Registry(setup, RunBounds(settings.max_runs, settings.max_waiting_runs))
-        await _trace(settings, observers, registry, tools, stack)
+        bounds = RunBounds(settings.max_runs, settings.max_waiting_runs)
+        registry = Registry(setup, bounds)
+        node = await cluster_node(settings, setup, bounds, base.instance_id)
+        dispatch: Dispatch = registry if node is None else node.dispatch
+        await _trace(settings, observers, dispatch, tools, stack)
         stack.push_async_callback(registry.aclose, settings.shutdown_grace_s)
         stack.callback(bus.close)
-        health = _health(settings, base, fence, broker)
+        health = _health(settings, base, fence, broker | cluster_looks(node))
         stack.push_async_callback(health.aclose)
         services = build_services(
             setup,
-            registry,
+            dispatch,
             service_rules(settings, tools),
             health,
             login_rules(settings),
@@ -101,11 +120,14 @@ async def build(settings: Settings, prompts: Prompts) -> AsyncIterator[Runtime]:
         await fence.take()
         await stack.enter_async_context(bound.kept())
         await services.logins.sweep()
-        await resume_after_restart(setup, registry, base.store, parks=settings.recover == "park")
-        await stack.enter_async_context(fence.watched(partial(_release, registry, bus, base.sandboxes)))
+        if node is None:
+            await resume_after_restart(setup, registry, base.store, parks=settings.recover == "park")
+        else:
+            await stack.enter_async_context(node.running(works=settings.role != "api", drain_s=settings.drain_s))
+        await stack.enter_async_context(fence.watched(partial(_release, registry, node, bus, base.sandboxes)))
         add_readings(
             metrics,
-            registry=registry,
+            registry=dispatch,
             bus=bus,
             database=base.database,
             sandboxes=base.sandboxes,
@@ -125,7 +147,7 @@ def _notify(observers: Observers, items: Sequence[StreamItem]) -> None:
 
 
 async def _trace(
-    settings: Settings, observers: Observers, registry: Registry, tools: Sequence[str], stack: AsyncExitStack
+    settings: Settings, observers: Observers, registry: Dispatch, tools: Sequence[str], stack: AsyncExitStack
 ) -> None:
     """Adds tracing to the observers of committed events, if a receiver is configured."""
     if settings.otlp_endpoint and (exporter := await asyncio.to_thread(otlp_exporter, settings.otlp_endpoint)):
@@ -133,16 +155,19 @@ async def _trace(
         observers.append(traces.observe)
 
 
-def _health(settings: Settings, base: Resources, fence: Fence, broker: Mapping[str, Look]) -> Health:
+def _health(settings: Settings, base: Resources, fence: Fence, more: Mapping[str, Look]) -> Health:
     def conditions() -> Awaitable[list[Condition]]:
         return base.providers.conditions(default_model(settings))
 
-    return Health({**looks(base.database, fence.check, base.sandboxes, directories(settings), conditions), **broker})
+    return Health({**looks(base.database, fence.check, base.sandboxes, directories(settings), conditions), **more})
 
 
-async def _release(registry: Registry, bus: Bus, sandboxes: Sandboxes) -> None:
+async def _release(registry: Registry, node: Node | None, bus: Bus, sandboxes: Sandboxes) -> None:
     """Stops all work, since another server has taken over; stored data can still be read here."""
     await registry.supersede()
+    if node is not None:
+        node.tenures.drain()
+        await node.tenures.until_ended(0)
     bus.close()
     sandboxes.disown()
 

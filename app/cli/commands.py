@@ -78,6 +78,9 @@ def serve(
         str | None, typer.Option(help="Address to listen on; default: PALIMPSEST_HOST or 127.0.0.1.")
     ] = None,
     port: Annotated[int | None, typer.Option(help="Port to listen on; default: PALIMPSEST_PORT or 8000.")] = None,
+    role: Annotated[
+        str | None, typer.Option(help="In a cluster: all, api or worker; default: PALIMPSEST_ROLE or all.")
+    ] = None,
 ) -> None:
     """Start the server and print an example request.
 
@@ -87,7 +90,7 @@ def serve(
     from app.cli.startup import load_settings
 
     # First: invalid settings are reported in a third of the time that the server takes to load.
-    settings = load_settings(host=host, port=port)
+    settings = load_settings(host=host, port=port, role=role)
     with loading():
         from app.cli.serve import serve as start
     prepare_to_serve()

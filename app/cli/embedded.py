@@ -47,7 +47,7 @@ class EmbeddedServer:
         configure_logging(settings.log_level, settings.log_format, secrets_of(settings))
         warn_of_unknown_variables()
         prepare_data_dir(settings)
-        self._stack.enter_context(claimed(settings.data_dir))
+        self._stack.enter_context(claimed(settings.data_dir, shared=settings.temporal is not None))
         listener = self._stack.enter_context(bind(settings))
         server = self._server = make_server(settings, lambda _: self._ready.set())
 

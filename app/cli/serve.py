@@ -26,11 +26,13 @@ def serve(settings: Settings) -> None:
     # First: a misspelled setting may be what keeps the server from starting.
     warn_of_unknown_variables()
     prepare_data_dir(settings)
-    with claimed(settings.data_dir) as file:
+    clustered = settings.temporal is not None
+    with claimed(settings.data_dir, shared=clustered) as file:
 
         def ready(runtime: Runtime, url: str) -> None:
             url = reachable(url)
-            announce(file, url)
+            if not clustered:
+                announce(file, url)
             Screen().line(greeting(settings, runtime.model, runtime.sandbox, url))
             warn_of_open_directory(settings.data_dir)
 

@@ -145,9 +145,10 @@ def environment() -> dict[str, str]:
 
 
 @contextmanager
-def claimed(data_dir: Path) -> Iterator[IO[str]]:
+def claimed(data_dir: Path, *, shared: bool = False) -> Iterator[IO[str]]:
     """Locks the directory for this process and yields the file for the URL: two servers on one database would resume
-    each other's runs. The kernel releases the lock if the process dies.
+    each other's runs. The kernel releases the lock if the process dies. Nodes of a cluster have the lock together
+    (`shared`).
 
     Raises `StorageError` if the directory is not writable, and `CliError` if another process holds the lock.
     """
@@ -159,14 +160,16 @@ def claimed(data_dir: Path) -> Iterator[IO[str]]:
         raise StorageError(f"The data directory {data_dir} cannot be written: {error.strerror}.") from error
     with opened as file:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise in_use(data_dir) from error
-        file.truncate(0)
+        if not shared:
+            file.truncate(0)
         try:
             yield file
         finally:
-            file.truncate(0)
+            if not shared:
+                file.truncate(0)
 
 
 def in_use(data_dir: Path) -> CliError:

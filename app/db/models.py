@@ -110,6 +110,10 @@ sessions = Table(
     Column("steps", Integer, nullable=False, default=0),
     Column("last_seq", Integer, nullable=False, default=0, comment="Seq of the newest event; the next one adds 1."),
     Column("epoch", Integer, nullable=False, default=0, comment="Raised by each new owner; fences off stale ones."),
+    Column("owner", String(36), comment="The node of a cluster that owns it; null: none, or a server without one."),
+    Column("nudges", Integer, nullable=False, server_default="0", comment="Changes by others than its owner."),
+    Column("barred_by", String(36), comment="The operation that keeps new owners out, such as a deletion."),
+    Column("barred_at", UtcTime),
     Column("generation", Integer, nullable=False, default=0, comment="Number of the newest context generation."),
     Column("queue_held", Boolean, nullable=False, default=False, comment="Set by a cancel: pending messages wait."),
     Column("cancel_requested", Boolean, nullable=False, default=False),
@@ -130,6 +134,17 @@ Index("ix_sessions_created_at_id", sessions.c.created_at, sessions.c.id)
 
 
 Index("ix_sessions_status", sessions.c.status)
+
+farewells = Table(
+    "farewells",
+    metadata,
+    Column("session_id", String(36), primary_key=True),
+    Column("seq", Integer, nullable=False),
+    Column("data", Text, nullable=False),
+    Column("deleted_at", UtcTime, nullable=False),
+    comment="The last events of sessions that were just deleted, for readers on other nodes of a cluster.",
+)
+Index("ix_farewells_deleted_at", farewells.c.deleted_at)
 
 queue = Table(
     "queue",

@@ -193,6 +193,11 @@ class Bus:
             reader.set()
         return ending
 
+    @property
+    def followed(self) -> list[Channel]:
+        """The channels that have readers."""
+        return [channel for channel in self._channels.values() if channel.readers]
+
     def __len__(self) -> int:
         return len(self._channels)
 

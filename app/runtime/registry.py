@@ -38,6 +38,11 @@ UNSTORED_QUIET_S = 60.0
 sessions retry every few seconds, and each logs only once."""
 
 
+def too_many_runs(most: int) -> ServerBusyError:
+    """The error for a request that would start a run while `most` others are waiting."""
+    return ServerBusyError(f"{most:,} runs are already waiting; try again later.", code="too_many_runs", most=most)
+
+
 @dataclass(frozen=True, slots=True)
 class RunBounds:
     """How many sessions run at the same time, and how many may wait for their turn."""
@@ -175,10 +180,7 @@ class Registry:
     def no_room(self) -> ServerBusyError:
         """The error for a request that would start a run while too many are waiting."""
         self.refused += 1
-        waiting = self._bounds.waiting
-        return ServerBusyError(
-            f"{waiting:,} runs are already waiting; try again later.", code="too_many_runs", most=waiting
-        )
+        return too_many_runs(self._bounds.waiting)
 
     def wake(self, session_id: str) -> None:
         """There is work for a session: notifies its owner, or creates one. Never waits."""

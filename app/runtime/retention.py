@@ -20,7 +20,7 @@ from app.eventlog.log import StreamItem
 from app.messages import now
 from app.runtime.setup import RuntimeSetup, in_background
 from app.runtime.telemetry.tracing import news
-from app.sessions import Session
+from app.sessions import SandboxSpec
 
 SWEEP_S = 600.0
 """Seconds between two sweeps: short compared to retention periods of days."""
@@ -126,16 +126,20 @@ class Retention:
         """Removes a session unless it has become active. Its rows go first, in the write that checks this, so that no
         new message can be lost; after a crash the next start removes the rest."""
 
-        def remove(connection: Connection) -> Session | None:
+        def remove(connection: Connection) -> tuple[SandboxSpec, tuple[str, StreamItem]] | None:
             self._setup.fence(connection)
-            return sessions.remove(connection, session_id) if sessions.is_old(connection, session_id, before) else None
+            if not sessions.is_old(connection, session_id, before):
+                return None
+            sandbox = SandboxSpec(**sessions.row(connection, session_id).sandbox)
+            return sandbox, self._setup.remove(connection, session_id)
 
-        last = await self._setup.database.writer.write(remove, session_id=session_id)
-        if last is None:
+        removed = await self._setup.database.writer.write(remove, session_id=session_id)
+        if removed is None:
             return False
-        self._setup.publish_deletion(last)
+        sandbox, farewell = removed
+        self._setup.bus.delete(*farewell)
         try:
-            async with self._setup.sandboxes.removed(session_id, last.sandbox):
+            async with self._setup.sandboxes.removed(session_id, sandbox):
                 await self._outputs.delete_session(session_id)
         except PalimpsestError as error:
             log.warning("swept_session_left_behind", session_id=session_id, reason=error.detail)

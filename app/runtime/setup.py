@@ -16,7 +16,7 @@ from sqlalchemy import Connection, Row
 from app.agent.tool_executor import Collector
 from app.context.validator import Repair
 from app.db.engine import Database
-from app.db.repositories import messages, server_wide
+from app.db.repositories import messages, ownership, server_wide, sessions
 from app.errors import StorageError, SupersededError
 from app.eventlog.bus import Bus
 from app.eventlog.log import StreamItem
@@ -26,7 +26,6 @@ from app.runtime.agents import AgentSetup
 from app.runtime.sandboxes.pool import Sandboxes
 from app.runtime.transactions import compactions
 from app.sandbox.base import Stream
-from app.sessions import Session
 from app.tools.output import OutputLimit
 
 T = TypeVar("T")
@@ -45,7 +44,8 @@ class RuntimeSetup:
     """One for the whole server. `collector` creates a call's collector from session id, call id and the live callback;
     `output_path` returns the file of a raw output by its key. `repaired` is called with stored repairs of contexts.
     `fence` raises `SupersededError` in a write if the server no longer holds the database; `to_park` are the sessions
-    whose interrupted runs this server must not continue. `large_reads` is for `reading_whole`."""
+    whose interrupted runs this server must not continue. `large_reads` is for `reading_whole`. `node` identifies this
+    server in a cluster; None outside of one."""
 
     database: Database
     bus: Bus
@@ -57,11 +57,21 @@ class RuntimeSetup:
     fence: Callable[[Connection], None] = lambda _: None
     to_park: set[str] = field(default_factory=set)
     large_reads: asyncio.Lock = field(default_factory=asyncio.Lock)
+    node: str | None = None
 
     async def write(self, session_id: str, work: Callable[[Connection], tuple[T, list[StreamItem]]]) -> T:
         """Commits a write to a session on behalf of others than its owner, and publishes its events. Raises
         `SupersededError`."""
 
+        def nudging(connection: Connection) -> tuple[T, list[StreamItem]]:
+            result = work(connection)
+            if self.node is not None:
+                ownership.nudge(connection, session_id)
+            return result
+
+        return await self._write(session_id, nudging)
+
+    async def _write(self, session_id: str, work: Callable[[Connection], tuple[T, list[StreamItem]]]) -> T:
         def fenced(connection: Connection) -> tuple[T, list[StreamItem]]:
             self.fence(connection)
             return work(connection)
@@ -71,11 +81,16 @@ class RuntimeSetup:
         )
         return value
 
-    def publish_deletion(self, last: Session) -> None:
-        """Ends the streams of a session whose rows are gone, after an event that is in no log: its seq is the next."""
+    def remove(self, connection: Connection, session_id: str) -> tuple[str, StreamItem]:
+        """Deletes a session and all its rows; returns its id and its last event, which is in no log: its seq is the
+        next. In a cluster, that event is kept for readers on other nodes. Raises `NotFoundError`."""
+        last = sessions.remove(connection, session_id)
         event = SessionDeleted(session_id=last.id, at=now(), session=last)
-        data = event.__pydantic_serializer__.to_json(event)
-        self.bus.delete(last.id, StreamItem(event.type, last.last_seq + 1, data))
+        item = StreamItem(event.type, last.last_seq + 1, event.__pydantic_serializer__.to_json(event))
+        if self.node is not None:
+            farewell = ownership.Farewell(last.last_seq + 1, item.data.decode())
+            ownership.say_farewell(connection, session_id, farewell)
+        return session_id, item
 
     @asynccontextmanager
     async def reading_whole(self, session_id: str) -> AsyncIterator[None]:
@@ -87,11 +102,20 @@ class RuntimeSetup:
 
     async def claim(self, session_id: str) -> Row[Any] | None:
         """Makes this server the session's owner; see `compactions.claim`. Raises `SupersededError`."""
-        return await self.write(session_id, lambda c: compactions.claim(c, session_id))
+        return await self._write(session_id, lambda c: compactions.claim(c, session_id, self.node))
 
-    async def holds_database(self) -> bool:
-        """Whether this server still holds the database; for operations that do not write to it. See `fence.holds`."""
-        return await holds(self.database, self.fence)
+    async def still_owns(self, session_id: str, epoch: int) -> bool:
+        """Whether this server still holds the database, and the session with this epoch; for operations that do not
+        write to it. See `holds`."""
+
+        def check(connection: Connection) -> None:
+            self.fence(connection)
+            if self.node is not None:
+                tie = ownership.ties(connection, [session_id]).get(session_id)
+                if tie is None or tie.epoch != epoch:
+                    raise SupersededError("Another node has taken over the session.")
+
+        return await holds(self.database, check)
 
 
 async def holds(database: Database, check: Callable[[Connection], None]) -> bool:
@@ -106,12 +130,17 @@ async def holds(database: Database, check: Callable[[Connection], None]) -> bool
     return True
 
 
-class Fence:
-    """One server's hold on its database, from `take` until another server takes it."""
+CLUSTER = "cluster"
+"""The holder that all nodes of a cluster are together."""
 
-    def __init__(self, database: Database) -> None:
+
+class Fence:
+    """A server's hold on its database, from `take` until another one takes it. The nodes of a cluster share one."""
+
+    def __init__(self, database: Database, holder: str | None = None) -> None:
+        """`holder` is who takes it, by default this server alone."""
         self._database = database
-        self._holder = new_id()
+        self._holder = holder or new_id()
 
     async def take(self) -> None:
         """Takes over the database."""

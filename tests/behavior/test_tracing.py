@@ -68,11 +68,7 @@ def receiver() -> Iterator[Receiver]:
 
 
 def attributes(span: Span) -> dict[str, Any]:
-    kinds = ("string_value", "int_value", "double_value", "bool_value", "array_value")
-    return {
-        item.key: next(getattr(item.value, kind) for kind in kinds if item.value.HasField(kind))
-        for item in span.attributes
-    }
+    return {item.key: getattr(item.value, item.value.WhichOneof("value") or "") for item in span.attributes}
 
 
 @pytest.mark.bubblewrap

@@ -1,15 +1,21 @@
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
 from app.db.engine import Database
+from tests.behavior.conftest import clean_environment, heeds_interrupts, provider
+from tests.behavior.harness import Client
+from tests.cluster.rig import Cluster
 from tests.logs import quiet_logs
+from tests.provider import FakeProvider
+from tests.requirements import need
+from tests.temporal import temporal
 from tests.unit.db.rows import add_session, new_database
 
-__all__ = ["quiet_logs"]
+__all__ = ["clean_environment", "heeds_interrupts", "provider", "quiet_logs"]
 
 
 @pytest.fixture
@@ -21,3 +27,29 @@ async def database(tmp_path: Path) -> AsyncIterator[Database]:
 @pytest.fixture
 async def session_id(database: Database) -> str:
     return await database.writer.write(add_session)
+
+
+@pytest.fixture
+def cluster(
+    request: pytest.FixtureRequest, tmp_path: Path, provider: FakeProvider, postgres_url: str
+) -> Iterator[Cluster]:
+    """A cluster without nodes."""
+    for kind in ("temporal", "bubblewrap"):
+        need(kind)
+    settings = getattr(request, "param", {})
+    with Cluster(tmp_path, provider, postgres_url, temporal().address, settings) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+async def a(cluster: Cluster) -> AsyncIterator[Client]:
+    """A client of an API node."""
+    async with Client(cluster.start("a", "api").url) as client:
+        yield client
+
+
+@pytest.fixture
+async def b(cluster: Cluster) -> AsyncIterator[Client]:
+    """A client of another API node."""
+    async with Client(cluster.start("b", "api").url) as client:
+        yield client

@@ -60,12 +60,13 @@ def change(connection: Connection, session_id: str, **fields: Any) -> None:
     connection.execute(_CHANGE, {"sid": session_id, **fields})
 
 
-_CLAIM = _CHANGE.values(epoch=sessions.c.epoch + 1).returning(sessions)
+_CLAIM = _CHANGE.values(epoch=sessions.c.epoch + 1, owner=bindparam("node")).returning(sessions)
 
 
-def claim(connection: Connection, session_id: str) -> Row[Any] | None:
-    """Raises the epoch, which fences off every earlier owner; returns the new row, or None if the session is gone."""
-    return connection.execute(_CLAIM, {"sid": session_id}).first()
+def claim(connection: Connection, session_id: str, node: str | None = None) -> Row[Any] | None:
+    """Raises the epoch, which fences off every earlier owner; returns the new row, or None if the session is gone.
+    `node` is the owner's node in a cluster."""
+    return connection.execute(_CLAIM, {"sid": session_id, "node": node}).first()
 
 
 def remove(connection: Connection, session_id: str) -> Session:

@@ -76,7 +76,7 @@ def make_step(
         """The sandbox. Checks ownership again when it is ready, which may be long after the call was stored as started:
         if this server was frozen meanwhile, another one has already closed the call and reported that to the model."""
         ready = await session.sandbox()
-        if not await setup.holds_database():
+        if not await setup.still_owns(session.id, recorder.epoch):
             interrupt.fire("shutdown")
             # An interrupt ends the call here.
             await asyncio.Event().wait()

@@ -55,7 +55,7 @@ class Recorder:
         self._database = database
         self._bus = bus
         self._session_id = session_id
-        self._epoch = epoch
+        self.epoch = epoch
         self._channel = bus.channel(session_id)
         self._dirty: dict[str, tuple[LivePart, OpenPart]] = {}
         self._flush_timer: asyncio.TimerHandle | None = None
@@ -65,7 +65,7 @@ class Recorder:
     def record(self, *changes: Change) -> asyncio.Future[int]:
         """See `ports.Sink.record`."""
         return self.submit(
-            lambda c: commit_changes(c, self._session_id, self._epoch, changes), lambda: self._report_repairs(changes)
+            lambda c: commit_changes(c, self._session_id, self.epoch, changes), lambda: self._report_repairs(changes)
         )
 
     def submit(
@@ -105,11 +105,11 @@ class Recorder:
 
     def open_round(self, opening: RoundOpening) -> asyncio.Future[int]:
         """See `ports.Sink.open_round`."""
-        return self.submit(lambda c: compactions.open_round(c, self._session_id, self._epoch, opening))
+        return self.submit(lambda c: compactions.open_round(c, self._session_id, self.epoch, opening))
 
     def complete_round(self, completed: RoundCompleted, *changes: Change) -> asyncio.Future[int | InForce]:
         """See `ports.Sink.complete_round`."""
-        return self.submit(lambda c: _complete_round(c, self._session_id, self._epoch, completed, changes))
+        return self.submit(lambda c: _complete_round(c, self._session_id, self.epoch, completed, changes))
 
     def live(self, part: LivePart, text: str, *, stream: Stream = "stdout") -> None:
         """See `ports.Sink.live`."""
@@ -137,7 +137,7 @@ class Recorder:
 
         def work(connection: Connection) -> tuple[None, list[StreamItem]]:
             # Nothing is appended, but the fence applies here too.
-            events.lock(connection, self._session_id, now(), epoch=self._epoch)
+            events.lock(connection, self._session_id, now(), epoch=self.epoch)
             ids = {message_id for message_id, _ in written}
             voided = {message_id for message_id in ids if messages.is_voided(connection, self._session_id, message_id)}
             parts.put_open(connection, self._session_id, [part for part in written if part[0] not in voided])

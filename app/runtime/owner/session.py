@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import ExitStack, suppress
+from datetime import datetime
 from typing import Any
 
 import structlog
@@ -97,6 +98,8 @@ class SessionOwner:
         self._recorder = Recorder(setup.database, setup.bus, claimed.id, claimed.epoch, setup.repaired)
         self._message_source = StoredMessages(self._recorder, claimed.id, claimed.epoch)
         self._broke_off = False
+        self.catch_up: Callable[[], Awaitable[None]] | None = None
+        """Called before each step: acts on what other nodes of a cluster have changed."""
 
         # No method: a reference cycle is only freed by the garbage collector, and that runs rarely.
         def rest(rests: bool) -> None:
@@ -113,6 +116,17 @@ class SessionOwner:
         model: str = self._session.row.model
         return model
 
+    @property
+    def claimed(self) -> Row[Any]:
+        """The session's row at its claim."""
+        return self._claimed
+
+    @property
+    def run_started_at(self) -> datetime | None:
+        """When the current run began, as far as the owner knows; None before the first one."""
+        started: datetime | None = self._session.row.run_started_at
+        return started
+
     def ring(self) -> None:
         """There may be a new message."""
         self._message_source.ring()
@@ -124,6 +138,10 @@ class SessionOwner:
             self._rounds.cancel()
         if message_id is None or message_id not in self._message_source.delivered:
             self._interrupt.fire(reason)
+
+    def end_after_step(self) -> None:
+        """Stops once the current step has ended; another owner continues."""
+        self._interrupt.end_after_step()
 
     def ask_round(self) -> None:
         """A compaction was requested, to be made before the next step."""
@@ -205,6 +223,8 @@ class SessionOwner:
 
     async def prepare(self, conversation: Conversation) -> None:
         """See `RunningSession.prepare`."""
+        if self.catch_up is not None:
+            await self.catch_up()
         await self._ask_windows()
         if spilled := conversation.spilled():
             with suppress(Stopped):

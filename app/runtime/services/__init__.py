@@ -11,7 +11,7 @@ from pathlib import Path
 
 from app.llm.base import ModelInfo
 from app.runtime.admission import ServiceRules
-from app.runtime.registry import Registry
+from app.runtime.dispatch import Dispatch
 from app.runtime.services.files import FileService
 from app.runtime.services.history import CompactionService, EventService, HistoryService
 from app.runtime.services.queue import ApprovalService, QueueService
@@ -53,7 +53,7 @@ class Services:
 
 def build_services(
     setup: RuntimeSetup,
-    registry: Registry,
+    registry: Dispatch,
     rules: ServiceRules,
     health: Health,
     logins: LoginRules,

@@ -30,10 +30,10 @@ from app.eventlog.reader import follow, follow_all
 from app.interchange import WireFormat
 from app.runtime import history
 from app.runtime.agents import AgentSetup, load_conversation
+from app.runtime.dispatch import Dispatch
 from app.runtime.history import log_page, read_seq
 from app.runtime.owner.notes import are_due as notes_are_due
 from app.runtime.owner.notes import read_beside_owner, swept
-from app.runtime.registry import Registry
 from app.runtime.setup import RuntimeSetup
 from app.runtime.transactions import compactions
 from app.runtime.transactions.compactions import revert
@@ -227,7 +227,7 @@ def _result(round: Round, covered: Selection | None, after: int) -> CompactionPr
 class CompactionService:
     """Requests rounds from the owners of sessions; every write is committed when a method returns."""
 
-    def __init__(self, setup: RuntimeSetup, registry: Registry) -> None:
+    def __init__(self, setup: RuntimeSetup, registry: Dispatch) -> None:
         self._setup = setup
         self._database = setup.database
         self._registry = registry

@@ -8,7 +8,7 @@ from sqlalchemy import Row
 
 from app.db.repositories import sessions
 from app.runtime.admission import LEAST_ROOM, check_fits, text_tokens
-from app.runtime.registry import Registry
+from app.runtime.dispatch import Dispatch
 from app.runtime.setup import RuntimeSetup
 from app.runtime.transactions import queue, runs
 from app.runtime.values.queue import (
@@ -26,7 +26,7 @@ from app.sessions import QueueMode
 class QueueService:
     """Writes to queues and notifies the owners of their sessions; every write is committed when a method returns."""
 
-    def __init__(self, setup: RuntimeSetup, registry: Registry, limit: int) -> None:
+    def __init__(self, setup: RuntimeSetup, registry: Dispatch, limit: int) -> None:
         """`limit` is the maximum number of pending messages of a session."""
         self._setup = setup
         self._registry = registry
@@ -83,7 +83,7 @@ class QueueService:
 class ApprovalService:
     """Stores decisions and notifies the owners of their sessions; a decision is committed when `decide` returns."""
 
-    def __init__(self, setup: RuntimeSetup, registry: Registry) -> None:
+    def __init__(self, setup: RuntimeSetup, registry: Dispatch) -> None:
         self._setup = setup
         self._registry = registry
 

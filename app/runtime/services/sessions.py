@@ -20,8 +20,8 @@ from app.runtime.admission import (
     has_patterns,
     request_fingerprint,
 )
+from app.runtime.dispatch import Dispatch
 from app.runtime.history import read_session_cursor, session_cursor
-from app.runtime.registry import Registry
 from app.runtime.setup import RuntimeSetup
 from app.runtime.transactions import forks, lifecycle
 from app.runtime.transactions.forks import Fork
@@ -49,7 +49,7 @@ class SessionService:
     def __init__(
         self,
         setup: RuntimeSetup,
-        registry: Registry,
+        registry: Dispatch,
         rules: ServiceRules,
         outputs: Outputs,
     ) -> None:
@@ -138,8 +138,10 @@ class SessionService:
             self._setup.sandboxes.removed(session_id, session.sandbox),
         ):
             await self._outputs.delete_session(session_id)
-            last = await self._database.writer.write(lambda c: sessions.remove(c, session_id), session_id=session_id)
-        self._setup.publish_deletion(last)
+            farewell = await self._database.writer.write(
+                lambda c: self._setup.remove(c, session_id), session_id=session_id
+            )
+        self._setup.bus.delete(*farewell)
 
     async def fork(self, session_id: str, body: ForkCreate) -> Session:
         """A new session with the history of another one up to a message, and a copy of its current workspace. If

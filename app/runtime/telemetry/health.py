@@ -146,6 +146,16 @@ def looks(
     return {"database": database_look, "disk": disk_look, "sandbox": sandbox_look, "provider": provider_look}
 
 
+def checked(check: Callable[[], Awaitable[None]], detail: str) -> Look:
+    """A check that only raises; `detail` describes a component that works."""
+
+    async def look() -> Component:
+        await check()
+        return _ok(detail)
+
+    return look
+
+
 def _ok(detail: str) -> Component:
     return Component(ok=True, status="ok", detail=detail)
 

@@ -24,7 +24,7 @@ from app.errors import PalimpsestError, StorageBusyError, StorageError, StorageF
 from app.eventlog.bus import Bus
 from app.eventlog.log import StreamItem
 from app.logs import lost_lines
-from app.runtime.registry import Registry
+from app.runtime.dispatch import Dispatch
 from app.runtime.sandboxes.pool import Sandboxes
 from app.runtime.setup import in_background
 from app.runtime.telemetry.health import free_bytes
@@ -222,7 +222,7 @@ def _value(read: Reading) -> float:
 def add_readings(
     metrics: Metrics,
     *,
-    registry: Registry,
+    registry: Dispatch,
     bus: Bus,
     database: Database,
     sandboxes: Sandboxes,
@@ -247,7 +247,7 @@ def add_readings(
     )
 
 
-def _add_runs(metrics: Metrics, registry: Registry, database: Database) -> None:
+def _add_runs(metrics: Metrics, registry: Dispatch, database: Database) -> None:
     metrics.gauge("palimpsest_running_sessions", "Sessions with an owner in this process.", lambda: len(registry))
     metrics.gauge("palimpsest_waiting_runs", "Sessions that wait for their turn to run.", lambda: registry.waiting)
     metrics.counter(

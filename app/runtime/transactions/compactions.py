@@ -13,6 +13,7 @@ from app.context.checkpoints import Checkpoint, InForce
 from app.context.policies import CompactionSettings
 from app.db.dialects import lock_session
 from app.db.repositories import compactions, messages, sessions
+from app.db.repositories.ownership import is_barred
 from app.errors import ConflictError, NotFoundError
 from app.eventlog.log import Appender, StreamItem
 from app.events import (
@@ -25,9 +26,9 @@ from app.events import (
     MessageCreated,
     PruneCompleted,
 )
-from app.messages import Usage
+from app.messages import Usage, now
 from app.runtime.transactions.steps import add_to_session, note_owners_size, note_size
-from app.sessions import CompactionEvent, ContextState
+from app.sessions import CompactionEvent, ContextState, Status
 
 
 def open_round(
@@ -67,20 +68,25 @@ def request(
     instructions: str | None,
 ) -> tuple[CompactionEvent, list[StreamItem]]:
     """Accepts a manual round. Raises `ConflictError` while another one is running."""
-    sessions.row(connection, session_id)
+    row = sessions.row(connection, session_id)
     if compactions.is_running(connection, session_id):
         raise ConflictError("A compaction of this session is already running.", code="compaction_in_progress")
+    if row.status == Status.IDLE:
+        # A cancel of an earlier compaction.
+        sessions.change(connection, session_id, cancel_requested=False)
     appender = Appender(connection, session_id)
     number = _open(connection, appender, opening, instructions, settings.model_dump())
-    row = compactions.find(connection, session_id, number)
-    assert row is not None
-    return compactions.view(row), appender.flush()
+    made = compactions.find(connection, session_id, number)
+    assert made is not None
+    return compactions.view(made), appender.flush()
 
 
-def claim(connection: Connection, session_id: str) -> tuple[Row[Any] | None, list[StreamItem]]:
+def claim(connection: Connection, session_id: str, node: str | None = None) -> tuple[Row[Any] | None, list[StreamItem]]:
     """Takes a session over from its previous owner, and closes its running automatic rounds; returns the new row, None
-    if the session is gone."""
-    row = sessions.claim(connection, session_id)
+    if the session is gone, or barred in a cluster. `node` is this server's in a cluster."""
+    if node is not None and ((found := sessions.find(connection, session_id)) is None or is_barred(found, now())):
+        return None, []
+    row = sessions.claim(connection, session_id, node)
     items = [] if row is None else abandon(connection, session_id, row.epoch, asked_too=False)
     return (sessions.row(connection, session_id) if items else row), items
 

@@ -150,6 +150,8 @@ def cancel(connection: Connection, session_id: str, *, clear_queue: bool) -> tup
         items = appender.flush()
     if row.status != Status.IDLE:
         sessions.change(connection, session_id, cancel_requested=True, queue_held=True)
+    elif row.compaction_in_progress:
+        sessions.change(connection, session_id, cancel_requested=True)
     return sessions.snapshot(connection, session_id), items
 
 

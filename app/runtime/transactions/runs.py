@@ -126,6 +126,8 @@ def begin(connection: Connection, appender: Appender, trigger: Trigger) -> None:
         outcome=None,
         error=None,
         queue_held=False,
+        # One for a compaction before the run.
+        cancel_requested=False,
         run_trigger=trigger,
         run_started_at=appender.at,
         run_steps=0,

@@ -1,0 +1,57 @@
+"""Whether this server is a node of a cluster, and which one. Only here is `app.cluster` imported, and only if it is."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from app.db.backends import backend_of
+from app.db.postgres import PostgresServer
+from app.runtime.registry import RunBounds
+from app.runtime.setup import RuntimeSetup
+from app.runtime.telemetry.health import Look, checked
+from app.settings import Settings
+
+if TYPE_CHECKING:
+    from app.cluster.node import Node
+
+TASK_QUEUE = "palimpsest-"
+
+
+def cluster_problem(settings: Settings) -> str | None:
+    """Why this server cannot be the node that its settings say; None if it can, or is none."""
+    if settings.temporal is None:
+        needs = "needs a cluster: set PALIMPSEST_TEMPORAL to its Temporal server"
+        return f"PALIMPSEST_ROLE={settings.role} {needs}." if settings.role != "all" else None
+    if find_spec("temporalio") is None:
+        return "PALIMPSEST_TEMPORAL needs a client that is not installed: pip install 'palimpsest[cluster]'."
+    if not isinstance(backend_of(settings.url), PostgresServer):
+        return (
+            "PALIMPSEST_TEMPORAL makes this server a node of a cluster, which needs a Postgres database that all nodes"
+            " reach: set PALIMPSEST_DATABASE_URL."
+        )
+    return None
+
+
+async def cluster_node(settings: Settings, setup: RuntimeSetup, bounds: RunBounds, instance_id: str) -> Node | None:
+    """This server's node, None for a server on its own. Nodes of one database share a task queue, so that one Temporal
+    server may serve several clusters."""
+    if settings.temporal is None:
+        return None
+    from app.cluster.engine import EngineAddress
+    from app.cluster.node import Node
+
+    key = settings.temporal_api_key
+    address = EngineAddress(
+        settings.temporal,
+        settings.temporal_namespace,
+        settings.temporal_tls,
+        None if key is None else key.get_secret_value(),
+        f"{TASK_QUEUE}{instance_id}",
+    )
+    return await Node.at(address, setup, bounds)
+
+
+def cluster_looks(node: Node | None) -> dict[str, Look]:
+    """The health checks that a node has in addition."""
+    return {} if node is None else {"engine": checked(node.engine.check, "answers")}

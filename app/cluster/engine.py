@@ -1,0 +1,148 @@
+"""The engine's client: rings for sessions, and says whether the engine answers."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from datetime import timedelta
+
+import structlog
+from temporalio.client import Client
+from temporalio.exceptions import WorkflowAlreadyStartedError
+from temporalio.service import KeepAliveConfig, RPCError
+
+from app.cluster.workflow import RING, TASK_TIMEOUT, SessionWorkflow, session_workflow_id
+from app.errors import UnavailableError
+
+RPC_TIMEOUT = timedelta(seconds=5)
+
+RING_RETRIES_S = (0.1, 0.3, 1.0, 3.0)
+"""Waits between attempts to ring. After the last one, the sweep finds the session."""
+
+KEEP_ALIVE = KeepAliveConfig(interval_millis=2_000, timeout_millis=2_000)
+"""Notices an engine that disappeared without closing its connections."""
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class EngineAddress:
+    """Where the engine is. `target` is host:port; `api_key` implies TLS. Nodes with one `task_queue` share the work."""
+
+    target: str
+    namespace: str
+    tls: bool
+    api_key: str | None
+    task_queue: str
+
+
+class Engine:
+    """The engine as all nodes use it. Connects on first use, so that a node starts without it."""
+
+    def __init__(self, client: Client, address: EngineAddress) -> None:
+        """`client` may be one that has not connected yet."""
+        self._client = client
+        self._address = address
+        self.task_queue = address.task_queue
+        self._ringing: dict[str, bool] = {}
+        """The sessions that are being rung for; True if that has to be done once more."""
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.failed_rings = 0
+
+    @classmethod
+    async def at(cls, address: EngineAddress) -> Engine:
+        """The engine at an address, without connecting to it."""
+        return cls(await _client(address, lazy=True), address)
+
+    async def connected(self) -> Client:
+        """A client for a worker, which cannot use one that connects later. Raises `UnavailableError`."""
+        try:
+            return await _client(self._address, lazy=False)
+        except (RPCError, RuntimeError) as error:
+            raise _unavailable(error) from error
+
+    def ring(self, session_id: str) -> None:
+        """Has the session owned, at once or again. Never waits; a ring that fails is repeated, then left to the
+        sweep."""
+        if session_id in self._ringing:
+            self._ringing[session_id] = True
+            return
+        self._ringing[session_id] = False
+        task = asyncio.create_task(self._ring(session_id), name=f"ring-{session_id}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _ring(self, session_id: str) -> None:
+        try:
+            while True:
+                self._ringing[session_id] = False
+                await self._ring_until_heard(session_id)
+                if not self._ringing[session_id]:
+                    return
+        finally:
+            del self._ringing[session_id]
+
+    async def _ring_until_heard(self, session_id: str) -> None:
+        for wait_s in (*RING_RETRIES_S, None):
+            try:
+                await self._start(session_id, rings=True)
+                return
+            except (RPCError, RuntimeError) as error:
+                if wait_s is None:
+                    self.failed_rings += 1
+                    log.warning("ring_failed", session_id=session_id, reason=str(error))
+                    return
+            await asyncio.sleep(wait_s)
+
+    async def start_if_absent(self, session_id: str) -> bool:
+        """Has a session owned if nothing does so yet; returns whether that was necessary. Raises `UnavailableError`."""
+        try:
+            await self._start(session_id, rings=False)
+        except WorkflowAlreadyStartedError:
+            return False
+        except (RPCError, RuntimeError) as error:
+            raise _unavailable(error) from error
+        return True
+
+    async def _start(self, session_id: str, *, rings: bool) -> None:
+        await self._client.start_workflow(
+            SessionWorkflow.run,
+            session_id,
+            id=session_workflow_id(session_id),
+            task_queue=self.task_queue,
+            task_timeout=TASK_TIMEOUT,
+            # A signal starts the workflow or reaches the one that runs; without one, a running workflow is an error.
+            start_signal=RING if rings else None,
+            rpc_timeout=RPC_TIMEOUT,
+        )
+
+    async def check(self) -> None:
+        """Raises `UnavailableError` if the engine does not answer."""
+        try:
+            healthy = await self._client.service_client.check_health(timeout=RPC_TIMEOUT)
+        except (RPCError, RuntimeError) as error:
+            raise _unavailable(error) from error
+        if not healthy:
+            raise UnavailableError("The engine is not serving.")
+
+    async def aclose(self) -> None:
+        """Waits for rings that are under way, a moment at most: the sweep of another node makes up for the rest."""
+        if self._tasks:
+            _, late = await asyncio.wait(self._tasks, timeout=1.0)
+            for task in late:
+                task.cancel()
+
+
+async def _client(address: EngineAddress, *, lazy: bool) -> Client:
+    return await Client.connect(
+        address.target,
+        namespace=address.namespace,
+        api_key=address.api_key,
+        tls=address.tls or address.api_key is not None,
+        keep_alive_config=KEEP_ALIVE,
+        lazy=lazy,
+    )
+
+
+def _unavailable(error: Exception) -> UnavailableError:
+    return UnavailableError(f"The engine does not answer: {error}.")

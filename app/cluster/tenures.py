@@ -1,0 +1,262 @@
+"""The sessions that this node owns, each from its claim until it is idle or another node continues."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+import structlog
+from structlog.contextvars import bind_contextvars
+
+from app.cluster.requests import Look, Requests, look
+from app.db.repositories import ownership, sessions
+from app.db.repositories.ownership import Tie
+from app.errors import PalimpsestError, StorageError
+from app.messages import now
+from app.runtime.owner.session import SessionOwner, give_up, own
+from app.runtime.setup import RuntimeSetup, in_background
+
+MAX_CRASHES = 3
+"""Consecutive crashes of a session's owners on this node before the session is parked."""
+
+CRASH_WAIT_S = 1.0
+"""Seconds until the next owner after a crash."""
+
+WATCH_S = 0.5
+"""How often owners look for changes that others have made, in seconds: a cancel whose nudge was lost must still end its
+step within two. All sessions of a node share one query."""
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(slots=True, eq=False)
+class Tenure:
+    """One session that is owned here. `owner` is None until the session is claimed; `tie` is what the row was compared
+    with last."""
+
+    session_id: str
+    owner: SessionOwner | None = None
+    requests: Requests | None = None
+    tie: Tie | None = None
+    rests: bool = False
+    stops: bool = False
+    drains: bool = False
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def take_owner(self, owner: SessionOwner) -> None:
+        """The session is claimed."""
+        self.owner = owner
+        self.requests = Requests(owner)
+        # Without a tie, the next look compares everything: something may have changed since the claim.
+        self.tie = None
+        if self.stops:
+            owner.interrupt("shutdown")
+        elif self.drains:
+            owner.end_after_step()
+
+    def stop(self) -> None:
+        """Ends it at once; an open step is stored as interrupted."""
+        self.stops = True
+        if self.owner is not None:
+            self.owner.interrupt("shutdown")
+
+    def drain(self) -> None:
+        """Ends it with its current step, or at once if that waits for a person."""
+        self.drains = True
+        if self.rests:
+            self.stop()
+        elif self.owner is not None:
+            self.owner.end_after_step()
+
+
+class Tenures:
+    """Owns sessions for the engine. `holding` may run on a node with a worker; on others nothing is ever owned."""
+
+    def __init__(self, setup: RuntimeSetup) -> None:
+        self._setup = setup
+        self._held: dict[str, Tenure] = {}
+        self._nudged = asyncio.Event()
+        self._drains = False
+        self.changed: Callable[[], None] = lambda: None
+        """Called when a session needs a slot less, or one more."""
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    @property
+    def busy(self) -> int:
+        """Number of sessions that take a slot: all but those that wait for a person."""
+        return sum(not tenure.rests for tenure in self._held.values())
+
+    def model_of(self, session_id: str) -> str | None:
+        """The model of a session that is owned here, None if unknown."""
+        tenure = self._held.get(session_id)
+        return tenure.owner.model if tenure is not None and tenure.owner is not None else None
+
+    def holds(self, session_id: str) -> bool:
+        return session_id in self._held
+
+    async def hold(self, session_id: str) -> bool:
+        """Owns a session until it is idle, or stopped here; returns whether it still has work. Cancellation stops it
+        and waits for its end. Raises `StorageError`."""
+        while (former := self._held.get(session_id)) is not None:
+            # The engine has given up this node's former tenure, which is still ending.
+            await former.ended.wait()
+        if self._drains:
+            return True
+        tenure = self._held[session_id] = Tenure(session_id)
+        task = asyncio.create_task(self._run(tenure), name=f"session-{session_id}")
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            tenure.stop()
+            await asyncio.wait({task})
+            raise
+
+    async def _run(self, tenure: Tenure) -> bool:
+        # For everything logged from here on, including by the owner's own tasks.
+        bind_contextvars(session_id=tenure.session_id)
+        try:
+            for _ in range(MAX_CRASHES):
+                try:
+                    return await self._own(tenure)
+                except StorageError as error:
+                    log.error("session_write_failed", error=error.detail)
+                    raise
+                except Exception:
+                    log.exception("session_owner_crashed")
+                await asyncio.sleep(CRASH_WAIT_S)
+            await self._give_up(tenure.session_id)
+            return False
+        finally:
+            del self._held[tenure.session_id]
+            tenure.ended.set()
+            self.changed()
+
+    async def _own(self, tenure: Tenure) -> bool:
+        """Owns a session; returns whether it still has work."""
+        row = await self._setup.database.read(lambda c: sessions.find(c, tenure.session_id))
+        if row is None or not ownership.has_work(row) or ownership.is_barred(row, now()):
+            return False
+
+        def take_owner(owner: SessionOwner) -> None:
+            tenure.take_owner(owner)
+            owner.catch_up = partial(self._catch_up, tenure)
+
+        def rest(rests: bool) -> None:
+            tenure.rests = rests
+            self.changed()
+            if rests and tenure.drains:
+                tenure.stop()
+
+        try:
+            await own(self._setup, tenure.session_id, rest, take_owner)
+        finally:
+            owner, tenure.owner, tenure.requests, tenure.rests = tenure.owner, None, None, False
+        return owner is not None and await self._release(tenure.session_id, owner.claimed.epoch)
+
+    async def _release(self, session_id: str, epoch: int) -> bool:
+        """Ends the claim; returns whether the session still has work that this node was to do."""
+        row = await self._setup.database.writer.write(
+            lambda c: ownership.release(c, session_id, epoch), session_id=session_id
+        )
+        return row is not None and ownership.has_work(row) and not ownership.is_barred(row, now())
+
+    async def _give_up(self, session_id: str) -> None:
+        try:
+            await give_up(self._setup, session_id)
+        except PalimpsestError as error:
+            log.error("session_park_failed", session_id=session_id, error=error.detail)
+            raise
+
+    # What others change
+
+    def nudge(self, session_id: str) -> bool:
+        """A session was changed: its owner looks now, if it is here. Returns whether it is."""
+        if session_id not in self._held:
+            return False
+        self._nudged.set()
+        return True
+
+    async def watch(self) -> None:
+        """Looks for changes until it is cancelled."""
+        async with in_background(self._look_regularly(), "tenures-watch"):
+            await asyncio.Event().wait()
+
+    async def _look_regularly(self) -> None:
+        failing = False
+        while True:
+            try:
+                await self.look()
+                failing = False
+            except PalimpsestError as error:
+                if not failing:
+                    log.warning("watch_failed", reason=error.detail)
+                failing = True
+            except Exception:
+                log.exception("watch_crashed")
+            try:
+                async with asyncio.timeout(WATCH_S):
+                    await self._nudged.wait()
+            except TimeoutError:
+                pass
+            self._nudged.clear()
+
+    async def _catch_up(self, tenure: Tenure) -> None:
+        """What was changed during a step applies to the next one, even if the nudge was lost."""
+        try:
+            await self._look_at([tenure])
+        except StorageError as error:
+            # If that lasts, the owner's next write ends the run.
+            log.warning("watch_failed", session_id=tenure.session_id, reason=error.detail)
+
+    async def look(self) -> None:
+        """Has the owners act on what others have changed, and stops those that own their session no longer."""
+        await self._look_at([tenure for tenure in self._held.values() if tenure.owner is not None])
+
+    async def _look_at(self, tenures: Sequence[Tenure]) -> None:
+        if not tenures:
+            return
+        owned = {tenure.session_id: tenure for tenure in tenures}
+        ties = await self._setup.database.read(lambda c: ownership.ties(c, owned.keys()))
+        for session_id, tenure in owned.items():
+            owner, tie = tenure.owner, ties.get(session_id)
+            if owner is None:
+                continue
+            if tie is None or tie.epoch != owner.claimed.epoch:
+                # Deleted, or claimed by another node while this one was frozen or cut off.
+                tenure.stop()
+            elif tie != tenure.tie:
+                tenure.tie = tie
+                await self._answer(tenure)
+
+    async def _answer(self, tenure: Tenure) -> None:
+        found: Look | None = await self._setup.database.read(lambda c: look(c, tenure.session_id))
+        if found is None or ownership.is_barred(found.row, now()):
+            tenure.stop()
+        elif tenure.requests is not None:
+            tenure.requests.answer(found)
+
+    def drain(self) -> None:
+        """Takes no more sessions, and has those that are owned end with their current steps."""
+        self._drains = True
+        for tenure in self._held.values():
+            tenure.drain()
+
+    async def until_ended(self, seconds: float) -> None:
+        """Waits for the end of all tenures, at most some seconds; then stops them, and waits for that."""
+        if not await self._ended(seconds):
+            log.warning("steps_interrupted", count=len(self._held))
+            for tenure in self._held.values():
+                tenure.stop()
+
+    async def _ended(self, seconds: float) -> bool:
+        try:
+            async with asyncio.timeout(seconds):
+                while self._held:
+                    await next(iter(self._held.values())).ended.wait()
+        except TimeoutError:
+            return False
+        return True

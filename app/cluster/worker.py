@@ -1,0 +1,128 @@
+"""A node's worker: takes sessions from the engine, and tells it twice a second that it still has them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+
+import structlog
+from temporalio import activity
+from temporalio.client import Client
+from temporalio.worker import (
+    FixedSizeSlotSupplier,
+    PollerBehaviorSimpleMaximum,
+    UnsandboxedWorkflowRunner,
+    Worker,
+    WorkerTuner,
+)
+
+from app.cluster.engine import Engine
+from app.cluster.slots import RunSlots
+from app.cluster.tenures import Tenures
+from app.cluster.workflow import OWN, SessionWorkflow
+from app.errors import UnavailableError
+from app.runtime.setup import in_background
+
+HEARTBEAT_S = 0.5
+"""Six of them fit into the heartbeat's time-out, so that a busy event loop loses no session."""
+
+STICKY_TIMEOUT = timedelta(seconds=1)
+"""How long a decision waits for the worker that made the last one, which may be gone."""
+
+WORKFLOW_POLLERS = 2
+"""The fewest that the client allows. A task that is given to a frozen worker's poller waits for its time-out, so that
+there should be few."""
+
+DECISIONS = 100
+"""Workflows that are decided on, or kept in memory, at the same time. A decision takes milliseconds."""
+
+RETRY_S = 1.0
+"""Seconds between attempts to reach an engine that does not answer."""
+
+ENDING_S = 15.0
+"""How long owners may take to end at once, before they are cut off as in a crash."""
+
+log = structlog.get_logger(__name__)
+
+
+class EngineWorker:
+    """Owns sessions that the engine offers, at most `most` that are running at the same time."""
+
+    def __init__(self, engine: Engine, tenures: Tenures, most: int) -> None:
+        self._engine = engine
+        self._tenures = tenures
+        self._slots = RunSlots(most, lambda: len(tenures) - tenures.busy)
+        tenures.changed = self._slots.change
+        self._worker: Worker | None = None
+
+    @activity.defn(name=OWN)
+    async def own(self, session_id: str) -> bool:
+        """Owns a session until it is idle; returns whether it still has work, for another worker."""
+        async with in_background(_heartbeats(), "heartbeats"):
+            return await self._tenures.hold(session_id)
+
+    @asynccontextmanager
+    async def working(self, drain_s: float) -> AsyncIterator[None]:
+        """Takes sessions while the context lasts. Leaving it lets current steps end, for at most `drain_s` seconds."""
+        async with in_background(self._tenures.watch(), "tenures"):
+            task = asyncio.create_task(self._run(drain_s), name="engine-worker")
+            try:
+                yield
+            finally:
+                await self._end(task, drain_s)
+
+    async def _run(self, drain_s: float) -> None:
+        """Works until it is shut down, and begins again if the engine's client fails."""
+        while True:
+            try:
+                self._worker = self._make(await self._engine.connected(), drain_s)
+                await self._worker.run()
+                return
+            except UnavailableError:
+                pass
+            except Exception:
+                log.exception("engine_worker_failed")
+            await asyncio.sleep(RETRY_S)
+
+    def _make(self, client: Client, drain_s: float) -> Worker:
+        fixed = FixedSizeSlotSupplier(DECISIONS)
+        return Worker(
+            client,
+            task_queue=self._engine.task_queue,
+            workflows=[SessionWorkflow],
+            activities=[self.own],
+            # The workflow reads no clock and calls nothing: the sandbox would import all modules once more for it.
+            workflow_runner=UnsandboxedWorkflowRunner(),
+            tuner=WorkerTuner.create_composite(
+                workflow_supplier=fixed,
+                activity_supplier=self._slots,
+                local_activity_supplier=fixed,
+                nexus_supplier=fixed,
+            ),
+            max_cached_workflows=DECISIONS,
+            workflow_task_poller_behavior=PollerBehaviorSimpleMaximum(WORKFLOW_POLLERS),
+            activity_task_poller_behavior=PollerBehaviorSimpleMaximum(1),
+            sticky_queue_schedule_to_start_timeout=STICKY_TIMEOUT,
+            max_heartbeat_throttle_interval=timedelta(seconds=HEARTBEAT_S),
+            default_heartbeat_throttle_interval=timedelta(seconds=HEARTBEAT_S),
+            graceful_shutdown_timeout=timedelta(seconds=drain_s + ENDING_S),
+        )
+
+    async def _end(self, task: asyncio.Task[None], drain_s: float) -> None:
+        log.info("worker_draining", sessions=len(self._tenures), drain_s=drain_s)
+        self._tenures.drain()
+        if self._worker is None:
+            task.cancel()
+            await asyncio.wait({task})
+            return
+        async with in_background(self._tenures.until_ended(drain_s), "drain"):
+            await self._worker.shutdown()
+        await asyncio.wait({task})
+
+
+async def _heartbeats() -> None:
+    while True:
+        activity.heartbeat()
+        await asyncio.sleep(HEARTBEAT_S)

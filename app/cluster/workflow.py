@@ -1,0 +1,69 @@
+"""The workflow of a session: as long as there is work, some worker owns the session.
+
+Its code runs again on histories of earlier versions: a change of what it does in which order goes behind
+`workflow.patched`, and `tests/cluster/histories` keeps histories that it must still follow. Times are those that let
+another worker take over within five seconds (`docs/decisions`).
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from temporalio import workflow
+from temporalio.common import RetryPolicy
+
+NAME = "palimpsest-session"
+OWN = "own"
+RING = "ring"
+
+TASK_TIMEOUT = timedelta(seconds=2)
+"""How long a worker may take for one decision of a workflow, which takes it milliseconds."""
+
+HEARTBEAT_TIMEOUT = timedelta(seconds=3)
+"""How long a worker may be silent before another one gets its session."""
+
+TENURE = timedelta(days=365)
+"""How long one owner may own a session. The engine requires a limit; the next owner would continue."""
+
+RETRY = RetryPolicy(
+    initial_interval=timedelta(milliseconds=100), backoff_coefficient=2.0, maximum_interval=timedelta(seconds=5)
+)
+"""After a failure, such as of the database, and after a time-out. Retried without end: the session has work."""
+
+MOST_EVENTS = 2000
+"""Events of a history after which it begins anew: a tenure has about ten."""
+
+
+def session_workflow_id(session_id: str) -> str:
+    return f"session-{session_id}"
+
+
+@workflow.defn(name=NAME)
+class SessionWorkflow:
+    """Has a session owned until it is idle. A ring says that there may be more work by then."""
+
+    def __init__(self) -> None:
+        self._rung = False
+
+    @workflow.signal(name=RING)
+    def ring(self) -> None:
+        """There is work for the session."""
+        self._rung = True
+
+    @workflow.run
+    async def run(self, session_id: str) -> None:
+        more = True
+        while more or self._rung:
+            self._rung = False
+            more = await workflow.execute_activity(
+                OWN,
+                session_id,
+                result_type=bool,
+                start_to_close_timeout=TENURE,
+                heartbeat_timeout=HEARTBEAT_TIMEOUT,
+                retry_policy=RETRY,
+                # A canceled workflow need not wait: the next owner claims the session anyway.
+                cancellation_type=workflow.ActivityCancellationType.ABANDON,
+            )
+            if workflow.info().get_current_history_length() > MOST_EVENTS:
+                workflow.continue_as_new(session_id)

@@ -1,0 +1,148 @@
+"""Which node of a cluster owns a session, and what the others leave in the session's row for it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, Row, bindparam, delete, func, or_, select, update
+
+from app.db.dialects import insert_new
+from app.db.models import farewells, sessions
+from app.messages import now
+from app.sessions import Status
+
+BAR_LASTS = timedelta(minutes=10)
+"""How long a session stays barred if the process that barred it has died; removing a large workspace takes less."""
+
+FAREWELLS_KEPT = timedelta(minutes=10)
+"""How long the last event of a deleted session is kept for its readers, who look several times a second."""
+
+_OF_SESSION = update(sessions).where(sessions.c.id == bindparam("sid"))
+_HAS_WORK = or_(sessions.c.status != Status.IDLE, sessions.c.compaction_in_progress.is_(True))
+
+
+class Tie(NamedTuple):
+    """What an owner compares to notice that others have changed its session."""
+
+    epoch: int
+    nudges: int
+
+
+_NUDGE = _OF_SESSION.values(nudges=sessions.c.nudges + 1)
+
+
+def nudge(connection: Connection, session_id: str) -> None:
+    """Marks a session as changed, for its owner."""
+    connection.execute(_NUDGE, {"sid": session_id})
+
+
+_TIES = select(sessions.c.id, sessions.c.epoch, sessions.c.nudges)
+
+
+def ties(connection: Connection, session_ids: Collection[str]) -> Mapping[str, Tie]:
+    """By session, without those that are gone."""
+    rows = connection.execute(_TIES.where(sessions.c.id.in_(session_ids)))
+    return {row.id: Tie(row.epoch, row.nudges) for row in rows}
+
+
+def is_barred(row: Row[Any], at: datetime) -> bool:
+    """Whether a session may have no owner at this time."""
+    return row.barred_at is not None and row.barred_at > at - BAR_LASTS
+
+
+def has_work(row: Row[Any]) -> bool:
+    """Whether a session needs an owner."""
+    return row.status != Status.IDLE or bool(row.compaction_in_progress)
+
+
+_RELEASE = _OF_SESSION.where(sessions.c.epoch == bindparam("held")).values(owner=None).returning(sessions)
+
+
+def release(connection: Connection, session_id: str, epoch: int) -> Row[Any] | None:
+    """Ends a claim; returns the session's row, None if another node has claimed it or it is gone."""
+    return connection.execute(_RELEASE, {"sid": session_id, "held": epoch}).first()
+
+
+_OWNER = select(sessions.c.owner).where(sessions.c.id == bindparam("sid"))
+
+
+def owner_of(connection: Connection, session_id: str) -> str | None:
+    """The node that owns a session; None without one."""
+    return connection.execute(_OWNER, {"sid": session_id}).scalar()
+
+
+def bar(connection: Connection, row: Row[Any], operation: str) -> bool:
+    """Keeps new owners from the session of this row and asks its current one to leave. Returns False if another
+    operation has barred it."""
+    at = now()
+    if is_barred(row, at) and row.barred_by != operation:
+        return False
+    values = {"barred_by": operation, "barred_at": at, "nudges": row.nudges + 1}
+    connection.execute(_OF_SESSION.values(values), {"sid": row.id})
+    return True
+
+
+_UNBAR = _OF_SESSION.where(sessions.c.barred_by == bindparam("operation")).values(barred_by=None, barred_at=None)
+
+
+def unbar(connection: Connection, session_id: str, operation: str) -> None:
+    """Lets a session have owners again."""
+    connection.execute(_UNBAR, {"sid": session_id, "operation": operation})
+
+
+_TAKE_OVER = _OF_SESSION.values(epoch=sessions.c.epoch + 1, owner=None)
+
+
+def take_over(connection: Connection, session_id: str) -> None:
+    """Fences off an owner that does not leave."""
+    connection.execute(_TAKE_OVER, {"sid": session_id})
+
+
+def with_work(connection: Connection, quiet_since: datetime | None, limit: int) -> Sequence[str]:
+    """Ids of sessions that need an owner, oldest change first; only those without a change since a time, if one is
+    given: their owner may be gone."""
+    query = select(sessions.c.id).where(_HAS_WORK).order_by(sessions.c.updated_at).limit(limit)
+    if quiet_since is not None:
+        query = query.where(sessions.c.updated_at < quiet_since)
+    return connection.execute(query).scalars().all()
+
+
+_WAITING = select(func.count()).where(sessions.c.status == Status.RUNNING, sessions.c.owner.is_(None))
+
+
+def waiting(connection: Connection) -> int:
+    """Number of sessions that should run and have no owner yet."""
+    return connection.execute(_WAITING).scalar_one()
+
+
+# Readers on other nodes
+
+
+class Farewell(NamedTuple):
+    """The last event of a deleted session, which is in no log; `data` is its JSON."""
+
+    seq: int
+    data: str
+
+
+def say_farewell(connection: Connection, session_id: str, farewell: Farewell) -> None:
+    """Keeps the last event of a deleted session for a while, and removes those that no reader waits for anymore."""
+    at = now()
+    connection.execute(delete(farewells).where(farewells.c.deleted_at < at - FAREWELLS_KEPT))
+    values = {"session_id": session_id, **farewell._asdict(), "deleted_at": at}
+    connection.execute(insert_new(farewells, key=("session_id",)), values)
+
+
+def farewell_of(connection: Connection, session_id: str) -> Farewell | None:
+    """None if the session was not deleted just now."""
+    query = select(farewells.c.seq, farewells.c.data).where(farewells.c.session_id == session_id)
+    row = connection.execute(query).first()
+    return None if row is None else Farewell(row.seq, row.data)
+
+
+def last_seqs(connection: Connection, session_ids: Collection[str]) -> Mapping[str, int]:
+    """The newest event of each of these sessions, without those that are gone."""
+    query = select(sessions.c.id, sessions.c.last_seq).where(sessions.c.id.in_(session_ids))
+    return {row.id: row.last_seq for row in connection.execute(query)}

@@ -1,0 +1,80 @@
+"""How a session gets an owner, and how that owner learns what others have changed: in this process, or in a cluster."""
+
+from __future__ import annotations
+
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from typing import Any, Protocol
+
+from sqlalchemy import Row
+
+from app.agent.interrupt import StopReason
+from app.errors import ServerBusyError
+
+
+class Dispatch(Protocol):
+    """What services ask of the owners of sessions, after they have committed the change that it is about. None of the
+    methods waits, apart from `without_owner`."""
+
+    @property
+    def waiting(self) -> int:
+        """Number of sessions that wait for their turn. Thread-safe."""
+        ...
+
+    @property
+    def refused(self) -> int:
+        """Number of requests refused because too many runs were waiting."""
+        ...
+
+    def __len__(self) -> int:
+        """Number of sessions with an owner in this process."""
+        ...
+
+    def admitting(self) -> AbstractContextManager[bool]:
+        """While entered, a request may start a run if the value is true; the caller wakes that session before
+        leaving."""
+        ...
+
+    def works_on(self, session_id: str) -> bool:
+        """Whether more work for a session takes no additional slot."""
+        ...
+
+    def no_room(self) -> ServerBusyError:
+        """The error for a request that would start a run while too many are waiting."""
+        ...
+
+    def model_of(self, session_id: str) -> str | None:
+        """The model of a session that runs in this process, None if unknown."""
+        ...
+
+    def wake(self, session_id: str) -> None:
+        """There is work for a session: it needs an owner."""
+        ...
+
+    def ring(self, session_id: str) -> None:
+        """A pending message was changed."""
+        ...
+
+    def ask_round(self, session_id: str) -> None:
+        """A compaction was requested; the session needs an owner for it."""
+        ...
+
+    def take_revert(self, session_id: str) -> None:
+        """A compaction was reverted."""
+        ...
+
+    def take_decision(self, session_id: str) -> None:
+        """A call was approved or denied."""
+        ...
+
+    def interrupt(self, session_id: str, reason: StopReason, message_id: str | None = None) -> None:
+        """Ends the session's current step; a session that should run but has no owner gets one for that."""
+        ...
+
+    def reconfigure(self, session_id: str, row: Row[Any]) -> None:
+        """The session was changed; `row` is its new row."""
+        ...
+
+    def without_owner(self, session_id: str) -> AbstractAsyncContextManager[None]:
+        """Ends a session's owner and prevents another one while the context lasts. If the session still exists
+        afterward, it continues."""
+        ...

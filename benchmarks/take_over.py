@@ -1,0 +1,101 @@
+"""`python -m benchmarks.take_over`: how soon another worker of a cluster continues a session whose worker was killed or
+frozen in the middle of a step.
+
+Starts Postgres, Temporal, an API node and two workers as processes on this machine. Each try kills (`SIGKILL`) or
+freezes (`SIGSTOP`) the worker that owns a session, and measures the time until the next step has started, by the time in
+that step's event. Every try also checks that the log has no hole and that no command ran twice.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import signal
+import statistics
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from tests.behavior.checks import assert_sound, at
+from tests.behavior.harness import Client, Event, command, of_type
+from tests.cluster.rig import Cluster
+from tests.postgres import empty_database
+from tests.provider import FakeProvider, Gate, Reply, Text
+from tests.provider.server import running_provider
+from tests.temporal import temporal
+
+GOAL_S = 5.0
+"""The median that is to be kept, in seconds."""
+
+HOWS = {"kill": signal.SIGKILL, "freeze": signal.SIGSTOP}
+
+
+async def one_try(cluster: Cluster, client: Client, provider: FakeProvider, how: str, number: int) -> float:
+    """Seconds until the next step started."""
+    provider.reset()
+    gate = f"{how}-{number}"
+    provider.script(
+        Reply(command("echo ran >> runs")),
+        Reply(Text("half of it", 3), Gate(gate)),
+        Reply(command("echo again >> runs")),
+        Reply(Text("Done.")),
+    )
+    session_id = str((await client.create("begin"))["id"])
+    await client.wait_for(session_id, lambda event: _is_step(event, 2))
+    await provider.reached(gate)
+    name = cluster.worker_of(session_id)
+    began = time.time()
+    if how == "freeze":
+        cluster.nodes[name].freeze()
+    else:
+        cluster.nodes.pop(name).end(signal.SIGKILL)
+        cluster.start(f"worker-{how}-{number}", "worker")
+    events = await client.until_idle(session_id)
+    if how == "freeze":
+        cluster.nodes[name].thaw()
+        provider.open(gate)
+    await _check(client, session_id)
+    started = next(event for event in of_type(events, "step.started") if event.data["step"] == 3)
+    return at(started).timestamp() - began
+
+
+def _is_step(event: Event, number: int) -> bool:
+    return event.type == "step.started" and event.data["step"] == number
+
+
+async def _check(client: Client, session_id: str) -> None:
+    await assert_sound(client, session_id)
+    runs = (await client.http.get(f"/v1/sessions/{session_id}/files/runs")).text
+    assert runs == "ran\nagain\n", f"commands ran: {runs}"
+
+
+async def measure(tries: int, hows: Sequence[str]) -> dict[str, list[float]]:
+    """The seconds of each try."""
+    with TemporaryDirectory() as folder, empty_database() as url, running_provider() as provider:
+        with Cluster(Path(folder), provider, url, temporal().address, {}) as cluster:
+            api = cluster.start("api", "api")
+            for name in ("worker-1", "worker-2"):
+                cluster.start(name, "worker")
+            async with Client(api.url) as client:
+                return {
+                    how: [await one_try(cluster, client, provider, how, number) for number in range(tries)]
+                    for how in hows
+                }
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.take_over", description=__doc__.splitlines()[0])
+    parser.add_argument("--tries", type=int, default=10, help="of each kind (default: 10)")
+    parser.add_argument("hows", nargs="*", metavar="HOW", help="kill, freeze (default: both)")
+    options = parser.parse_args()
+    found = asyncio.run(measure(options.tries, options.hows or list(HOWS)))
+    for how, seconds in found.items():
+        told = f"median {statistics.median(seconds):.2f} s, worst {max(seconds):.2f} s, {len(seconds)} tries"
+        print(f"{how:7} {told}  {' '.join(f'{each:.2f}' for each in seconds)}")
+    return int(any(statistics.median(seconds) > GOAL_S for seconds in found.values()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

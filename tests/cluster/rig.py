@@ -1,0 +1,76 @@
+"""A cluster of real processes: nodes on one Postgres database, one Temporal server and one data directory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Self
+
+from sqlalchemy import Engine, text
+
+from app.db.backends import backend_of
+from tests.behavior.process import ServerProcess
+from tests.provider import FakeProvider
+
+
+class Cluster:
+    """Starts nodes by name. Leaving the context kills those that still run."""
+
+    def __init__(
+        self, folder: Path, provider: FakeProvider, database_url: str, engine: str, settings: Mapping[str, str]
+    ) -> None:
+        self._folder = folder
+        self._provider = provider
+        self._settings = {
+            "PALIMPSEST_DATABASE_URL": database_url,
+            "PALIMPSEST_TEMPORAL": engine,
+            **settings,
+        }
+        self.database: Engine = backend_of(database_url).migrating()
+        self._stack = ExitStack()
+        self.nodes: dict[str, ServerProcess] = {}
+        (folder / "data").mkdir(mode=0o700)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+        self.database.dispose()
+
+    def start(self, name: str, role: str = "all", **settings: str) -> ServerProcess:
+        """Starts a node and waits until it is ready; its log is in a file of its name."""
+        log = self._stack.enter_context((self._folder / f"{name}.log").open("a"))
+        more = {**self._settings, "PALIMPSEST_ROLE": role, **settings}
+        node = ServerProcess(
+            self._folder / "data", self._provider, "bubblewrap", "unused", more=more, stderr=log.fileno()
+        )
+        self.nodes[name] = self._stack.enter_context(node)
+        return node
+
+    def start_alone(self) -> ServerProcess:
+        """A server that is no node, on the same database, with a data directory of its own."""
+        folder = self._folder / "alone"
+        (folder / "data").mkdir(mode=0o700, parents=True)
+        more = {"PALIMPSEST_DATABASE_URL": self._settings["PALIMPSEST_DATABASE_URL"]}
+        return self._stack.enter_context(
+            ServerProcess(folder / "data", self._provider, "bubblewrap", "unused", more=more)
+        )
+
+    def log(self, name: str) -> str:
+        return (self._folder / f"{name}.log").read_text()
+
+    def row(self, session_id: str) -> dict[str, Any]:
+        """Who owns a session, and how often it was claimed."""
+        with self.database.connect() as connection:
+            query = text("SELECT owner, epoch, nudges, status FROM sessions WHERE id = :id")
+            return dict(connection.execute(query, {"id": session_id}).mappings().one())
+
+    def worker_of(self, session_id: str) -> str:
+        """The name of the node whose log says that it runs the session's newest run."""
+        return next(
+            name
+            for name in self.nodes
+            if any(session_id in line and "run_started" in line for line in self.log(name).splitlines())
+        )

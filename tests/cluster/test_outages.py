@@ -1,0 +1,117 @@
+"""The engine or a node is away: what was accepted is done once it is back, and what runs continues."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.behavior.checks import assert_sound, user_texts
+from tests.behavior.harness import Client, shows
+from tests.behavior.harness import command as shell
+from tests.cluster.rig import Cluster
+from tests.provider import FakeProvider, Gate, Reply, Text
+from tests.requirements import need
+from tests.temporal import Temporal
+
+
+@pytest.fixture
+def engine() -> Iterator[Temporal]:
+    """A Temporal server that the test may kill."""
+    need("temporal")
+    server = Temporal()
+    yield server
+    server.remove()
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, provider: FakeProvider, postgres_url: str, engine: Temporal) -> Iterator[Cluster]:
+    need("bubblewrap")
+    with Cluster(tmp_path, provider, postgres_url, engine.address, {}) as cluster:
+        yield cluster
+
+
+async def _component(client: Client, name: str, status: str) -> dict[str, Any]:
+    """The readiness once a component has this status."""
+    async with asyncio.timeout(30):
+        while True:
+            answer = (await client.http.get("/readyz")).json()
+            if answer["components"][name]["status"] == status:
+                return dict(answer)
+            await asyncio.sleep(0.1)
+
+
+async def test_a_run_continues_without_the_engine_and_new_ones_wait_for_it(
+    cluster: Cluster, a: Client, provider: FakeProvider, engine: Temporal
+) -> None:
+    cluster.start("w", "worker")
+    provider.script(Reply(Gate("one"), shell("true")), Reply(Text("Two.")))
+    running = await a.create("begin")
+    await provider.reached("one")
+    await asyncio.to_thread(engine.stop)
+    readiness = await _component(a, "engine", "unavailable")
+    assert (readiness["ready"], readiness["degraded"]) == (True, True)
+    provider.open("one")
+    await a.until_idle(running["id"])
+    assert (await a.session(running["id"]))["outcome"] == "completed"
+    provider.script(Reply(Text("Late.")))
+    waiting = await a.create("later")
+    await asyncio.to_thread(engine.start)
+    await _component(a, "engine", "ok")
+    await asyncio.wait_for(a.until_idle(waiting["id"]), 60)
+    assert (await a.session(waiting["id"]))["outcome"] == "completed"
+    for session in (running, waiting):
+        await assert_sound(a, session["id"])
+
+
+async def test_a_lost_ring_is_made_up_for_by_another_nodes_sweep(
+    cluster: Cluster, a: Client, b: Client, provider: FakeProvider, engine: Temporal
+) -> None:
+    """The node that accepted a message dies before the engine is there to be rung."""
+    await asyncio.to_thread(engine.stop)
+    provider.script(Reply(Text("Found.")))
+    made = await a.create("begin")
+    cluster.nodes["a"].end(signal.SIGKILL)
+    await asyncio.to_thread(engine.start)
+    cluster.start("w", "worker")
+    await asyncio.wait_for(b.until_idle(made["id"]), 60)
+    assert user_texts(await b.messages(made["id"])) == ["begin"]
+    await assert_sound(b, made["id"])
+
+
+async def test_a_dead_workers_session_can_be_deleted(cluster: Cluster, a: Client, provider: FakeProvider) -> None:
+    cluster.start("w", "worker")
+    provider.script(Reply(Text("half", 2), Gate("never")))
+    made = await a.create("begin")
+    await a.wait_for(made["id"], shows("step.started"))
+    cluster.nodes["w"].end(signal.SIGKILL)
+    assert (await a.http.delete(f"/v1/sessions/{made['id']}")).status_code == 204
+    assert (await a.get("/v1/sessions"))["items"] == []
+
+
+async def test_a_server_on_its_own_takes_the_database_from_a_cluster(
+    cluster: Cluster, a: Client, provider: FakeProvider
+) -> None:
+    """A cluster and a server without one never run sessions at the same time."""
+    cluster.start("w", "worker")
+    provider.script(Reply(Text("half", 2), Gate("one")), Reply(Text("Done.")))
+    made = await a.create("begin")
+    await a.wait_for(made["id"], shows("step.started"))
+    alone = cluster.start_alone()
+    async with Client(alone.url) as client:
+        await client.until_idle(made["id"])
+        assert (await client.session(made["id"]))["outcome"] == "completed"
+        await assert_sound(client, made["id"])
+    await _until(lambda: "server_superseded" in cluster.log("w"))
+    refused = await a.http.post(f"/v1/sessions/{made['id']}/queue", json={"content": "more"})
+    assert (refused.status_code, refused.json()["code"]) == (503, "superseded")
+
+
+async def _until(reached: Callable[[], Any]) -> None:
+    async with asyncio.timeout(30):
+        while not await asyncio.to_thread(reached):  # noqa: ASYNC110 - it is another process's
+            await asyncio.sleep(0.05)

