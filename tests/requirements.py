@@ -15,7 +15,7 @@ import pytest
 from app.bootstrap.sandboxes import open_factory
 from app.errors import SandboxUnavailableError
 from app.sessions import SandboxKind
-from tests import postgres
+from tests import postgres, s3
 
 
 def required() -> set[str]:
@@ -25,12 +25,14 @@ def required() -> set[str]:
 
 @cache
 def missing(kind: str) -> str | None:
-    """Why a kind of sandbox, `chromium` or `postgres` cannot be had here, None if it can."""
+    """Why a kind of sandbox, `chromium`, `postgres` or `s3` cannot be had here, None if it can."""
     match kind:
         case "chromium":
             return _missing_browser()
         case "postgres":
             return postgres.missing()
+        case "s3":
+            return s3.missing()
     return _missing_sandbox(kind)
 
 

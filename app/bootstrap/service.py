@@ -17,6 +17,7 @@ from sqlalchemy import Connection
 from app.bootstrap.agents import Prompts, build_agents, build_collector, login_rules, retention_rules, service_rules
 from app.bootstrap.providers import build_providers, default_model
 from app.bootstrap.sandboxes import build_sandboxes, looking_for_sandboxes, open_factories, sandbox_kinds
+from app.bootstrap.workspaces import MIN_STORE_S, open_workspaces
 from app.db.backends import backend_of
 from app.db.engine import Database, open_database
 from app.db.migrate import upgrade
@@ -36,6 +37,7 @@ from app.runtime.telemetry.health import Health, looks
 from app.runtime.telemetry.metrics import Metrics, add_readings
 from app.runtime.telemetry.tracing import CompactionLog, otlp_exporter, tracing
 from app.runtime.transactions import compactions
+from app.runtime.workspaces.keeper import Workspaces
 from app.sandbox.base import SandboxFactory
 from app.sessions import Status
 from app.settings import Settings
@@ -75,16 +77,28 @@ async def build(settings: Settings, prompts: Prompts) -> AsyncIterator[Runtime]:
         bus = Bus(lambda items: _notify(observers, items), settings.max_readers)
         fence = Fence(base.database)
         collector = build_collector(settings, base.store)
+        workspaces = await open_workspaces(settings, base)
         setup = RuntimeSetup(
-            base.database, bus, base.sandboxes, agents, collector, base.store.path, metrics.repaired, fence.check
+            base.database,
+            bus,
+            base.sandboxes,
+            agents,
+            collector,
+            base.store.path,
+            metrics.repaired,
+            fence.check,
+            workspaces=workspaces,
         )
+        if workspaces is not None:
+            # Closed after the runs, whose last changes it stores.
+            stack.push_async_callback(workspaces.aclose, max(MIN_STORE_S, settings.shutdown_grace_s))
         bound = OutputBound(setup, base.store, settings.session_output_max_bytes)
         observers.append(bound.observe)
         registry = Registry(setup, RunBounds(settings.max_runs, settings.max_waiting_runs))
         await _trace(settings, observers, registry, tools, stack)
         stack.push_async_callback(registry.aclose, settings.shutdown_grace_s)
         stack.callback(bus.close)
-        health = _health(settings, base, fence)
+        health = _health(settings, base, fence, workspaces)
         stack.push_async_callback(health.aclose)
         services = build_services(
             setup,
@@ -113,6 +127,8 @@ async def build(settings: Settings, prompts: Prompts) -> AsyncIterator[Runtime]:
         await stack.enter_async_context(metrics.measuring_lag())
         await stack.enter_async_context(Retention(setup, base.store, retention_rules(settings)).sweeping())
         await stack.enter_async_context(_searching_for_sandboxes(settings, base))
+        if workspaces is not None:
+            await stack.enter_async_context(workspaces.kept())
         model, sandbox = default_model(settings), _default_sandbox(settings, base)
         yield Runtime(services, model, sandbox, base.left_out, bus.close, lambda: bus.readers, metrics.render)
 
@@ -131,11 +147,12 @@ async def _trace(
         observers.append(traces.observe)
 
 
-def _health(settings: Settings, base: Resources, fence: Fence) -> Health:
+def _health(settings: Settings, base: Resources, fence: Fence, workspaces: Workspaces | None) -> Health:
     def conditions() -> Awaitable[list[Condition]]:
         return base.providers.conditions(default_model(settings))
 
-    return Health(looks(base.database, fence.check, base.sandboxes, directories(settings), conditions))
+    store = workspaces.component if workspaces is not None else None
+    return Health(looks(base.database, fence.check, base.sandboxes, directories(settings), conditions, store))
 
 
 async def _release(registry: Registry, bus: Bus, sandboxes: Sandboxes) -> None:

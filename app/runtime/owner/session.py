@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from typing import Any
@@ -96,6 +97,7 @@ class SessionOwner:
         self._recorder = Recorder(setup.database, setup.bus, claimed.id, claimed.epoch, setup.repaired)
         self._message_source = StoredMessages(self._recorder, claimed.id, claimed.epoch)
         self._broke_off = False
+        self._has_work = asyncio.Event()
 
         # No method: a reference cycle is only freed by the garbage collector, and that runs rarely.
         def rest(rests: bool) -> None:
@@ -115,10 +117,12 @@ class SessionOwner:
     def ring(self) -> None:
         """There may be a new message."""
         self._message_source.ring()
+        self._has_work.set()
 
     def interrupt(self, reason: StopReason, message_id: str | None = None) -> None:
         """Ends the current step. An interrupting message that was already delivered has no effect; a cancel also
         cancels a requested compaction that has not started."""
+        self._has_work.set()
         if reason == "cancel":
             self._rounds.cancel()
         if message_id is None or message_id not in self._message_source.delivered:
@@ -127,6 +131,7 @@ class SessionOwner:
     def ask_round(self) -> None:
         """A compaction was requested, to be made before the next step."""
         self._rounds.ask()
+        self._has_work.set()
 
     def take_revert(self) -> None:
         """A compaction was reverted; the next step does not use it."""
@@ -149,8 +154,22 @@ class SessionOwner:
             stack.callback(self._recorder.close)
             stack.callback(self._session.release)
             await self._work()
+            # The sandbox stays: its idle time begins when the snapshot is taken.
+            await self._settle()
+
+    async def _settle(self) -> None:
+        """Stores the workspace before the session is left to other machines, unless there is new work here."""
+        if self._setup.workspaces is not None:
+            await self._setup.workspaces.settle(self._session.id, self._has_work)
+
+    async def _bring_workspace(self) -> None:
+        """Restores the workspace if another machine had it, before anything needs it."""
+        if self._setup.workspaces is not None:
+            with suppress(Stopped):
+                await self._interrupt.guard(self._session.bring_workspace_first(), patient=True)
 
     async def _work(self) -> None:
+        await self._bring_workspace()
         row = self._claimed
         if row.status == Status.IDLE:
             try:
@@ -204,6 +223,8 @@ class SessionOwner:
 
     async def prepare(self, conversation: Conversation) -> None:
         """See `RunningSession.prepare`."""
+        if self._setup.workspaces is not None:
+            self._setup.workspaces.between_steps(self._session.id)
         await self._ask_windows()
         if spilled := conversation.spilled():
             with suppress(Stopped):

@@ -1,0 +1,1 @@
+"""What many machines need in addition: the second implementations of what one machine has in its process."""
