@@ -52,7 +52,7 @@ class S3Server:
                 time.sleep(0.05)
         raise AssertionError("moto's server did not start")
 
-    def keys(self) -> list[str]:
+    def stored_keys(self) -> list[str]:
         """All keys of the bucket."""
         from obstore.store import S3Store
 

@@ -34,7 +34,7 @@ from app.runtime.sandboxes.pool import Sandboxes
 from app.runtime.services import Services, build_services
 from app.runtime.setup import Fence, RuntimeSetup
 from app.runtime.telemetry.health import Health, looks
-from app.runtime.telemetry.metrics import Metrics, add_readings
+from app.runtime.telemetry.metrics import Metrics, add_readings, add_workspaces
 from app.runtime.telemetry.tracing import CompactionLog, otlp_exporter, tracing
 from app.runtime.transactions import compactions
 from app.runtime.workspaces.keeper import Workspaces
@@ -128,6 +128,7 @@ async def build(settings: Settings, prompts: Prompts) -> AsyncIterator[Runtime]:
         await stack.enter_async_context(Retention(setup, base.store, retention_rules(settings)).sweeping())
         await stack.enter_async_context(_searching_for_sandboxes(settings, base))
         if workspaces is not None:
+            add_workspaces(metrics, workspaces)
             await stack.enter_async_context(workspaces.kept())
         model, sandbox = default_model(settings), _default_sandbox(settings, base)
         yield Runtime(services, model, sandbox, base.left_out, bus.close, lambda: bus.readers, metrics.render)

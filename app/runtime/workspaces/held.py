@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -107,12 +108,17 @@ class Storing:
     """Takes the snapshots of this machine. `failing` is the number of workspaces whose last snapshot failed; `gone` is
     for `Workspaces.sweep`."""
 
-    def __init__(self, database: Database, sandboxes: Sandboxes, machine: str) -> None:
+    def __init__(self, database: Database, sandboxes: Sandboxes, check: Callable[[], Awaitable[None]]) -> None:
+        """`check` raises `WorkspaceStoreError` if the store does not answer."""
         self._database = database
         self._sandboxes = sandboxes
+        self._check = check
         self._turns = asyncio.Semaphore(AT_ONCE)
         self._failing: set[str] = set()
         self.gone: set[str] = set()
+        self.taken = 0
+        self.reading_s = 0.0
+        """Seconds in which commands would have had to wait."""
 
     @property
     def failing(self) -> int:
@@ -178,14 +184,20 @@ class Storing:
             if not await sandbox.has_workspace():
                 held.dirty = False
                 return
+            await self._check()
             await lease.start()
             base = await self._base(held, place)
             if held.users:
                 return  # the next step's end takes one
             held.has_read.clear()
             held.dirty = held.gives_way = False
-            as_of = now()
-            fence = Fence(lambda: held.gives_way, held.has_read.set)
+            as_of, begun = now(), time.monotonic()
+
+            def has_read() -> None:
+                self.reading_s += time.monotonic() - begun
+                held.has_read.set()
+
+            fence = Fence(lambda: held.gives_way, has_read)
             taken = await take(
                 held.objects, sandbox, base, held.progress, fence, tenure=held.tenure, max_bytes=place.max_bytes
             )
@@ -211,6 +223,7 @@ class Storing:
             session_id=held.session_id,
         )
         if recorded:
+            self.taken += 1
             held.snapshot_id = taken.id
         else:
             held.lost = True

@@ -70,7 +70,7 @@ class Workspaces:
         self._database = database
         self._sandboxes = sandboxes
         self._place = place
-        self._storing = Storing(database, sandboxes, place.machine)
+        self.storing = Storing(database, sandboxes, self.check)
         self._held: dict[str, Held] = {}
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._marked = False
@@ -225,7 +225,7 @@ class Workspaces:
         """No command runs now: begins a snapshot if files may have changed and the last one is old enough."""
         held = self._held.get(session_id)
         if held is not None and held.is_due:
-            self._storing.begin(held, self._place)
+            self.storing.begin(held, self._place)
 
     async def settle(self, session_id: str, until: asyncio.Event) -> None:
         """The session's work has ended: takes a snapshot if there were changes, and waits for it, at most until the
@@ -234,7 +234,7 @@ class Workspaces:
         if held is None:
             return
         if held.dirty:
-            self._storing.begin(held, self._place)
+            self.storing.begin(held, self._place)
         if held.task is not None:
             waiting = asyncio.create_task(until.wait())
             await asyncio.wait({held.task, waiting}, timeout=FINAL_WAIT_S, return_when=asyncio.FIRST_COMPLETED)
@@ -245,7 +245,7 @@ class Workspaces:
         """Files were changed outside of a run; takes a snapshot soon, unless a run is about to."""
         held = self._held.get(session_id)
         if held is not None and held.users == 0:
-            self._storing.begin(held, self._place)
+            self.storing.begin(held, self._place)
 
     def _drop_unneeded(self, held: Held) -> None:
         if held.is_clean and self._held.get(held.session_id) is held:
@@ -290,7 +290,7 @@ class Workspaces:
         held = self._held.get(session_id)
         if held is not None:
             held.dirty = True
-            self._storing.begin(held, self._place)
+            self.storing.begin(held, self._place)
 
     async def _forget(self, session_id: str) -> None:
         """Removes what a deleted session has in the store. If that does not answer, `sweep` does it later."""
@@ -311,8 +311,8 @@ class Workspaces:
             await self.check()
         except WorkspaceStoreError as error:
             return Component(ok=False, status="unavailable", detail=error.detail)
-        if self._storing.failing:
-            detail = f"The snapshots of {self._storing.failing} workspaces could not be stored yet."
+        if self.storing.failing:
+            detail = f"The snapshots of {self.storing.failing} workspaces could not be stored yet."
             return Component(ok=False, status="failing", detail=detail)
         return Component(ok=True, status="ok", detail=f"{self._place.store.describe()}")
 
@@ -372,9 +372,9 @@ class Workspaces:
         store, prefix = self._place.store, f"{self._place.instance_id}/"
         found = set(await store.folders(prefix))
         gone = found - await self._database.read(lambda c: set(sessions.ids(c)))
-        for session_id in gone & self._storing.gone:
+        for session_id in gone & self.storing.gone:
             await self._place.objects(session_id).delete_all()
-        self._storing.gone = gone
+        self.storing.gone = gone
         known = await self._database.read(lambda c: set(sessions.ids(c)))
         await asyncio.to_thread(self._place.cache.remove_others, known)
 
@@ -382,7 +382,7 @@ class Workspaces:
         """Takes the last snapshots, and waits for them within the grace period."""
         for held in self._held.values():
             if held.dirty:
-                self._storing.begin(held, self._place)
+                self.storing.begin(held, self._place)
         tasks = {held.task for held in self._held.values() if held.task is not None}
         if tasks:
             _, late = await asyncio.wait(tasks, timeout=grace_s)

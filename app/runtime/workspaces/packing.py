@@ -57,7 +57,7 @@ class Reader:
     """Makes entries of the pieces of `wanted`; `done` has them by path, and `by_inode` the files."""
 
     def __init__(self, wanted: Sequence[TreeEntry], settled_ns: int, packer: Packer) -> None:
-        self._wanted = wanted
+        self.wanted = wanted
         self._settled_ns = settled_ns
         self._packer = packer
         self._position: int | None = None
@@ -87,7 +87,7 @@ class Reader:
     def _end_entry(self) -> None:
         if self._position is None:
             return
-        found = self._wanted[self._position]
+        found = self.wanted[self._position]
         # A change within one tick of the clock has no other time; such a file is read again the next time.
         seen = (found.ctime_ns, found.inode) if found.ctime_ns <= self._settled_ns else None
         kind = KINDS[found.type]

@@ -18,8 +18,10 @@ MAX_ENTRIES = 200_000
 """Files and directories of a workspace that can be stored; their list takes some 100 MiB of memory meanwhile."""
 UPLOADS = 3
 """Packs that are stored at the same time for one snapshot."""
+LOOK_S = 0.2
+"""How often, in seconds, a reading that waits for the store looks whether a command waits for it."""
 SPARSE = 0.5
-"""A pack of which less is in use is replaced: the files with the rest are stored again."""
+"""A pack of which less is in use is replaced, unless it is small: the files with the rest are stored again."""
 SMALL_BYTES, MANY_SMALL = 1024 * 1024, 32
 """Packs smaller than this are joined when there are more than so many of them, since each step leaves one."""
 
@@ -79,22 +81,31 @@ async def take(
     packer = Packer(tenure, plan.blobs)
     reader = Reader(plan.changed, scan.settled_ns, packer)
     async with Uploads(objects, progress) as uploads:
-        async with aclosing(sandbox.read_entries(plan.changed)) as batches:
-            async for batch in batches:
-                await uploads.add(await asyncio.to_thread(reader.feed, batch))
-                if fence.is_wanted():
-                    packer.flush()
-                    await uploads.add(packer.take())
-                    break
-            else:
-                await asyncio.to_thread(reader.end)
-                fence.has_read()
-                tree = await asyncio.to_thread(plan.tree, reader, packer)
-                await uploads.add(packer.take())
-                await uploads.finish()
-                return await _conclude(objects, base, progress, tree, tenure)
+        left = await _read(sandbox, reader, uploads, fence)
+        if left is None:
+            await asyncio.to_thread(reader.end)
+        fence.has_read()
+        if left is not None:
+            packer.flush()
+            await uploads.add([*left, *packer.take()])
+            await uploads.finish()
+            progress.entries.update(reader.done)
+            return None
+        tree = await asyncio.to_thread(plan.tree, reader, packer)
+        await uploads.add(packer.take())
         await uploads.finish()
-    progress.entries.update(reader.done)
+        return await _conclude(objects, base, progress, tree, tenure)
+
+
+async def _read(sandbox: MovableSandbox, reader: Reader, uploads: Uploads, fence: Fence) -> Sequence[Pack] | None:
+    """Reads what has changed, as fast as it is stored. Returns None at its end; if the reading must stop, the packs
+    that are not on their way yet."""
+    async with aclosing(sandbox.read_entries(reader.wanted)) as batches:
+        async for batch in batches:
+            packs = await asyncio.to_thread(reader.feed, batch)
+            left = await uploads.add(packs, fence.is_wanted)
+            if left or fence.is_wanted():
+                return left
     return None
 
 
@@ -185,8 +196,8 @@ def _connected(entries: Sequence[TreeEntry]) -> list[TreeEntry]:
 def _replaced(base: Snapshot) -> set[str]:
     """The packs that the next snapshot no longer uses."""
     used = base.tree.packs()
-    replaced = {name for name, size in base.packs.items() if used.get(name, 0) < size * SPARSE}
     small = {name for name, size in base.packs.items() if size < SMALL_BYTES}
+    replaced = {name for name, size in base.packs.items() if used.get(name, 0) < size * SPARSE} - small
     return replaced | small if len(small) > MANY_SMALL else replaced
 
 
@@ -209,20 +220,24 @@ class Uploads:
         for task in self._running:
             task.cancelled() or task.exception()
 
-    async def add(self, packs: Iterable[Pack]) -> None:
-        """Starts to store packs; waits if too many are on their way. Raises the error of an earlier one."""
-        for name, data in packs:
+    async def add(self, packs: Sequence[Pack], gives_up: Callable[[], bool] = lambda: False) -> Sequence[Pack]:
+        """Starts to store packs; waits if too many are on their way, unless that `gives_up`. Returns those that were
+        not started. Raises the error of an earlier one."""
+        for place, (name, data) in enumerate(packs):
             while len(self._running) >= UPLOADS:
-                await self._await(asyncio.FIRST_COMPLETED)
+                await self._await(asyncio.FIRST_COMPLETED, LOOK_S)
+                if gives_up():
+                    return packs[place:]
             self._progress.packs[name] = len(data)
             self._running.add(asyncio.create_task(self._objects.store.put(self._objects.pack(name), data)))
+        return ()
 
     async def finish(self) -> None:
         """Waits until all are stored."""
         if self._running:
             await self._await(asyncio.ALL_COMPLETED)
 
-    async def _await(self, when: str) -> None:
-        done, self._running = await asyncio.wait(self._running, return_when=when)
+    async def _await(self, when: str, timeout_s: float | None = None) -> None:
+        done, self._running = await asyncio.wait(self._running, return_when=when, timeout=timeout_s)
         for task in done:
             task.result()
