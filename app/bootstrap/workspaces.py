@@ -6,7 +6,8 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from app.runtime.workspaces.cache import TreeCache, machine_id
-from app.runtime.workspaces.keeper import Place, Workspaces
+from app.runtime.workspaces.held import Place
+from app.runtime.workspaces.keeper import Workspaces
 from app.settings import Settings
 
 if TYPE_CHECKING:

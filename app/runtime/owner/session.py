@@ -153,6 +153,8 @@ class SessionOwner:
         with ExitStack() as stack:
             stack.callback(self._recorder.close)
             stack.callback(self._session.release)
+            if (workspaces := self._setup.workspaces) is not None:
+                stack.callback(workspaces.leave, self._session.id)
             await self._work()
             # The sandbox stays: its idle time begins when the snapshot is taken.
             await self._settle()
@@ -326,4 +328,6 @@ class SessionOwner:
         self._message_source.begin_run(takes_follow_up=True)
 
     async def _finish(self, result: RunResult) -> bool:
+        # What comes from now on may not be seen by the end of the run.
+        self._has_work.clear()
         return await _finish(self._recorder, self._claimed, result)

@@ -7,7 +7,6 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 import structlog
 
@@ -16,14 +15,12 @@ from app.db.repositories import workspaces
 from app.errors import PalimpsestError, TooLargeError, WorkspaceStoreError
 from app.messages import now
 from app.runtime.sandboxes.pool import Sandboxes
+from app.runtime.workspaces.cache import TreeCache
 from app.runtime.workspaces.reading import load
-from app.runtime.workspaces.store import ObjectMissingError, SessionObjects
+from app.runtime.workspaces.store import ObjectMissingError, ObjectStore, SessionObjects
 from app.runtime.workspaces.taking import Fence, Progress, Snapshot, superseded, take
 from app.sandbox.base import MovableSandbox
 from app.sessions import SandboxSpec
-
-if TYPE_CHECKING:
-    from app.runtime.workspaces.keeper import Place
 
 INTERVAL_S = 30.0
 """Least seconds between the beginnings of two snapshots while a session works."""
@@ -38,11 +35,26 @@ AT_ONCE = 2
 log = structlog.get_logger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """This machine, the store, and the database's id, under which the store has its snapshots. `max_bytes` is the
+    limit of a workspace."""
+
+    store: ObjectStore
+    instance_id: str
+    machine: str
+    cache: TreeCache
+    max_bytes: int
+
+    def objects(self, session_id: str) -> SessionObjects:
+        return SessionObjects(self.store, self.instance_id, session_id)
+
+
 @dataclass(slots=True, eq=False)
 class Held:
     """A session's workspace on this machine. `users` are the commands and writes that are running; `dirty` is whether
     files may have changed since the newest snapshot; `litter` are packs in the store that nothing uses. `lost` is set
-    once another holder has been found."""
+    once another holder has been found, and `owned` while a run may use the workspace at any time."""
 
     session_id: str
     spec: SandboxSpec
@@ -52,6 +64,7 @@ class Held:
     users: int = 0
     dirty: bool = False
     lost: bool = False
+    owned: bool = False
     task: asyncio.Task[None] | None = None
     again: bool = False
     timer: asyncio.TimerHandle | None = None
@@ -73,7 +86,9 @@ class Held:
     @property
     def is_clean(self) -> bool:
         """Whether nothing has to be remembered of it."""
-        return self.users == 0 and self.task is None and self.timer is None and not self.dirty
+        if self.owned or self.users:
+            return False
+        return self.lost or (self.task is None and self.timer is None and not self.dirty)
 
     async def enter(self) -> None:
         """Waits until no snapshot is reading the workspace. Afterward `leave` has to be called."""
@@ -116,6 +131,8 @@ class Storing:
         self._turns = asyncio.Semaphore(AT_ONCE)
         self._failing: set[str] = set()
         self.gone: set[str] = set()
+        self.released: Callable[[Held], None] = lambda _: None
+        """Called after each snapshot."""
         self.taken = 0
         self.reading_s = 0.0
         """Seconds in which commands would have had to wait."""
@@ -143,6 +160,7 @@ class Storing:
         again, held.again = held.again, False
         if again and held.dirty and held.timer is None:
             self.begin(held, place)
+        self.released(held)
 
     async def _store(self, held: Held, place: Place) -> None:
         try:

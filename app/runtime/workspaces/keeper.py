@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from weakref import WeakValueDictionary
@@ -22,11 +21,10 @@ from app.runtime.sandboxes.pool import Sandboxes
 from app.runtime.sandboxes.slots import Lease
 from app.runtime.setup import in_background
 from app.runtime.values.server import Component
-from app.runtime.workspaces.cache import TreeCache
 from app.runtime.workspaces.fenced import FencedSandbox
-from app.runtime.workspaces.held import RETRY_MOST_S, Held, Storing
+from app.runtime.workspaces.held import RETRY_MOST_S, Held, Place, Storing
 from app.runtime.workspaces.reading import archive, load
-from app.runtime.workspaces.store import ObjectMissingError, ObjectStore, SessionObjects
+from app.runtime.workspaces.store import ObjectMissingError
 from app.runtime.workspaces.taking import MAX_ENTRIES, Snapshot
 from app.runtime.workspaces.tree import Tree, with_seen
 from app.runtime.workspaces.view import SnapshotView
@@ -47,21 +45,6 @@ MARKER = "marker"
 log = structlog.get_logger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """This machine, the store, and the database's id, under which the store has its snapshots. `max_bytes` is the
-    limit of a workspace."""
-
-    store: ObjectStore
-    instance_id: str
-    machine: str
-    cache: TreeCache
-    max_bytes: int
-
-    def objects(self, session_id: str) -> SessionObjects:
-        return SessionObjects(self.store, self.instance_id, session_id)
-
-
 class Workspaces:
     """The workspaces of sessions that may move between machines. `bring` comes first, then `using` around everything
     that changes files; `between_steps` and `settle` take snapshots."""
@@ -74,6 +57,7 @@ class Workspaces:
         self._held: dict[str, Held] = {}
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._marked = False
+        self.storing.released = self._drop_unneeded
         sandboxes.on_removal = self._forget
 
     @property
@@ -96,6 +80,7 @@ class Workspaces:
         async with lock:
             held = self._held.get(session_id)
             if held is not None and not held.lost:
+                held.owned = held.owned or epoch is not None
                 return None
             row = await self._row(session_id)
             lease = self._sandboxes.lease(session_id, spec)
@@ -122,7 +107,8 @@ class Workspaces:
                     continue
             found = await self._acquire(session_id, row, epoch)
             if found is not None:
-                self._held[session_id] = Held(session_id, spec, self._place.objects(session_id), *found)
+                held = Held(session_id, spec, self._place.objects(session_id), *found, owned=epoch is not None)
+                self._held[session_id] = held
                 await self._clean(session_id, found[0], row)
                 return row.as_of if row is not None and restored else None
             row = await self._row(session_id)
@@ -239,7 +225,13 @@ class Workspaces:
             waiting = asyncio.create_task(until.wait())
             await asyncio.wait({held.task, waiting}, timeout=FINAL_WAIT_S, return_when=asyncio.FIRST_COMPLETED)
             waiting.cancel()
-        self._drop_unneeded(held)
+
+    def leave(self, session_id: str) -> None:
+        """The session has no owner here any more."""
+        held = self._held.get(session_id)
+        if held is not None:
+            held.owned = False
+            self._drop_unneeded(held)
 
     def changed(self, session_id: str) -> None:
         """Files were changed outside of a run; takes a snapshot soon, unless a run is about to."""
@@ -364,7 +356,6 @@ class Workspaces:
                 held = self._held.get(session_id)
                 if held is not None and held.task is not None:
                     await asyncio.wait({held.task})
-                    self._drop_unneeded(held)
 
     async def sweep(self) -> None:
         """Removes the snapshots of sessions that are gone. Those of a fork are there before its rows, so a session
