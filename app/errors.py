@@ -22,7 +22,8 @@ PalimpsestError
 │   ├── StorageError             503  the database refused a write
 │   │   ├── StorageBusyError     503  another process holds the database
 │   │   └── StorageFullError     507  its disk is full
-│   └── SupersededError          503  another server has taken the database over
+│   ├── SupersededError          503  another server has taken the database over
+│   └── WorkspaceStoreError      503  the store of workspaces' snapshots does not answer
 ├── StaleOwnerError              409  another owner has taken the session over
 ├── ProviderError                502  the model provider failed; says whether a retry may help
 │   ├── ReshapeError             502  the provider refuses how the history treats reasoning
@@ -201,6 +202,12 @@ class StorageFullError(StorageError):
 class SupersededError(UnavailableError):
     code = "superseded"
     title = "Another server has taken over"
+    retry_after_s = 5
+
+
+class WorkspaceStoreError(UnavailableError):
+    code = "workspace_store_unavailable"
+    title = "The store of workspaces is not available"
     retry_after_s = 5
 
 

@@ -80,6 +80,8 @@ class SessionRecovered(SessionEvent):
     type: ClassVar[str] = "session.recovered"
     interrupted_step: int | None = None
     closed_calls: tuple[str, ...] = ()
+    workspace_as_of: Timestamp | None = None
+    """Set if the workspace was restored from a snapshot: later changes of its files may be missing."""
 
 
 class _QueueEvent(SessionEvent):

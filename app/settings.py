@@ -176,6 +176,13 @@ class Settings(BaseSettings):
         ge=1,
         description="Sandboxes that run at the same time; idle ones are stopped to free a slot, otherwise calls wait.",
     )
+    workspace_store: str | None = Field(
+        None,
+        description="Where workspaces are stored so that another machine can continue a session:"
+        " `s3://bucket/prefix?endpoint=URL&region=NAME`, with credentials from the usual `AWS_` variables, or a folder"
+        " that all machines share, `file:///folder`. Needs `palimpsest[cluster]`; if unset, a workspace stays on its"
+        " machine.",
+    )
     docker_host: str | None = Field(
         None,
         validation_alias=AliasChoices("DOCKER_HOST"),

@@ -13,6 +13,7 @@ from tests.databases import on_postgres, prepare, remove_databases
 from tests.postgres import empty_database
 from tests.redis import RedisServer
 from tests.requirements import need
+from tests.s3 import S3Server, running_s3
 
 # How long an example takes says more about what else the machine does than about the code.
 settings.register_profile("full", deadline=None)
@@ -81,6 +82,14 @@ def postgres_url() -> Iterator[str]:
     need("postgres")
     with empty_database() as url:
         yield url
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[S3Server]:
+    """moto's S3 server, shared by the tests of a process."""
+    need("s3")
+    with running_s3() as server:
+        yield server
 
 
 @pytest.fixture

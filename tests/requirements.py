@@ -15,7 +15,7 @@ import pytest
 from app.bootstrap.sandboxes import open_factory
 from app.errors import SandboxUnavailableError
 from app.sessions import SandboxKind
-from tests import postgres, redis, temporal
+from tests import postgres, redis, s3, temporal
 
 
 def required() -> set[str]:
@@ -25,7 +25,7 @@ def required() -> set[str]:
 
 @cache
 def missing(kind: str) -> str | None:
-    """Why a kind of sandbox, `chromium`, `postgres`, `redis` or `temporal` cannot be had here, None if it can."""
+    """Why a kind of sandbox, `chromium`, `postgres`, `redis`, `s3` or `temporal` cannot be had here, None if it can."""
     match kind:
         case "chromium":
             return _missing_browser()
@@ -35,6 +35,8 @@ def missing(kind: str) -> str | None:
             return redis.missing()
         case "temporal":
             return temporal.missing()
+        case "s3":
+            return s3.missing()
     return _missing_sandbox(kind)
 
 

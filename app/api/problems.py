@@ -39,6 +39,7 @@ from app.errors import (
     UnknownModelError,
     ValidationFailedError,
     WorkspaceFullError,
+    WorkspaceStoreError,
     WrongKeyError,
 )
 
@@ -141,6 +142,10 @@ _EXAMPLES: tuple[PalimpsestError, ...] = (
     SupersededError("Another server was started on this database and has taken over the sessions."),
     SandboxUnavailableError("No Docker Engine answers, and bubblewrap is not installed."),
     WorkspaceFullError("'big.bin' cannot be written: the disk of the workspace is full."),
+    WorkspaceStoreError("The workspace store, bucket workspaces, does not answer (Generic)."),
+    ConflictError("The session runs on another machine; try again there.", code="workspace_elsewhere"),
+    SandboxError("The snapshot of the workspace is invalid: content has another digest.", code="snapshot_invalid"),
+    SandboxError("The snapshot is not in the workspace store.", code="snapshot_missing"),
     StorageError("The database refused the write."),
     StorageBusyError("The database refused the write: database is locked."),
     StorageFullError("The database refused the write: database or disk is full."),

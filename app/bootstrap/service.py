@@ -20,6 +20,7 @@ from app.bootstrap.broker import open_relay
 from app.bootstrap.cluster import cluster_looks, cluster_node
 from app.bootstrap.providers import build_providers, default_model
 from app.bootstrap.sandboxes import build_sandboxes, looking_for_sandboxes, open_factories, sandbox_kinds
+from app.bootstrap.workspaces import MIN_STORE_S, open_workspaces
 from app.db.backends import backend_of
 from app.db.engine import Database, open_database
 from app.db.migrate import upgrade
@@ -38,9 +39,10 @@ from app.runtime.sandboxes.pool import Sandboxes
 from app.runtime.services import Services, build_services
 from app.runtime.setup import CLUSTER, Fence, RuntimeSetup
 from app.runtime.telemetry.health import Health, Look, looks
-from app.runtime.telemetry.metrics import Metrics, add_readings
+from app.runtime.telemetry.metrics import Metrics, add_readings, add_workspaces
 from app.runtime.telemetry.tracing import CompactionLog, otlp_exporter, tracing
 from app.runtime.transactions import compactions
+from app.runtime.workspaces.keeper import Workspaces
 from app.sandbox.base import SandboxFactory
 from app.sessions import Status
 from app.settings import Settings
@@ -85,6 +87,7 @@ async def build(settings: Settings, prompts: Prompts) -> AsyncIterator[Runtime]:
         clustered = settings.temporal is not None
         fence = Fence(base.database, CLUSTER if clustered else None)
         collector = build_collector(settings, base.store)
+        workspaces = await open_workspaces(settings, base)
         setup = RuntimeSetup(
             base.database,
             bus,
@@ -95,7 +98,11 @@ async def build(settings: Settings, prompts: Prompts) -> AsyncIterator[Runtime]:
             metrics.repaired,
             fence.check,
             node=new_id() if clustered else None,
+            workspaces=workspaces,
         )
+        if workspaces is not None:
+            # Closed after the runs, whose last changes it stores.
+            stack.push_async_callback(workspaces.aclose, max(MIN_STORE_S, settings.shutdown_grace_s))
         bound = OutputBound(setup, base.store, settings.session_output_max_bytes)
         observers.append(bound.observe)
         bounds = RunBounds(settings.max_runs, settings.max_waiting_runs)
@@ -105,7 +112,7 @@ async def build(settings: Settings, prompts: Prompts) -> AsyncIterator[Runtime]:
         await _trace(settings, observers, dispatch, tools, stack)
         stack.push_async_callback(registry.aclose, settings.shutdown_grace_s)
         stack.callback(bus.close)
-        health = _health(settings, base, fence, broker | cluster_looks(node))
+        health = _health(settings, base, fence, workspaces, broker | cluster_looks(node))
         stack.push_async_callback(health.aclose)
         services = build_services(
             setup,
@@ -137,6 +144,9 @@ async def build(settings: Settings, prompts: Prompts) -> AsyncIterator[Runtime]:
         await stack.enter_async_context(metrics.measuring_lag())
         await stack.enter_async_context(Retention(setup, base.store, retention_rules(settings)).sweeping())
         await stack.enter_async_context(_searching_for_sandboxes(settings, base))
+        if workspaces is not None:
+            add_workspaces(metrics, workspaces)
+            await stack.enter_async_context(workspaces.kept())
         model, sandbox = default_model(settings), _default_sandbox(settings, base)
         yield Runtime(services, model, sandbox, base.left_out, bus.close, lambda: bus.readers, metrics.render)
 
@@ -155,11 +165,15 @@ async def _trace(
         observers.append(traces.observe)
 
 
-def _health(settings: Settings, base: Resources, fence: Fence, more: Mapping[str, Look]) -> Health:
+def _health(
+    settings: Settings, base: Resources, fence: Fence, workspaces: Workspaces | None, cluster: Mapping[str, Look]
+) -> Health:
     def conditions() -> Awaitable[list[Condition]]:
         return base.providers.conditions(default_model(settings))
 
-    return Health({**looks(base.database, fence.check, base.sandboxes, directories(settings), conditions), **more})
+    store = workspaces.component if workspaces is not None else None
+    parts = looks(base.database, fence.check, base.sandboxes, directories(settings), conditions, store)
+    return Health({**parts, **cluster})
 
 
 async def _release(registry: Registry, node: Node | None, bus: Bus, sandboxes: Sandboxes) -> None:

@@ -395,3 +395,14 @@ logins = Table(
 
 
 Index("ix_logins_expires_at", logins.c.expires_at)
+
+workspaces = Table(
+    "workspaces",
+    metadata,
+    session_id(),
+    Column("machine", String(64), nullable=False, comment="The machine that has the workspace; empty: none."),
+    Column("tenure", Integer, nullable=False, comment="Raised by each holder; fences off snapshots of earlier ones."),
+    Column("snapshot_id", String(64), comment="The newest snapshot; null: the workspace was empty."),
+    Column("as_of", UtcTime, nullable=False, comment="When the workspace was as in the snapshot."),
+    comment="Where the workspaces are, if they are stored for other machines.",
+)

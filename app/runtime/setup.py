@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Seque
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import structlog
 from sqlalchemy import Connection, Row
@@ -28,6 +28,9 @@ from app.runtime.transactions import compactions
 from app.sandbox.base import Stream
 from app.tools.output import OutputLimit
 
+if TYPE_CHECKING:
+    from app.runtime.workspaces.keeper import Workspaces
+
 T = TypeVar("T")
 LARGE_HISTORY_BYTES = 2 * 1024 * 1024
 """Bytes of stored messages of which only one history is read whole at a time; what is read has about 13 times as many
@@ -45,7 +48,8 @@ class RuntimeSetup:
     `output_path` returns the file of a raw output by its key. `repaired` is called with stored repairs of contexts.
     `fence` raises `SupersededError` in a write if the server no longer holds the database; `to_park` are the sessions
     whose interrupted runs this server must not continue. `large_reads` is for `reading_whole`. `node` identifies this
-    server in a cluster; None outside of one."""
+    server in a cluster; None outside of one. `workspaces` stores workspaces for other machines, None if there is no
+    store."""
 
     database: Database
     bus: Bus
@@ -58,6 +62,7 @@ class RuntimeSetup:
     to_park: set[str] = field(default_factory=set)
     large_reads: asyncio.Lock = field(default_factory=asyncio.Lock)
     node: str | None = None
+    workspaces: Workspaces | None = None
 
     async def write(self, session_id: str, work: Callable[[Connection], tuple[T, list[StreamItem]]]) -> T:
         """Commits a write to a session on behalf of others than its owner, and publishes its events. Raises

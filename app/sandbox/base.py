@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 WORKSPACE = "/workspace"
 """Where the workspace is mounted inside every sandbox."""
@@ -136,6 +136,55 @@ class Sandbox(Protocol):
 
     async def remove(self) -> None:
         """Stops the sandbox and deletes its workspace."""
+        ...
+
+
+class TreeEntry(NamedTuple):
+    """An entry of a workspace as a scan finds it. `path` is relative and may have any bytes but NUL. Times are in
+    nanoseconds; `ctime_ns` and `inode` tell whether the file is still the one of an earlier scan."""
+
+    path: bytes
+    type: Literal["file", "directory", "symlink"]
+    mode: int
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+    inode: int
+
+
+class Scan(NamedTuple):
+    """All entries, sorted by path, without sockets, FIFOs and devices. A file that was changed after `settled_ns` could
+    change once more without another time."""
+
+    entries: Sequence[TreeEntry]
+    settled_ns: int
+
+
+class FilePiece(NamedTuple):
+    """Some content of the entry at this position of a request; a symbolic link's content is its target."""
+
+    position: int
+    data: bytes
+
+
+@runtime_checkable
+class MovableSandbox(Sandbox, Protocol):
+    """A sandbox whose workspace can be stored elsewhere and restored on another machine."""
+
+    async def scan(self, limit: int) -> Scan:
+        """Looks at all entries without reading any content. Raises `TooLargeError` (code `workspace_too_large`) if
+        there are more than `limit`."""
+        ...
+
+    def read_entries(self, entries: Sequence[TreeEntry]) -> AsyncGenerator[Sequence[FilePiece], None]:
+        """The content of files and symbolic links, one after the other, at least one piece of each. Entries that are
+        gone or changed their type are left out; a file that is being changed may have another size than in the scan.
+        Of several hard links to one file, one has pieces."""
+        ...
+
+    async def restore(self, archive: AsyncIterator[bytes]) -> None:
+        """Replaces the workspace, and ends what runs in it. `archive` is a tar as `archive` returns it, each directory
+        before its contents. Raises `WorkspaceFullError` if the disk is full."""
         ...
 
 

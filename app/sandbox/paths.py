@@ -121,3 +121,7 @@ def became_shorter(path: str) -> SandboxError:
 
 def workspace_full(path: str) -> WorkspaceFullError:
     return WorkspaceFullError(f"{show(path)} cannot be written: the disk of the workspace is full.")
+
+
+def too_many_entries(limit: int) -> TooLargeError:
+    return TooLargeError(f"The workspace has more than {limit:,} files and directories.", code="workspace_too_large")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import os
 import tarfile
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from typing import BinaryIO
 
 from app.errors import SandboxError
 
@@ -14,6 +17,8 @@ END = b"\0" * (2 * BLOCK)
 """The end-of-archive marker."""
 PIECE = 64 * 1024
 """Bytes read from a file at a time; a stalled download holds one or two of them."""
+GATHERED = 1024 * 1024
+"""Bytes gathered of many small files that are handed on together."""
 
 
 def header(name: bytes, kind: bytes, status: os.stat_result, *, link: bytes = b"", size: int = 0) -> bytes:
@@ -53,6 +58,39 @@ def gathered(pieces: Iterator[bytes]) -> Iterator[bytes]:
     yield bytes(held)
 
 
+@asynccontextmanager
+async def piped(pieces: AsyncIterator[bytes]) -> AsyncIterator[BinaryIO]:
+    """The pieces as a file that a thread can read. An error of theirs ends the file early, and is raised at the end."""
+    reading, writing = os.pipe()
+    with os.fdopen(reading, "rb", buffering=PIECE) as reader:
+        feeding = asyncio.create_task(_feed(pieces, writing))
+        try:
+            yield reader
+        except BaseException as error:
+            # The cause, if its error broke the archive off.
+            if feeding.done() and not feeding.cancelled() and (cause := feeding.exception()) is not None:
+                raise cause from error
+            raise
+        finally:
+            feeding.cancel()
+            await asyncio.wait({feeding})
+            feeding.cancelled() or feeding.exception()
+    if not feeding.cancelled():
+        feeding.result()
+
+
+async def _feed(pieces: AsyncIterator[bytes], writing: int) -> None:
+    loop = asyncio.get_running_loop()
+    transport, protocol = await loop.connect_write_pipe(asyncio.streams.FlowControlMixin, os.fdopen(writing, "wb"))
+    writer = asyncio.StreamWriter(transport, protocol, None, loop)
+    try:
+        async for piece in pieces:
+            writer.write(piece)
+            await writer.drain()
+    finally:
+        writer.close()
+
+
 async def without_special_files(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """An archive's regular files, directories and links, without devices, FIFOs and sockets. Names are relative,
     without the `./` that an Engine adds, and headers are like those of `header`.
@@ -78,6 +116,27 @@ async def file_content(pieces: AsyncIterator[bytes]) -> AsyncGenerator[bytes, No
     if member is not None and member.isreg():
         async for data in reader.stream(member.size):
             yield data
+
+
+async def contents(pieces: AsyncIterator[bytes]) -> AsyncGenerator[tuple[tarfile.TarInfo, bytes], None]:
+    """All members, each with at least one piece of its content: of a link its target, of a directory none. Raises as
+    `without_special_files`."""
+    reader = _Reader(pieces)
+    while (member := await reader.member()) is not None:
+        if not member.isreg():
+            yield member, os.fsencode(member.linkname)
+        left = member.size
+        if member.isreg() and not left:
+            yield member, b""
+        async for data in reader.stream(member.size + -member.size % BLOCK):
+            if left > 0 and member.isreg():
+                yield member, data[:left]
+            left -= len(data)
+
+
+def relative_name(member: tarfile.TarInfo) -> bytes:
+    """A member's path, relative to the workspace."""
+    return os.fsencode(_relative(member.name).rstrip("/"))
 
 
 _KEPT = (tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.LNKTYPE, tarfile.SYMTYPE, tarfile.DIRTYPE)

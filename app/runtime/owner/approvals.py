@@ -159,11 +159,18 @@ async def recover_interrupted(
     if stored is not None:
         if claimed.cancel_requested:
             return RunResult(Outcome.CANCELLED), stored
+        if session.restored_as_of is not None:
+            await recorder.submit(
+                lambda c: (None, recovery.report_recovery(c, session.id, claimed.epoch, session.restored_as_of))
+            )
+            await session.read()
         return recovery.parked() if parks else None, stored
     calls = await setup.database.read(lambda c: recovery.open_calls(c, session.id))
     outputs = await left_outputs(session.id, calls, setup.output_path)
     result = await recorder.submit(
-        lambda c: recovery.recover(c, session.id, claimed.epoch, outputs=outputs, parks=parks)
+        lambda c: recovery.recover(
+            c, session.id, claimed.epoch, outputs=outputs, parks=parks, workspace_as_of=session.restored_as_of
+        )
     )
     await session.read()
     return result, None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack, suppress
 from datetime import datetime
@@ -100,6 +101,7 @@ class SessionOwner:
         self._broke_off = False
         self.catch_up: Callable[[], Awaitable[None]] | None = None
         """Called before each step: acts on what other nodes of a cluster have changed."""
+        self._has_work = asyncio.Event()
 
         # No method: a reference cycle is only freed by the garbage collector, and that runs rarely.
         def rest(rests: bool) -> None:
@@ -130,10 +132,12 @@ class SessionOwner:
     def ring(self) -> None:
         """There may be a new message."""
         self._message_source.ring()
+        self._has_work.set()
 
     def interrupt(self, reason: StopReason, message_id: str | None = None) -> None:
         """Ends the current step. An interrupting message that was already delivered has no effect; a cancel also
         cancels a requested compaction that has not started."""
+        self._has_work.set()
         if reason == "cancel":
             self._rounds.cancel()
         if message_id is None or message_id not in self._message_source.delivered:
@@ -146,6 +150,7 @@ class SessionOwner:
     def ask_round(self) -> None:
         """A compaction was requested, to be made before the next step."""
         self._rounds.ask()
+        self._has_work.set()
 
     def take_revert(self) -> None:
         """A compaction was reverted; the next step does not use it."""
@@ -167,9 +172,25 @@ class SessionOwner:
         with ExitStack() as stack:
             stack.callback(self._recorder.close)
             stack.callback(self._session.release)
+            if (workspaces := self._setup.workspaces) is not None:
+                stack.callback(workspaces.leave, self._session.id)
             await self._work()
+            # The sandbox stays: its idle time begins when the snapshot is taken.
+            await self._settle()
+
+    async def _settle(self) -> None:
+        """Stores the workspace before the session is left to other machines, unless there is new work here."""
+        if self._setup.workspaces is not None:
+            await self._setup.workspaces.settle(self._session.id, self._has_work)
+
+    async def _bring_workspace(self) -> None:
+        """Restores the workspace if another machine had it, before anything needs it."""
+        if self._setup.workspaces is not None:
+            with suppress(Stopped):
+                await self._interrupt.guard(self._session.bring_workspace_first(), patient=True)
 
     async def _work(self) -> None:
+        await self._bring_workspace()
         row = self._claimed
         if row.status == Status.IDLE:
             try:
@@ -225,6 +246,8 @@ class SessionOwner:
         """See `RunningSession.prepare`."""
         if self.catch_up is not None:
             await self.catch_up()
+        if self._setup.workspaces is not None:
+            self._setup.workspaces.between_steps(self._session.id)
         await self._ask_windows()
         if spilled := conversation.spilled():
             with suppress(Stopped):
@@ -326,4 +349,6 @@ class SessionOwner:
         self._message_source.begin_run(takes_follow_up=True)
 
     async def _finish(self, result: RunResult) -> bool:
+        # What comes from now on may not be seen by the end of the run.
+        self._has_work.clear()
         return await _finish(self._recorder, self._claimed, result)

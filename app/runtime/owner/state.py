@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 import structlog
@@ -17,7 +18,7 @@ from app.context.clipping import spill_file
 from app.context.prompts import Notes
 from app.context.tokens import estimate_text
 from app.db.repositories import sessions
-from app.errors import PalimpsestError
+from app.errors import PalimpsestError, StaleOwnerError, StorageError, SupersededError
 from app.messages import Message
 from app.runtime.agents import load_conversation
 from app.runtime.owner.notes import keep_notes, read_notes, refresh_notes
@@ -38,6 +39,9 @@ SPILL_WAIT_S = 10.0
 MAX_SPILL_FAILURES = 3
 """Failures after which spilled messages are no longer written: each failure may have delayed a step."""
 
+BRING_WAIT_S, BRING_RETRY_S = 60.0, 2.0
+"""Seconds that a run waits for the store of its workspace before it continues without, and between two attempts."""
+
 log = structlog.get_logger(__name__)
 
 
@@ -54,6 +58,8 @@ class SessionState:
         self._notes: Notes | None = None
         self._spilled: set[str] = set()
         self._spill_failures = 0
+        self._epoch: int = row.epoch
+        self.restored_as_of: datetime | None = None
 
     def adopt(self, row: Row[Any]) -> None:
         """Uses a row unless a newer one is known: a read may finish after a later change was reported."""
@@ -133,7 +139,34 @@ class SessionState:
     async def sandbox(self) -> Sandbox:
         """The session's sandbox, started, and held until `release`."""
         await self._setup.sandboxes.await_kind(self.row.sandbox["kind"])
-        return await self._hold().start()
+        workspaces = self._setup.workspaces
+        if workspaces is None:
+            return await self._hold().start()
+        await self.bring_workspace()
+        return workspaces.fenced(self.id, await self._hold().start())
+
+    async def bring_workspace(self) -> None:
+        """Restores the workspace if another machine had it; `restored_as_of` is then the time of its snapshot. Raises
+        `WorkspaceStoreError` if its store does not answer, and what the sandbox raises."""
+        if self._setup.workspaces is not None:
+            as_of = await self._setup.workspaces.bring(self.id, SandboxSpec(**self.row.sandbox), self._epoch)
+            self.restored_as_of = as_of or self.restored_as_of
+
+    async def bring_workspace_first(self) -> None:
+        """Like `bring_workspace`, before anything else; retried while the store does not answer. After that, each call
+        that needs the sandbox tries again."""
+        deadline = asyncio.get_running_loop().time() + BRING_WAIT_S
+        while self._setup.workspaces is not None:
+            try:
+                await self._setup.sandboxes.await_kind(self.row.sandbox["kind"])
+                return await self.bring_workspace()
+            except (StaleOwnerError, SupersededError, StorageError):
+                raise
+            except PalimpsestError as error:
+                log.warning("workspace_not_restored", session_id=self.id, code=error.code, reason=error.detail)
+                if asyncio.get_running_loop().time() >= deadline:
+                    return
+                await asyncio.sleep(BRING_RETRY_S)
 
     def _hold(self) -> Lease:
         if self._lease is None:

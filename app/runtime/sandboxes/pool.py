@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
@@ -50,6 +50,8 @@ class Sandboxes:
         self._handles: dict[str, _Handle] = {}
         self._removing: set[str] = set()
         self._disowned = False
+        self.on_removal: Callable[[str], Awaitable[None]] | None = None
+        """Awaited with the id of a session whose workspace was removed."""
         self.slots = Slots(policy.most, self._stop_one_idle)
 
     @property
@@ -215,6 +217,8 @@ class Sandboxes:
         self._removing.add(session_id)
         try:
             await self._remove(session_id, spec)
+            if self.on_removal is not None:
+                await self.on_removal(session_id)
             yield
         finally:
             self._removing.discard(session_id)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Literal
 
@@ -12,12 +13,14 @@ from sqlalchemy import Connection
 
 from app.db.engine import Database
 from app.db.repositories import sessions
+from app.errors import ConflictError
 from app.runtime.sandboxes.pool import Sandboxes
 from app.runtime.sandboxes.slots import Lease
 from app.runtime.values.history import FileList, FileView, RawOutput
+from app.runtime.workspaces.keeper import Workspaces
 from app.sandbox import paths
 from app.sandbox.base import FileInfo, OpenFile
-from app.sessions import Session
+from app.sessions import Session, Status
 from app.tools.files import file_exists
 
 LISTED_FILES = 10_000
@@ -37,8 +40,16 @@ TURN_S = 5.0
 class FileService:
     """Accesses files in the sandboxes of sessions, each held while it is used."""
 
-    def __init__(self, database: Database, sandboxes: Sandboxes, fence: Callable[[Connection], None]) -> None:
-        """`fence` raises `SupersededError` if this server no longer holds the database."""
+    def __init__(
+        self,
+        database: Database,
+        sandboxes: Sandboxes,
+        fence: Callable[[Connection], None],
+        workspaces: Workspaces | None = None,
+    ) -> None:
+        """`fence` raises `SupersededError` if this server no longer holds the database. With `workspaces`, files of a
+        workspace on another machine are those of its newest snapshot."""
+        self._workspaces = workspaces
         self._database = database
         self._sandboxes = sandboxes
         self._fence = fence
@@ -72,7 +83,7 @@ class FileService:
 
     async def write(self, session_id: str, path: str, data: bytes) -> Literal["created", "replaced"]:
         """Writes a file. Raises `SupersededError` if another server has taken over."""
-        lease = await self._lease(session_id)
+        lease = await self._writable(session_id)
         try:
             await lease.admit(TURN_S)
             # After the wait, in which another server may have taken over.
@@ -81,6 +92,8 @@ class FileService:
             await lease.sandbox.write(path, data)
         finally:
             lease.release()
+            if self._workspaces is not None:
+                self._workspaces.changed(session_id)
         return "replaced" if existed else "created"
 
     async def archive(self, session_id: str) -> AsyncIterator[bytes]:
@@ -94,8 +107,22 @@ class FileService:
             raise
         return archive
 
+    async def _writable(self, session_id: str) -> Lease:
+        """The session's sandbox, whose workspace may be changed. A workspace on another machine is restored here,
+        unless that one is working. Raises `ConflictError` (code `workspace_elsewhere`)."""
+        if self._workspaces is None:
+            return await self._lease(session_id)
+        session = await self._session(session_id)
+        if session.status is not Status.IDLE and await self._workspaces.is_elsewhere(session_id):
+            raise ConflictError("The session runs on another machine; try again there.", code="workspace_elsewhere")
+        await self._workspaces.bring(session_id, session.sandbox)
+        lease = await self._lease(session_id)
+        return replace(lease, sandbox=self._workspaces.fenced(session_id, lease.sandbox))
+
     async def _lease(self, session_id: str) -> Lease:
         session = await self._session(session_id)
+        if self._workspaces is not None and (view := await self._workspaces.view(session_id)) is not None:
+            return view.lease()
         lease = self._sandboxes.lease(session_id, session.sandbox)
         try:
             # It may have been deleted between the first check and the lease.

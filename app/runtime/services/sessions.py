@@ -8,9 +8,11 @@ from contextlib import asynccontextmanager
 from typing import Protocol
 
 import structlog
+from sqlalchemy import Connection
 
 from app.db.repositories import sessions
 from app.errors import PalimpsestError
+from app.eventlog.log import StreamItem
 from app.messages import new_id
 from app.runtime.admission import (
     ServiceRules,
@@ -155,11 +157,27 @@ class SessionService:
         made = await self._database.read(lambda c: forks.draft(c, session_id, fork_id, body, self._setup, self._rules))
         try:
             await self._outputs.copy(made.files)
-            await self._setup.sandboxes.copy_workspace(session_id, made.source, fork_id, made.sandbox)
-            return await self._setup.write(fork_id, lambda c: lifecycle.fork(c, made))
+            return await self._store_fork(made)
         except BaseException:
             await asyncio.shield(self._discard(made))
             raise
+
+    async def _store_fork(self, made: Fork) -> Session:
+        """Copies the workspace, then stores the rows."""
+        workspaces = self._setup.workspaces
+        if workspaces is None:
+            await self._setup.sandboxes.copy_workspace(made.parent_id, made.source, made.session_id, made.sandbox)
+            return await self._setup.write(made.session_id, lambda c: lifecycle.fork(c, made))
+        place = await workspaces.fork(made.parent_id, made.source, made.session_id, made.sandbox)
+
+        def write(connection: Connection) -> tuple[Session, list[StreamItem]]:
+            stored = lifecycle.fork(connection, made)
+            place(connection)
+            return stored
+
+        session = await self._setup.write(made.session_id, write)
+        await workspaces.store_fork(made.session_id, made.sandbox)
+        return session
 
     async def _discard(self, made: Fork) -> None:
         """Removes a fork's files, unless its commit succeeded although the request was cancelled."""

@@ -119,9 +119,11 @@ def looks(
     sandboxes: Sandboxes,
     directories: Sequence[Path],
     providers: Callable[[], Awaitable[Sequence[Condition]]],
+    workspace_store: Look | None = None,
 ) -> dict[str, Look]:
     """The checks of a server. `fence` raises in a write if the server no longer holds its database; `directories`
-    contain its data; `providers` returns the conditions of the providers in use."""
+    contain its data; `providers` returns the conditions of the providers in use. `workspace_store` is the check of that
+    store, None without one."""
 
     def touch(connection: Connection) -> None:
         fence(connection)
@@ -143,7 +145,13 @@ def looks(
     async def provider_look() -> Component:
         return _providers(await providers())
 
-    return {"database": database_look, "disk": disk_look, "sandbox": sandbox_look, "provider": provider_look}
+    found: dict[str, Look] = {
+        "database": database_look,
+        "disk": disk_look,
+        "sandbox": sandbox_look,
+        "provider": provider_look,
+    }
+    return found if workspace_store is None else {**found, "workspace_store": workspace_store}
 
 
 def checked(check: Callable[[], Awaitable[None]], detail: str) -> Look:

@@ -29,6 +29,7 @@ from app.runtime.sandboxes.pool import Sandboxes
 from app.runtime.setup import in_background
 from app.runtime.telemetry.health import free_bytes
 from app.runtime.telemetry.tracing import news
+from app.runtime.workspaces.keeper import Workspaces
 from app.sessions import CompactionReason, Outcome, Rung
 
 LAG_PERIOD_S = 0.1
@@ -279,6 +280,18 @@ def _add_sandboxes(metrics: Metrics, sandboxes: Sandboxes) -> None:
         lambda: sandboxes.refused_connections,
     )
     metrics.counter("palimpsest_sandboxes_refused", "Calls that timed out waiting.", lambda: slots.refused)
+
+
+def add_workspaces(metrics: Metrics, workspaces: Workspaces) -> None:
+    """Adds the metrics of a store of workspaces."""
+    storing = workspaces.storing
+    metrics.counter("palimpsest_workspace_snapshots", "Snapshots of workspaces taken.", lambda: storing.taken)
+    metrics.counter(
+        "palimpsest_workspace_reading_seconds",
+        "Time that snapshots read workspaces; a command would wait meanwhile.",
+        lambda: storing.reading_s,
+    )
+    metrics.gauge("palimpsest_workspaces_unstored", "Workspaces whose last snapshot failed.", lambda: storing.failing)
 
 
 def _add_database(metrics: Metrics, database: Database, directories: Sequence[Path]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -62,15 +63,16 @@ def recover(
     *,
     outputs: Mapping[str, LeftOutput] = MappingProxyType({}),
     parks: bool = False,
+    workspace_as_of: datetime | None = None,
 ) -> tuple[RunResult | None, list[StreamItem]]:
     """Closes what the last owner left open, and records that in the event log. Returns how the run ends, None if it
     continues. `outputs` are the stored outputs of open calls, by id. With `parks` the run waits for a resume, unless it
-    waits for an approval anyway."""
+    waits for an approval anyway. `workspace_as_of` is the time of the snapshot that the workspace was restored from."""
     row = sessions.row(connection, session_id)
     open_step = _open_step(connection, row)
     held = open_step is not None and approvals.are_held(connection, session_id, open_step.message_id)
     if held and not (parks and _would_continue(connection, session_id)):
-        return None, _left_waiting(connection, session_id, epoch)
+        return None, report_recovery(connection, session_id, epoch, workspace_as_of)
     changes, calls = _closing_changes(connection, session_id, open_step, outputs)
     result = _verdict(row)
     if result is None and not changes and _had_finished(connection, row):
@@ -83,18 +85,20 @@ def recover(
         resolve_approvals(connection, appender, approvals.open_approvals(connection, session_id), "deny", "timeout")
     for change in changes:
         write_change(connection, appender, change)
-    appender.emit(SessionRecovered, interrupted_step=step, closed_calls=tuple(calls))
+    appender.emit(SessionRecovered, interrupted_step=step, closed_calls=tuple(calls), workspace_as_of=workspace_as_of)
     if result is None:
         appender.emit(SessionRunning, trigger="recovery")
     sessions.change(connection, session_id, recoveries=row.recoveries + 1, run_trigger="recovery")
     return result, appender.flush()
 
 
-def _left_waiting(connection: Connection, session_id: str, epoch: int) -> list[StreamItem]:
-    """Leaves a step that waits for approvals as it is. Nothing was interrupted, so it does not count as a recovery: a
-    run may wait through any number of restarts."""
+def report_recovery(
+    connection: Connection, session_id: str, epoch: int, workspace_as_of: datetime | None
+) -> list[StreamItem]:
+    """Leaves a step that waits for approvals, or a run that has not begun, as it is. Nothing was interrupted, so it
+    does not count as a recovery: a run may wait through any number of restarts."""
     appender = Appender(connection, session_id, epoch=epoch)
-    appender.emit(SessionRecovered)
+    appender.emit(SessionRecovered, workspace_as_of=workspace_as_of)
     return appender.flush()
 
 

@@ -18,7 +18,19 @@ from weakref import WeakValueDictionary
 import aiodocker
 
 from app.errors import NotFoundError, SandboxError, SandboxUnavailableError, WorkspaceFullError
-from app.sandbox.base import WORKSPACE, ExecResult, FileInfo, OnOutput, OpenFile, Sandbox, SandboxConfig
+from app.sandbox.base import (
+    WORKSPACE,
+    ExecResult,
+    FileInfo,
+    FilePiece,
+    OnOutput,
+    OpenFile,
+    Sandbox,
+    SandboxConfig,
+    Scan,
+    TreeEntry,
+)
+from app.sandbox.docker import moving
 from app.sandbox.docker.command import ContainerCommand, RunningCommands
 from app.sandbox.docker.container import (
     CONFIG_LABEL,
@@ -175,6 +187,26 @@ class DockerSandbox:
                     raise
                 if not (others and BROKEN_OFF in str(exc.message)):
                     raise _not_copied(exc) from exc
+
+    async def scan(self, limit: int) -> Scan:
+        await self._ensure(running=True)
+        return await moving.scan(self._engine, self._name, limit)
+
+    async def read_entries(self, entries: Sequence[TreeEntry]) -> AsyncGenerator[Sequence[FilePiece], None]:
+        await self._ensure(running=False)
+        async with aclosing(moving.read_entries(self._archives, entries)) as batches:
+            async for batch in batches:
+                yield batch
+
+    async def restore(self, archive: AsyncIterator[bytes]) -> None:
+        await self.stop()
+        try:
+            async with self._session.lock:
+                await self._engine.remove_volume(self._name)
+            await self._ensure(running=False)
+            await self._archives.put(WORKSPACE, archive)
+        except aiodocker.DockerError as exc:
+            raise _not_copied(exc) from exc
 
     async def stop(self) -> None:
         # Removed, not just stopped: an unused container takes disk space, and the workspace is in its volume.

@@ -18,12 +18,13 @@ from weakref import WeakValueDictionary
 
 from app.errors import PalimpsestError, SandboxError, SandboxUnavailableError, WorkspaceFullError
 from app.sandbox import paths
-from app.sandbox.base import FileInfo, Sandbox, SandboxConfig
+from app.sandbox.base import FileInfo, FilePiece, Sandbox, SandboxConfig, Scan, TreeEntry
+from app.sandbox.host import moving
 from app.sandbox.host.disk import ENTRY_BYTES
 from app.sandbox.host.process import Commands
 from app.sandbox.host.threads import FileThreads
 from app.sandbox.host.workspace import FULL, OPEN_DIRECTORY, Entry, Workspace, closing_file, delete_tree, open_file
-from app.sandbox.tar import PIECE, gathered
+from app.sandbox.tar import PIECE, gathered, piped
 
 T = TypeVar("T")
 
@@ -123,6 +124,20 @@ class HostSandbox:
             copy = partial(copy_workspace, source._workspace, self._workspace, limit)
             # All copies of one workspace share the thread quota of its session.
             await self._threads.bulk.run(source.session_id, copy)
+
+    async def scan(self, limit: int) -> Scan:
+        return await self._threads.walks.run(self.session_id, partial(moving.scan, self._workspace, limit))
+
+    async def read_entries(self, entries: Sequence[TreeEntry]) -> AsyncGenerator[Sequence[FilePiece], None]:
+        batches = moving.read_entries(self._workspace, entries)
+        while (batch := await self._threads.walks.run(self.session_id, partial(next, batches, None))) is not None:
+            yield batch
+
+    async def restore(self, archive: AsyncIterator[bytes]) -> None:
+        await self.stop()
+        async with piped(archive) as pipe:
+            await self._threads.bulk.run(self.session_id, partial(moving.restore, self._workspace, pipe))
+        await self.start()
 
     async def stop(self) -> None:
         await self._commands.end_all()

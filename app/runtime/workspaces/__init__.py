@@ -1,0 +1,1 @@
+"""Workspaces on many machines: snapshots in a store that all machines reach, and their restoration."""

@@ -1,0 +1,262 @@
+"""A workspace that is here: who changes it, and its snapshots, which are taken one at a time in the background."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import structlog
+
+from app.db.engine import Database
+from app.db.repositories import workspaces
+from app.errors import PalimpsestError, TooLargeError, WorkspaceStoreError
+from app.messages import now
+from app.runtime.sandboxes.pool import Sandboxes
+from app.runtime.workspaces.cache import TreeCache
+from app.runtime.workspaces.reading import load
+from app.runtime.workspaces.store import ObjectMissingError, ObjectStore, SessionObjects
+from app.runtime.workspaces.taking import Fence, Progress, Snapshot, superseded, take
+from app.sandbox.base import MovableSandbox
+from app.sessions import SandboxSpec
+
+INTERVAL_S = 30.0
+"""Least seconds between the beginnings of two snapshots while a session works."""
+PATIENCE_S, PATIENCE_MOST_S = 5.0, 60.0
+"""Seconds that a command waits while a snapshot reads the workspace. Then the snapshot gives way; the next one may take
+twice as long, and does not store again what this one has stored."""
+RETRY_S, RETRY_MOST_S = 5.0, 60.0
+"""Seconds until a failed snapshot is tried again: the first time and at most."""
+AT_ONCE = 2
+"""Snapshots taken at the same time: each has up to 50 MiB in memory, and uses a core."""
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """This machine, the store, and the database's id, under which the store has its snapshots. `max_bytes` is the
+    limit of a workspace."""
+
+    store: ObjectStore
+    instance_id: str
+    machine: str
+    cache: TreeCache
+    max_bytes: int
+
+    def objects(self, session_id: str) -> SessionObjects:
+        return SessionObjects(self.store, self.instance_id, session_id)
+
+
+@dataclass(slots=True, eq=False)
+class Held:
+    """A session's workspace on this machine. `users` are the commands and writes that are running; `dirty` is whether
+    files may have changed since the newest snapshot; `litter` are packs in the store that nothing uses. `lost` is set
+    once another holder has been found, and `owned` while a run may use the workspace at any time."""
+
+    session_id: str
+    spec: SandboxSpec
+    objects: SessionObjects
+    tenure: int
+    snapshot_id: str | None
+    users: int = 0
+    dirty: bool = False
+    lost: bool = False
+    owned: bool = False
+    task: asyncio.Task[None] | None = None
+    again: bool = False
+    timer: asyncio.TimerHandle | None = None
+    failures: int = 0
+    patience_s: float = PATIENCE_S
+    begun_at: float | None = None
+    gives_way: bool = False
+    progress: Progress = field(default_factory=Progress)
+    litter: set[str] = field(default_factory=set)
+    has_read: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __post_init__(self) -> None:
+        self.has_read.set()
+
+    @property
+    def is_due(self) -> bool:
+        return self.dirty and (self.begun_at is None or time.monotonic() - self.begun_at >= INTERVAL_S)
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether nothing has to be remembered of it."""
+        if self.owned or self.users:
+            return False
+        return self.lost or (self.task is None and self.timer is None and not self.dirty)
+
+    async def enter(self) -> None:
+        """Waits until no snapshot is reading the workspace. Afterward `leave` has to be called."""
+        self.users += 1
+        try:
+            if not self.has_read.is_set():
+                try:
+                    await asyncio.wait_for(self.has_read.wait(), self.patience_s)
+                except TimeoutError:
+                    self.gives_way = True
+                    await self.has_read.wait()
+        except BaseException:
+            self.users -= 1
+            raise
+
+    def leave(self) -> None:
+        self.users -= 1
+        self.dirty = True
+
+    async def end(self) -> None:
+        """Gives a running snapshot up."""
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None
+        self.again = False
+        if self.task is not None:
+            self.task.cancel()
+            await asyncio.wait({self.task})
+
+
+class Storing:
+    """Takes the snapshots of this machine. `failing` is the number of workspaces whose last snapshot failed; `gone` is
+    for `Workspaces.sweep`."""
+
+    def __init__(self, database: Database, sandboxes: Sandboxes, check: Callable[[], Awaitable[None]]) -> None:
+        """`check` raises `WorkspaceStoreError` if the store does not answer."""
+        self._database = database
+        self._sandboxes = sandboxes
+        self._check = check
+        self._turns = asyncio.Semaphore(AT_ONCE)
+        self._failing: set[str] = set()
+        self.gone: set[str] = set()
+        self.released: Callable[[Held], None] = lambda _: None
+        """Called after each snapshot."""
+        self.taken = 0
+        self.reading_s = 0.0
+        """Seconds in which commands would have had to wait."""
+
+    @property
+    def failing(self) -> int:
+        return len(self._failing)
+
+    def begin(self, held: Held, place: Place) -> None:
+        """Begins a snapshot in the background; if one is being taken, another one follows it."""
+        if held.lost:
+            return
+        if held.task is not None:
+            held.again = True
+            return
+        if held.timer is not None:
+            held.timer.cancel()
+            held.timer = None
+        held.begun_at = time.monotonic()
+        held.task = asyncio.create_task(self._store(held, place), name=f"snapshot-{held.session_id}")
+        held.task.add_done_callback(lambda _: self._ended(held, place))
+
+    def _ended(self, held: Held, place: Place) -> None:
+        held.task = None
+        again, held.again = held.again, False
+        if again and held.dirty and held.timer is None:
+            self.begin(held, place)
+        self.released(held)
+
+    async def _store(self, held: Held, place: Place) -> None:
+        try:
+            async with self._turns:
+                await self._attempt(held, place)
+        except PalimpsestError as error:
+            self._failed(held, place, error)
+        except Exception:
+            log.exception("snapshot_crashed", session_id=held.session_id)
+        else:
+            held.failures = 0
+            self._failing.discard(held.session_id)
+        finally:
+            held.has_read.set()
+
+    def _failed(self, held: Held, place: Place, error: PalimpsestError) -> None:
+        if not held.failures or not isinstance(error, WorkspaceStoreError):
+            log.warning("snapshot_failed", session_id=held.session_id, code=error.code, reason=error.detail)
+        held.failures += 1
+        held.litter.update(held.progress.packs)
+        held.progress.clear()
+        if isinstance(error, WorkspaceStoreError):
+            held.dirty = True
+            self._failing.add(held.session_id)
+            delay_s = min(RETRY_MOST_S, RETRY_S * 2 ** (held.failures - 1))
+            held.timer = asyncio.get_running_loop().call_later(delay_s, self._retry, held, place)
+        elif not isinstance(error, TooLargeError):
+            held.dirty = True
+
+    def _retry(self, held: Held, place: Place) -> None:
+        held.timer = None
+        self.begin(held, place)
+
+    async def _attempt(self, held: Held, place: Place) -> None:
+        lease = self._sandboxes.lease(held.session_id, held.spec)
+        try:
+            sandbox = lease.sandbox
+            assert isinstance(sandbox, MovableSandbox)
+            if not await sandbox.has_workspace():
+                held.dirty = False
+                return
+            await self._check()
+            await lease.start()
+            base = await self._base(held, place)
+            if held.users:
+                return  # the next step's end takes one
+            held.has_read.clear()
+            held.dirty = held.gives_way = False
+            as_of, begun = now(), time.monotonic()
+
+            def has_read() -> None:
+                self.reading_s += time.monotonic() - begun
+                held.has_read.set()
+
+            fence = Fence(lambda: held.gives_way, has_read)
+            taken = await take(
+                held.objects, sandbox, base, held.progress, fence, tenure=held.tenure, max_bytes=place.max_bytes
+            )
+        finally:
+            held.has_read.set()
+            lease.release()
+        if taken is None:
+            held.dirty = True
+            held.patience_s = min(PATIENCE_MOST_S, held.patience_s * 2)
+            return
+        held.patience_s = PATIENCE_S
+        if not await self._record(held, taken, as_of):
+            return
+        await asyncio.to_thread(place.cache.save, held.session_id, taken)
+        unused = superseded(held.objects, base, taken, held.litter | held.progress.packs.keys())
+        held.progress.clear()
+        await held.objects.store.delete(unused)
+        held.litter.clear()
+
+    async def _record(self, held: Held, taken: Snapshot, as_of: datetime) -> bool:
+        recorded = await self._database.writer.write(
+            lambda c: workspaces.record(c, held.session_id, held.tenure, taken.id, as_of),
+            session_id=held.session_id,
+        )
+        if recorded:
+            self.taken += 1
+            held.snapshot_id = taken.id
+        else:
+            held.lost = True
+            log.warning("workspace_moved", session_id=held.session_id)
+        return recorded
+
+    async def _base(self, held: Held, place: Place) -> Snapshot:
+        """The newest snapshot, from this machine's cache or the store."""
+        if held.snapshot_id is None:
+            return Snapshot()
+        cached = await asyncio.to_thread(place.cache.load, held.session_id, held.snapshot_id)
+        if cached is not None:
+            return cached
+        try:
+            return await load(held.objects, held.snapshot_id)
+        except ObjectMissingError:
+            # The store has lost it; everything is stored again.
+            return Snapshot()

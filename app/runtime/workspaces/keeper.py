@@ -1,0 +1,384 @@
+"""Keeps the workspaces of this machine's sessions in the store, and brings those here that other machines had."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from datetime import datetime
+from functools import partial
+from weakref import WeakValueDictionary
+
+import structlog
+from sqlalchemy import Connection
+
+from app.db.engine import Database
+from app.db.repositories import events, sessions, workspaces
+from app.db.repositories.workspaces import StoredWorkspace
+from app.errors import PalimpsestError, SandboxError, WorkspaceStoreError
+from app.messages import now
+from app.runtime.sandboxes.pool import Sandboxes
+from app.runtime.sandboxes.slots import Lease
+from app.runtime.setup import in_background
+from app.runtime.values.server import Component
+from app.runtime.workspaces.fenced import FencedSandbox
+from app.runtime.workspaces.held import RETRY_MOST_S, Held, Place, Storing
+from app.runtime.workspaces.reading import archive, load
+from app.runtime.workspaces.store import ObjectMissingError
+from app.runtime.workspaces.taking import MAX_ENTRIES, Snapshot
+from app.runtime.workspaces.tree import Tree, with_seen
+from app.runtime.workspaces.view import SnapshotView
+from app.sandbox.base import MovableSandbox, Sandbox
+from app.sessions import SandboxSpec
+
+OWNER = 1000
+"""The uid that commands run as in every kind of sandbox, as seen from inside."""
+FINAL_WAIT_S = 30.0
+"""Seconds that the end of a session's work waits for its snapshot: another machine may take over right after."""
+RESTORES = 3
+"""Attempts to restore a workspace while its owner elsewhere replaces its snapshots."""
+SWEEP_S = 3600.0
+"""Seconds between two searches for snapshots of deleted sessions."""
+MARKER = "marker"
+"""An object that shows whether the store is the one that it was, and not an empty folder where a share is missing."""
+
+log = structlog.get_logger(__name__)
+
+
+class Workspaces:
+    """The workspaces of sessions that may move between machines. `bring` comes first, then `using` around everything
+    that changes files; `between_steps` and `settle` take snapshots."""
+
+    def __init__(self, database: Database, sandboxes: Sandboxes, place: Place) -> None:
+        self._database = database
+        self._sandboxes = sandboxes
+        self._place = place
+        self.storing = Storing(database, sandboxes, self.check)
+        self._held: dict[str, Held] = {}
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._marked = False
+        self.storing.released = self._drop_unneeded
+        sandboxes.on_removal = self._forget
+
+    @property
+    def machine(self) -> str:
+        """This machine's id, which is in the row of each workspace that is here."""
+        return self._place.machine
+
+    async def _row(self, session_id: str) -> StoredWorkspace | None:
+        return await self._database.read(lambda c: workspaces.find(c, session_id))
+
+    # Where a workspace is
+
+    async def bring(self, session_id: str, spec: SandboxSpec, epoch: int | None = None) -> datetime | None:
+        """Makes sure that a session's workspace is here: restores its newest snapshot if another machine had it.
+        Returns the time of that snapshot if it was restored, else None. `epoch` is an owner's, for the fence.
+
+        Raises `WorkspaceStoreError` if the store does not answer, `StaleOwnerError`, and what the sandbox raises.
+        """
+        lock = self._locks.setdefault(session_id, asyncio.Lock())
+        async with lock:
+            held = self._held.get(session_id)
+            if held is not None and not held.lost:
+                held.owned = held.owned or epoch is not None
+                return None
+            row = await self._row(session_id)
+            lease = self._sandboxes.lease(session_id, spec)
+            try:
+                return await self._bring(lease, session_id, spec, row, epoch)
+            finally:
+                lease.release()
+
+    async def _bring(
+        self, lease: Lease, session_id: str, spec: SandboxSpec, row: StoredWorkspace | None, epoch: int | None
+    ) -> datetime | None:
+        for _ in range(RESTORES):
+            restored = row is not None and await self._is_elsewhere(lease.sandbox, row)
+            if restored:
+                assert row is not None
+                if row.machine == self._place.machine:
+                    # A restoration that does not end must not look like a workspace that is here.
+                    row = await self._disown(row)
+                    continue
+                try:
+                    await self._restore(lease, row)
+                except ObjectMissingError:
+                    row = await self._row(session_id)
+                    continue
+            found = await self._acquire(session_id, row, epoch)
+            if found is not None:
+                held = Held(session_id, spec, self._place.objects(session_id), *found, owned=epoch is not None)
+                self._held[session_id] = held
+                await self._clean(session_id, found[0], row)
+                return row.as_of if row is not None and restored else None
+            row = await self._row(session_id)
+        raise SandboxError("The workspace cannot be restored: its snapshots are being replaced.")
+
+    async def _is_elsewhere(self, sandbox: Sandbox, row: StoredWorkspace) -> bool:
+        if row.machine != self._place.machine:
+            return True
+        # Its volume or directory may have been removed.
+        return row.snapshot_id is not None and not await sandbox.has_workspace()
+
+    async def _restore(self, lease: Lease, row: StoredWorkspace) -> None:
+        sandbox = lease.sandbox
+        assert isinstance(sandbox, MovableSandbox)
+        objects = self._place.objects(row.session_id)
+        snapshot = await load(objects, row.snapshot_id) if row.snapshot_id is not None else Snapshot()
+        log.info("workspace_restoring", session_id=row.session_id, files=len(snapshot.tree.entries))
+        await sandbox.restore(archive(objects, snapshot.tree, owner=OWNER))
+        await lease.start()
+        scan = await sandbox.scan(MAX_ENTRIES)
+        # Nothing has run since, so what was restored is what the scan sees.
+        known = await asyncio.to_thread(with_seen, snapshot.tree.entries, scan.entries)
+        found = Snapshot(snapshot.id, Tree(known, snapshot.tree.lists), snapshot.packs)
+        await asyncio.to_thread(self._place.cache.save, row.session_id, found)
+
+    async def _disown(self, row: StoredWorkspace) -> StoredWorkspace | None:
+        def work(connection: Connection) -> StoredWorkspace | None:
+            workspaces.acquire(connection, row, "")
+            return workspaces.find(connection, row.session_id)
+
+        return await self._database.writer.write(work, session_id=row.session_id)
+
+    async def _acquire(
+        self, session_id: str, row: StoredWorkspace | None, epoch: int | None
+    ) -> tuple[int, str | None] | None:
+        """The new tenure, with the newest snapshot; None if the row has changed since it was read."""
+
+        def work(connection: Connection) -> tuple[int, str | None] | None:
+            at = now()
+            if epoch is not None:
+                events.lock(connection, session_id, at, epoch=epoch)
+            if row is not None:
+                tenure = workspaces.acquire(connection, row, self._place.machine)
+                return None if tenure is None else (tenure, row.snapshot_id)
+            if workspaces.find(connection, session_id) is not None:
+                return None
+            workspaces.add(connection, session_id, self._place.machine, at)
+            return 1, None
+
+        return await self._database.writer.write(work, session_id=session_id)
+
+    async def _clean(self, session_id: str, tenure: int, row: StoredWorkspace | None) -> None:
+        """Notes packs that an earlier holder has left unfinished, to be removed with the next snapshot. Its later ones
+        are never recorded, so that only packs of earlier tenures can be unused."""
+        if row is None or row.snapshot_id is None:
+            return
+        objects = self._place.objects(session_id)
+        with suppress(WorkspaceStoreError):
+            names = [key.rpartition("/")[2] for key in await objects.store.list(objects.pack(""))]
+            self._held[session_id].litter.update(name for name in names if name < f"{tenure:08d}-")
+
+    async def is_elsewhere(self, session_id: str) -> bool:
+        """Whether another machine has the workspace."""
+        row = await self._row(session_id)
+        return row is not None and row.machine not in ("", self._place.machine)
+
+    async def view(self, session_id: str) -> SnapshotView | None:
+        """The workspace as its newest snapshot has it, if it is on another machine; None if it is here. Raises
+        `WorkspaceStoreError`."""
+        for _ in range(RESTORES):
+            row = await self._row(session_id)
+            if row is None or row.machine == self._place.machine:
+                return None
+            objects = self._place.objects(session_id)
+            with suppress(ObjectMissingError):
+                found = await load(objects, row.snapshot_id) if row.snapshot_id is not None else Snapshot()
+                return SnapshotView(objects, found)
+        raise SandboxError("The workspace cannot be read: its snapshots are being replaced.")
+
+    # Changes
+
+    def fenced(self, session_id: str, sandbox: Sandbox) -> Sandbox:
+        """The sandbox, whose commands and writes wait for a snapshot that is reading the workspace."""
+        return FencedSandbox(sandbox, lambda: self.using(session_id))
+
+    @asynccontextmanager
+    async def using(self, session_id: str) -> AsyncIterator[None]:
+        """While entered, files may change, and no snapshot is begun."""
+        held = self._held.get(session_id)
+        if held is None:
+            yield
+            return
+        await held.enter()
+        try:
+            yield
+        finally:
+            held.leave()
+
+    def between_steps(self, session_id: str) -> None:
+        """No command runs now: begins a snapshot if files may have changed and the last one is old enough."""
+        held = self._held.get(session_id)
+        if held is not None and held.is_due:
+            self.storing.begin(held, self._place)
+
+    async def settle(self, session_id: str, until: asyncio.Event) -> None:
+        """The session's work has ended: takes a snapshot if there were changes, and waits for it, at most until the
+        event, since the session may have new work."""
+        held = self._held.get(session_id)
+        if held is None:
+            return
+        if held.dirty:
+            self.storing.begin(held, self._place)
+        if held.task is not None:
+            waiting = asyncio.create_task(until.wait())
+            await asyncio.wait({held.task, waiting}, timeout=FINAL_WAIT_S, return_when=asyncio.FIRST_COMPLETED)
+            waiting.cancel()
+
+    def leave(self, session_id: str) -> None:
+        """The session has no owner here any more."""
+        held = self._held.get(session_id)
+        if held is not None:
+            held.owned = False
+            self._drop_unneeded(held)
+
+    def changed(self, session_id: str) -> None:
+        """Files were changed outside of a run; takes a snapshot soon, unless a run is about to."""
+        held = self._held.get(session_id)
+        if held is not None and held.users == 0:
+            self.storing.begin(held, self._place)
+
+    def _drop_unneeded(self, held: Held) -> None:
+        if held.is_clean and self._held.get(held.session_id) is held:
+            del self._held[held.session_id]
+
+    # Forks and deletions
+
+    async def fork(
+        self, source_id: str, own: SandboxSpec, target_id: str, spec: SandboxSpec
+    ) -> Callable[[Connection], None]:
+        """Gives a fork its parent's workspace: a copy if that is here, else a copy of its snapshot in the store, to be
+        restored where the fork runs. Returns what has to be stored with the fork's rows."""
+        row = await self._row(source_id)
+        if row is None or row.machine == self._place.machine:
+            await self._sandboxes.copy_workspace(source_id, own, target_id, spec)
+            return lambda c: workspaces.add(c, target_id, self._place.machine, now())
+        found = await self._copy(row, target_id)
+        return lambda c: workspaces.add(c, target_id, "", found.as_of, snapshot_id=found.snapshot_id)
+
+    async def _copy(self, row: StoredWorkspace, target_id: str) -> StoredWorkspace:
+        source, target = self._place.objects(row.session_id), self._place.objects(target_id)
+        for _ in range(RESTORES):
+            if row.snapshot_id is None:
+                return row
+            with suppress(ObjectMissingError):
+                snapshot = await load(source, row.snapshot_id)
+                for name in snapshot.packs:
+                    await source.store.copy(source.pack(name), target.pack(name))
+                await source.store.copy(source.manifest(row.snapshot_id), target.manifest(row.snapshot_id))
+                return row
+            row = await self._row(row.session_id) or row
+        raise SandboxError("The workspace cannot be copied: its snapshots are being replaced.")
+
+    async def store_fork(self, session_id: str, spec: SandboxSpec) -> None:
+        """Takes the first snapshot of a fork that was copied here, in the background."""
+        row = await self._row(session_id)
+        if row is not None and row.machine == self._place.machine:
+            await self.bring(session_id, spec)
+            self._mark(session_id)
+
+    def _mark(self, session_id: str) -> None:
+        held = self._held.get(session_id)
+        if held is not None:
+            held.dirty = True
+            self.storing.begin(held, self._place)
+
+    async def _forget(self, session_id: str) -> None:
+        """Removes what a deleted session has in the store. If that does not answer, `sweep` does it later."""
+        held = self._held.pop(session_id, None)
+        if held is not None:
+            await held.end()
+        await asyncio.to_thread(self._place.cache.remove, session_id)
+        try:
+            await self._place.objects(session_id).delete_all()
+        except WorkspaceStoreError as error:
+            log.warning("snapshots_left_behind", session_id=session_id, reason=error.detail)
+
+    # The store and this server
+
+    async def component(self) -> Component:
+        """The store's state, for `readyz`."""
+        try:
+            await self.check()
+        except WorkspaceStoreError as error:
+            return Component(ok=False, status="unavailable", detail=error.detail)
+        if self.storing.failing:
+            detail = f"The snapshots of {self.storing.failing} workspaces could not be stored yet."
+            return Component(ok=False, status="failing", detail=detail)
+        return Component(ok=True, status="ok", detail=f"{self._place.store.describe()}")
+
+    async def check(self) -> None:
+        """Raises `WorkspaceStoreError` if the store does not answer, or is not the one it was."""
+        store, key = self._place.store, f"{self._place.instance_id}/{MARKER}"
+        try:
+            await store.get(key)
+        except ObjectMissingError:
+            if self._marked:
+                what = store.describe()
+                raise WorkspaceStoreError(f"The workspace store, {what}, is empty; is it the right one?") from None
+            await store.put(key, b"Palimpsest")
+        self._marked = True
+
+    @asynccontextmanager
+    async def kept(self) -> AsyncIterator[None]:
+        """While entered, snapshots of deleted sessions are removed, and those are taken that an earlier server on this
+        machine has left out. At the end, all that changed is stored."""
+        async with in_background(self._look_after(), "workspaces"):
+            yield
+
+    async def _look_after(self) -> None:
+        left = True
+        while True:
+            try:
+                await self.check()
+                if left:
+                    await self._store_left()
+                    left = False
+                await self.sweep()
+            except PalimpsestError as error:
+                log.warning("workspace_store_failed", reason=error.detail)
+                await asyncio.sleep(RETRY_MOST_S)
+            except Exception:
+                log.exception("workspace_sweep_crashed")
+                await asyncio.sleep(SWEEP_S)
+            else:
+                await asyncio.sleep(SWEEP_S)
+
+    async def _store_left(self) -> None:
+        """Stores what an earlier server could not, one after the other."""
+        for session_id in await self._database.read(lambda c: workspaces.left_unstored(c, self._place.machine)):
+            specs = await self._database.read(partial(sessions.sandboxes, session_ids={session_id}))
+            for spec in specs.values():
+                with suppress(PalimpsestError):
+                    await self.bring(session_id, spec)
+                    self._mark(session_id)
+                held = self._held.get(session_id)
+                if held is not None and held.task is not None:
+                    await asyncio.wait({held.task})
+
+    async def sweep(self) -> None:
+        """Removes the snapshots of sessions that are gone. Those of a fork are there before its rows, so a session
+        counts as gone at the second look only."""
+        store, prefix = self._place.store, f"{self._place.instance_id}/"
+        found = set(await store.folders(prefix))
+        gone = found - await self._database.read(lambda c: set(sessions.ids(c)))
+        for session_id in gone & self.storing.gone:
+            await self._place.objects(session_id).delete_all()
+        self.storing.gone = gone
+        known = await self._database.read(lambda c: set(sessions.ids(c)))
+        await asyncio.to_thread(self._place.cache.remove_others, known)
+
+    async def aclose(self, grace_s: float) -> None:
+        """Takes the last snapshots, and waits for them within the grace period."""
+        for held in self._held.values():
+            if held.dirty:
+                self.storing.begin(held, self._place)
+        tasks = {held.task for held in self._held.values() if held.task is not None}
+        if tasks:
+            _, late = await asyncio.wait(tasks, timeout=grace_s)
+            if late:
+                log.warning("snapshots_cut_off", count=len(late))
+        for held in list(self._held.values()):
+            await held.end()
+        self._held.clear()

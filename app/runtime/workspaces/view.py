@@ -1,0 +1,121 @@
+"""A workspace that is on another machine, as its newest snapshot has it: it can be read, not changed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing
+from typing import cast
+
+from app.errors import SandboxError
+from app.runtime.sandboxes.slots import Lease
+from app.runtime.workspaces.reading import archive, blobs
+from app.runtime.workspaces.store import SessionObjects
+from app.runtime.workspaces.taking import Snapshot
+from app.runtime.workspaces.tree import Blob, Entry
+from app.sandbox import paths
+from app.sandbox.base import FileInfo, Sandbox
+from app.sandbox.host.workspace import Kind
+
+_TYPES: dict[str, Kind] = {"f": "file", "d": "directory", "l": "symlink"}
+
+
+class SnapshotView:
+    """The readable part of `Sandbox`, with the same errors."""
+
+    def __init__(self, objects: SessionObjects, snapshot: Snapshot) -> None:
+        self._objects = objects
+        self._tree = snapshot.tree
+
+    def lease(self) -> Lease:
+        """The view as a sandbox that is held; nothing has to be admitted or released."""
+
+        async def admit(_: float) -> None: ...
+
+        return Lease(cast(Sandbox, self), lambda: None, admit, 0.0)
+
+    async def has_workspace(self) -> bool:
+        return True
+
+    async def start(self) -> None:
+        raise SandboxError("The workspace is on another machine.")
+
+    async def read(self, path: str, *, max_bytes: int | None = None) -> bytes:
+        file = await self.open(path)
+        if max_bytes is not None and file.size > max_bytes:
+            raise paths.too_large(path, file.size, max_bytes)
+        return b"".join([piece async for piece in file.read(range(file.size))])
+
+    async def open(self, path: str) -> StoredFile:
+        entry = self._find(path)
+        if entry is None or entry.kind == "d":
+            raise paths.not_a_file(path)
+        if entry.kind == "l":
+            raise paths.outside_workspace(path)
+        if entry.link:
+            entry = next(other for other in self._tree.entries if other.path == entry.link)
+        return StoredFile(self._objects, entry)
+
+    async def list(self, path: str = ".", *, recursive: bool = False, limit: int = 10_000) -> Sequence[FileInfo]:
+        entry = self._find(path)
+        if entry is not None and entry.kind == "l":
+            raise paths.outside_workspace(path)
+        if entry is not None and entry.kind != "d":
+            raise paths.not_a_directory(path)
+        above = entry.path + b"/" if entry is not None else b""
+        found = [
+            _info(other)
+            for other in self._tree.entries
+            if other.path.startswith(above) and (recursive or b"/" not in other.path[len(above) :])
+        ]
+        return sorted(found, key=lambda info: info.path)[:limit]
+
+    def archive(self) -> AsyncIterator[bytes]:
+        return archive(self._objects, self._tree)
+
+    def _find(self, path: str) -> Entry | None:
+        """The entry at a path, None for the workspace itself."""
+        names = [os.fsencode(name) for name in paths.resolve(path)]
+        wanted = {b"/".join(names[:count]) for count in range(1, len(names) + 1)}
+        found = {entry.path: entry for entry in self._tree.entries if entry.path in wanted}
+        entry: Entry | None = None
+        for count in range(1, len(names) + 1):
+            if entry is not None and entry.kind == "l":
+                raise paths.outside_workspace(path)
+            if entry is not None and entry.kind != "d":
+                raise paths.not_a_directory(path)
+            entry = found.get(b"/".join(names[:count]))
+            if entry is None:
+                raise paths.file_not_found(path)
+        return entry
+
+
+class StoredFile:
+    """A file of a snapshot, as `OpenFile`."""
+
+    def __init__(self, objects: SessionObjects, entry: Entry) -> None:
+        self.size = entry.size
+        self._objects = objects
+        self._entry = entry
+
+    async def read(self, part: range) -> AsyncGenerator[bytes, None]:
+        wanted: list[Blob] = []
+        begin = first = 0
+        for blob in self._entry.blobs:
+            if begin + blob.size > part.start and begin < part.stop:
+                if not wanted:
+                    first = begin
+                wanted.append(blob)
+            begin += blob.size
+        async with aclosing(blobs(self._objects, wanted)) as contents:
+            async for data in contents:
+                yield data[max(0, part.start - first) : max(0, part.stop - first)]
+                first += len(data)
+
+    async def aclose(self) -> None:
+        """Does nothing: no resource is held open."""
+
+
+def _info(entry: Entry) -> FileInfo:
+    path = "/".join(paths.clean_name(name) for name in entry.path.split(b"/"))
+    return FileInfo(path, _TYPES[entry.kind], entry.size, entry.mtime_ns / 1e9)
