@@ -20,12 +20,12 @@ import orjson
 import uvicorn
 
 from app.cluster.broker import RedisBroker
-from app.cluster.polling import LogPoll
 from app.cluster.relay import BrokerRelay
 from app.db.engine import Database, open_database
 from app.db.migrate import upgrade
 from app.eventlog.bus import Bus
 from app.eventlog.log import EventLog
+from app.eventlog.polling import LogPoll
 from app.eventlog.reader import follow
 from app.messages import Usage, new_id, now
 from app.sessions import Status

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from app.db.engine import Database
 from app.errors import StorageError
 from app.eventlog.bus import Bus
+from app.eventlog.polling import LogPoll
 from app.runtime.telemetry.health import Look
 from app.runtime.telemetry.metrics import Metrics
 from app.settings import Settings
@@ -38,7 +39,6 @@ async def open_relay(
 
 def _relay(url: str, database: Database, bus: Bus, namespace: str) -> BrokerRelay:
     from app.cluster.broker import RedisBroker
-    from app.cluster.polling import LogPoll
     from app.cluster.relay import BrokerRelay
 
     broker = RedisBroker(url)

@@ -43,14 +43,11 @@ class ClusterDispatch:
         engine: Engine,
         tenures: Tenures,
         most_waiting: int,
-        nudge: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """`nudge` reaches the node that owns a session, if it can; never waits."""
         self._setup = setup
         self._engine = engine
         self._tenures = tenures
         self._most_waiting = most_waiting
-        self._nudge_others = nudge
         self._waiting = 0
         self._admitting = 0
         self.refused = 0
@@ -96,8 +93,8 @@ class ClusterDispatch:
         return self._tenures.model_of(session_id)
 
     def _nudge(self, session_id: str) -> None:
-        if not self._tenures.nudge(session_id):
-            self._nudge_others(session_id)
+        """Reaches the node that owns the session, if it can."""
+        self._setup.bus.nudge(session_id)
 
     def wake(self, session_id: str) -> None:
         """See `Dispatch.wake`."""

@@ -11,7 +11,7 @@ from app.cluster.engine import Engine, EngineAddress
 from app.cluster.sweep import Sweep
 from app.cluster.tenures import Tenures
 from app.cluster.worker import EngineWorker
-from app.eventlog.tail import LogTail
+from app.eventlog.polling import ALONE_S, LogPoll
 from app.runtime.registry import RunBounds
 from app.runtime.setup import RuntimeSetup, in_background
 
@@ -38,7 +38,9 @@ class Node:
         """Runs the node; with `works`, it owns sessions. Leaving the context ends that first."""
         async with AsyncExitStack() as stack:
             stack.push_async_callback(self.engine.aclose)
-            await stack.enter_async_context(LogTail(self.setup.database, self.setup.bus).followed())
+            if self.setup.bus.relay is None:
+                poll = LogPoll(self.setup.bus, self.setup.database, ALONE_S)
+                await stack.enter_async_context(poll.running())
             await stack.enter_async_context(in_background(self.dispatch.count(), "waiting-sessions"))
             await stack.enter_async_context(
                 in_background(Sweep(self.setup.database, self.engine).run(), "sweep-of-sessions")

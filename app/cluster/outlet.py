@@ -102,7 +102,7 @@ class Outlet:
         while deltas := list(_deltas(channel, offsets)):
             yield Update(node, channel.session_id, (), self.epoch, channel.published, deltas)
 
-    def farewell(self, node: str) -> Update | None:
+    def last(self, node: str) -> Update | None:
         """The last message of an owner that has ended: its remaining events, and no open part. A short run may end
         before it is ready."""
         if not self.has_listeners:

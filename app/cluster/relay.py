@@ -16,11 +16,11 @@ import structlog
 
 from app.cluster.broker import Broker, BrokerError
 from app.cluster.outlet import Inlet, Outlet
-from app.cluster.polling import LogPoll
 from app.cluster.wire import ASK, NUDGE, PING, MalformedUpdateError, Update, decode, encode
 from app.eventlog.bus import Bus
 from app.eventlog.channel import Channel
 from app.eventlog.log import StreamItem
+from app.eventlog.polling import LogPoll
 from app.messages import new_id
 from app.runtime.values.server import Component
 
@@ -107,15 +107,13 @@ class BrokerRelay:
             self._has_changed(session_id)
         else:
             self._send(self._channel_of(session_id), Update(self._node, session_id, items))
-        if not self.is_connected:
-            self._poll.saw(session_id, items)
         news = [StreamItem(item.type, None, item.data) for item in items if item.type.startswith("session.")]
         if news:
             self._send(self._feed, Update(self._node, "", news))
 
-    def deleted(self, session_id: str, farewell: StreamItem) -> None:
-        self._send(self._channel_of(session_id), Update(self._node, session_id, [farewell], deleted=True))
-        self._send(self._feed, Update(self._node, "", [StreamItem(farewell.type, None, farewell.data)]))
+    def deleted(self, session_id: str, last: StreamItem) -> None:
+        self._send(self._channel_of(session_id), Update(self._node, session_id, [last], deleted=True))
+        self._send(self._feed, Update(self._node, "", [StreamItem(last.type, None, last.data)]))
 
     def followed(self, channel: Channel) -> None:
         session_id = channel.session_id
@@ -124,7 +122,6 @@ class BrokerRelay:
         self._want(name)
         if name in self._confirmed:
             self._synchronize(session_id)
-        self._poll.follow(channel)
 
     def unfollowed(self, channel: Channel) -> None:
         inlet = self._inlets.get(channel.session_id)
@@ -133,7 +130,6 @@ class BrokerRelay:
         del self._inlets[channel.session_id]
         self._asked.pop(channel.session_id, None)
         self._unwant(self._channel_of(channel.session_id))
-        self._poll.unfollow(channel.session_id)
 
     def owned(self, channel: Channel, epoch: int) -> None:
         session_id = channel.session_id
@@ -148,7 +144,7 @@ class BrokerRelay:
         channel.outlet = None
         outlet = self._outlets.pop(channel.session_id)
         self._changed.pop(channel.session_id, None)
-        if (last := outlet.farewell(self._node)) is not None:
+        if (last := outlet.last(self._node)) is not None:
             self._send(self._channel_of(channel.session_id), last)
         self._unwant_owner(channel.session_id)
         self.traffic.dropped += outlet.dropped

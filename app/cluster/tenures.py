@@ -12,7 +12,7 @@ from structlog.contextvars import bind_contextvars
 
 from app.cluster.requests import Look, Requests, look
 from app.db.repositories import ownership, sessions
-from app.db.repositories.ownership import Tie
+from app.db.repositories.ownership import RowVersion
 from app.errors import PalimpsestError, StorageError
 from app.messages import now
 from app.runtime.owner.session import SessionOwner, give_up, own
@@ -33,13 +33,13 @@ log = structlog.get_logger(__name__)
 
 @dataclass(slots=True, eq=False)
 class Tenure:
-    """One session that is owned here. `owner` is None until the session is claimed; `tie` is what the row was compared
+    """One session that is owned here. `owner` is None until the session is claimed; `version` is what the row was compared
     with last."""
 
     session_id: str
     owner: SessionOwner | None = None
     requests: Requests | None = None
-    tie: Tie | None = None
+    version: RowVersion | None = None
     rests: bool = False
     stops: bool = False
     drains: bool = False
@@ -49,8 +49,8 @@ class Tenure:
         """The session is claimed."""
         self.owner = owner
         self.requests = Requests(owner)
-        # Without a tie, the next look compares everything: something may have changed since the claim.
-        self.tie = None
+        # Without a version, the next look compares everything: something may have changed since the claim.
+        self.version = None
         if self.stops:
             owner.interrupt("shutdown")
         elif self.drains:
@@ -65,10 +65,10 @@ class Tenure:
     def drain(self) -> None:
         """Ends it with its current step, or at once if that waits for a person."""
         self.drains = True
+        if self.owner is not None:
+            self.owner.end_after_step()
         if self.rests:
             self.stop()
-        elif self.owner is not None:
-            self.owner.end_after_step()
 
 
 class Tenures:
@@ -152,7 +152,8 @@ class Tenures:
                 tenure.stop()
 
         try:
-            await own(self._setup, tenure.session_id, rest, take_owner)
+            with self._setup.bus.on_nudge(tenure.session_id, self._nudged.set):
+                await own(self._setup, tenure.session_id, rest, take_owner)
         finally:
             owner, tenure.owner, tenure.requests, tenure.rests = tenure.owner, None, None, False
         return owner is not None and await self._release(tenure.session_id, owner.claimed.epoch)
@@ -172,13 +173,6 @@ class Tenures:
             raise
 
     # What others change
-
-    def nudge(self, session_id: str) -> bool:
-        """A session was changed: its owner looks now, if it is here. Returns whether it is."""
-        if session_id not in self._held:
-            return False
-        self._nudged.set()
-        return True
 
     async def watch(self) -> None:
         """Looks for changes until it is cancelled."""
@@ -220,16 +214,16 @@ class Tenures:
         if not tenures:
             return
         owned = {tenure.session_id: tenure for tenure in tenures}
-        ties = await self._setup.database.read(lambda c: ownership.ties(c, owned.keys()))
+        versions = await self._setup.database.read(lambda c: ownership.versions(c, owned.keys()))
         for session_id, tenure in owned.items():
-            owner, tie = tenure.owner, ties.get(session_id)
+            owner, version = tenure.owner, versions.get(session_id)
             if owner is None:
                 continue
-            if tie is None or tie.epoch != owner.claimed.epoch:
+            if version is None or version.epoch != owner.claimed.epoch:
                 # Deleted, or claimed by another node while this one was frozen or cut off.
                 tenure.stop()
-            elif tie != tenure.tie:
-                tenure.tie = tie
+            elif version != tenure.version:
+                tenure.version = version
                 await self._answer(tenure)
 
     async def _answer(self, tenure: Tenure) -> None:

@@ -135,8 +135,8 @@ Index("ix_sessions_created_at_id", sessions.c.created_at, sessions.c.id)
 
 Index("ix_sessions_status", sessions.c.status)
 
-farewells = Table(
-    "farewells",
+deletions = Table(
+    "deletions",
     metadata,
     Column("session_id", String(36), primary_key=True),
     Column("seq", Integer, nullable=False),
@@ -144,7 +144,7 @@ farewells = Table(
     Column("deleted_at", UtcTime, nullable=False),
     comment="The last events of sessions that were just deleted, for readers on other nodes of a cluster.",
 )
-Index("ix_farewells_deleted_at", farewells.c.deleted_at)
+Index("ix_deletions_deleted_at", deletions.c.deleted_at)
 
 queue = Table(
     "queue",

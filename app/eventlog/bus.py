@@ -25,8 +25,8 @@ class Relay(Protocol):
     def published(self, session_id: str, items: Sequence[StreamItem]) -> None:
         """Events of a session were committed here."""
 
-    def deleted(self, session_id: str, farewell: StreamItem) -> None:
-        """A session was deleted here; `farewell` is its last event."""
+    def deleted(self, session_id: str, last: StreamItem) -> None:
+        """A session was deleted here; `last` is its last event."""
 
     def followed(self, channel: Channel) -> None:
         """A channel has its first reader here."""
@@ -62,12 +62,16 @@ class Bus:
         self.all = GlobalFeed()
         self.closing = False
         self.relay: Relay | None = None
+        self.is_shared = False
+        """Whether other nodes add events to the logs too."""
+        self.saw: Callable[[str, Sequence[StreamItem]], None] = lambda *_: None
+        """Called with the events that were published here and what session they are of."""
 
     def channel(self, session_id: str) -> Channel:
         """A session's channel, created if missing; call `release` when it may have become unused."""
         channel = self._channels.get(session_id)
         if channel is None:
-            channel = self._channels[session_id] = Channel(session_id, is_shared=self.relay is not None)
+            channel = self._channels[session_id] = Channel(session_id, is_shared=self.is_shared)
         return channel
 
     def enter(self, session_id: str, reader: Reader) -> Channel:
@@ -140,26 +144,28 @@ class Bus:
         if channel is not None:
             channel.publish(items)
         self.all.publish(items)
+        self.saw(session_id, items)
         if self.relay is not None:
             self.relay.published(session_id, items)
 
-    def delete(self, session_id: str, farewell: StreamItem) -> None:
-        """Ends the streams of a deleted session after its last event, `farewell`."""
-        self.end(session_id, farewell)
-        self._observe([farewell])
-        self.all.publish([farewell])
+    def delete(self, session_id: str, last: StreamItem) -> None:
+        """Ends the streams of a deleted session after its last event, `last`."""
+        self.end(session_id, last)
+        self._observe([last])
+        self.all.publish([last])
+        self.saw(session_id, [last])
         if self.relay is not None:
-            self.relay.deleted(session_id, farewell)
+            self.relay.deleted(session_id, last)
 
-    def end(self, session_id: str, farewell: StreamItem | None) -> None:
+    def end(self, session_id: str, last: StreamItem | None) -> None:
         """Ends the streams of a session that was deleted, here or on another node. Without its last event, which is in
         no log, they end as they are."""
         channel = self._channels.pop(session_id, None)
         if channel is not None:
-            if farewell is None:
+            if last is None:
                 channel.recent.clear()
             else:
-                channel.publish([farewell])
+                channel.publish([last])
             channel.deleted = True
             channel.wake()
 

@@ -132,7 +132,7 @@ class Channel:
         reader holds only a piece."""
         if seq >= self.last_seq:
             return []
-        if not self.recent or (self.recent[0].seq or 0) > seq + 1:
+        if not self.recent or (self.recent[0].seq or 0) > seq + 1 or (self.recent[-1].seq or 0) <= seq:
             return None
         items = page([item for item in self.recent if (item.seq or 0) > seq])
         return items if not items or len(items[0].data) <= PAGE_BYTES else None

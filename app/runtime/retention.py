@@ -136,8 +136,8 @@ class Retention:
         removed = await self._setup.database.writer.write(remove, session_id=session_id)
         if removed is None:
             return False
-        sandbox, farewell = removed
-        self._setup.bus.delete(*farewell)
+        sandbox, last = removed
+        self._setup.bus.delete(*last)
         try:
             async with self._setup.sandboxes.removed(session_id, sandbox):
                 await self._outputs.delete_session(session_id)

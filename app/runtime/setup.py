@@ -16,7 +16,8 @@ from sqlalchemy import Connection, Row
 from app.agent.tool_executor import Collector
 from app.context.validator import Repair
 from app.db.engine import Database
-from app.db.repositories import messages, ownership, server_wide, sessions
+from app.db.repositories import deletions, messages, ownership, server_wide, sessions
+from app.db.repositories.deletions import LastEvent
 from app.errors import StorageError, SupersededError
 from app.eventlog.bus import Bus
 from app.eventlog.log import StreamItem
@@ -93,8 +94,7 @@ class RuntimeSetup:
         event = SessionDeleted(session_id=last.id, at=now(), session=last)
         item = StreamItem(event.type, last.last_seq + 1, event.__pydantic_serializer__.to_json(event))
         if self.node is not None:
-            farewell = ownership.Farewell(last.last_seq + 1, item.data.decode())
-            ownership.say_farewell(connection, session_id, farewell)
+            deletions.add(connection, LastEvent(session_id, last.last_seq + 1, item.data.decode()))
         return session_id, item
 
     @asynccontextmanager
@@ -116,8 +116,8 @@ class RuntimeSetup:
         def check(connection: Connection) -> None:
             self.fence(connection)
             if self.node is not None:
-                tie = ownership.ties(connection, [session_id]).get(session_id)
-                if tie is None or tie.epoch != epoch:
+                version = ownership.versions(connection, [session_id]).get(session_id)
+                if version is None or version.epoch != epoch:
                     raise SupersededError("Another node has taken over the session.")
 
         return await holds(self.database, check)

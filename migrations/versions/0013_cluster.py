@@ -22,19 +22,19 @@ def upgrade() -> None:
     op.add_column("sessions", sa.Column("barred_by", sa.String(36), comment=comment))
     op.add_column("sessions", sa.Column("barred_at", sa.BigInteger()))
     op.create_table(
-        "farewells",
+        "deletions",
         sa.Column("session_id", sa.String(36), primary_key=True),
         sa.Column("seq", sa.Integer(), nullable=False),
         sa.Column("data", sa.Text(), nullable=False),
         sa.Column("deleted_at", sa.BigInteger(), nullable=False),
         comment="The last events of sessions that were just deleted, for readers on other nodes of a cluster.",
     )
-    op.create_index("ix_farewells_deleted_at", "farewells", ["deleted_at"])
+    op.create_index("ix_deletions_deleted_at", "deletions", ["deleted_at"])
 
 
 def downgrade() -> None:
-    op.drop_index("ix_farewells_deleted_at", "farewells")
-    op.drop_table("farewells")
+    op.drop_index("ix_deletions_deleted_at", "deletions")
+    op.drop_table("deletions")
     op.drop_column("sessions", "barred_at")
     op.drop_column("sessions", "barred_by")
     op.drop_column("sessions", "nudges")

@@ -10,12 +10,12 @@ from typing import Any
 import orjson
 
 from app.cluster.broker import RedisBroker
-from app.cluster.polling import LogPoll
 from app.cluster.relay import BrokerRelay
 from app.db.engine import Database
 from app.eventlog.bus import Bus
 from app.eventlog.channel import Channel, OpenPart
 from app.eventlog.log import Appender, EventLog, StreamItem
+from app.eventlog.polling import LogPoll
 from app.eventlog.reader import Batches, follow
 from app.events import SessionEvent, SessionIdle, StepRetrying, TextCompleted
 from app.messages import Usage

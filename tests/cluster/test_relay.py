@@ -386,7 +386,7 @@ async def test_subscriptions_end_with_their_readers(redis: RedisServer, database
         await until(lambda: len(api.relay._confirmed) == 2 and api.relay._requested == api.relay._wanted)
         subscription = api.relay._broker._subscription  # type: ignore[attr-defined]
         await until(lambda: len(subscription.channels) == 2)
-        assert (api.relay._inlets, len(api.bus), api.relay._poll._followed) == ({}, 0, {})
+        assert (api.relay._inlets, len(api.bus), api.bus.followed) == ({}, 0, [])
 
 
 async def test_a_short_run_is_read_too(redis: RedisServer, database: Database, session_id: str) -> None:

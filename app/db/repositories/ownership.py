@@ -6,24 +6,20 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Row, bindparam, delete, func, or_, select, update
+from sqlalchemy import Connection, Row, bindparam, func, or_, select, update
 
-from app.db.dialects import insert_new
-from app.db.models import farewells, sessions
+from app.db.models import sessions
 from app.messages import now
 from app.sessions import Status
 
 BAR_LASTS = timedelta(minutes=10)
 """How long a session stays barred if the process that barred it has died; removing a large workspace takes less."""
 
-FAREWELLS_KEPT = timedelta(minutes=10)
-"""How long the last event of a deleted session is kept for its readers, who look several times a second."""
-
 _OF_SESSION = update(sessions).where(sessions.c.id == bindparam("sid"))
 _HAS_WORK = or_(sessions.c.status != Status.IDLE, sessions.c.compaction_in_progress.is_(True))
 
 
-class Tie(NamedTuple):
+class RowVersion(NamedTuple):
     """What an owner compares to notice that others have changed its session."""
 
     epoch: int
@@ -38,13 +34,13 @@ def nudge(connection: Connection, session_id: str) -> None:
     connection.execute(_NUDGE, {"sid": session_id})
 
 
-_TIES = select(sessions.c.id, sessions.c.epoch, sessions.c.nudges)
+_VERSIONS = select(sessions.c.id, sessions.c.epoch, sessions.c.nudges)
 
 
-def ties(connection: Connection, session_ids: Collection[str]) -> Mapping[str, Tie]:
+def versions(connection: Connection, session_ids: Collection[str]) -> Mapping[str, RowVersion]:
     """By session, without those that are gone."""
-    rows = connection.execute(_TIES.where(sessions.c.id.in_(session_ids)))
-    return {row.id: Tie(row.epoch, row.nudges) for row in rows}
+    rows = connection.execute(_VERSIONS.where(sessions.c.id.in_(session_ids)))
+    return {row.id: RowVersion(row.epoch, row.nudges) for row in rows}
 
 
 def is_barred(row: Row[Any], at: datetime) -> bool:
@@ -115,34 +111,3 @@ _WAITING = select(func.count()).where(sessions.c.status == Status.RUNNING, sessi
 def waiting(connection: Connection) -> int:
     """Number of sessions that should run and have no owner yet."""
     return connection.execute(_WAITING).scalar_one()
-
-
-# Readers on other nodes
-
-
-class Farewell(NamedTuple):
-    """The last event of a deleted session, which is in no log; `data` is its JSON."""
-
-    seq: int
-    data: str
-
-
-def say_farewell(connection: Connection, session_id: str, farewell: Farewell) -> None:
-    """Keeps the last event of a deleted session for a while, and removes those that no reader waits for anymore."""
-    at = now()
-    connection.execute(delete(farewells).where(farewells.c.deleted_at < at - FAREWELLS_KEPT))
-    values = {"session_id": session_id, **farewell._asdict(), "deleted_at": at}
-    connection.execute(insert_new(farewells, key=("session_id",)), values)
-
-
-def farewell_of(connection: Connection, session_id: str) -> Farewell | None:
-    """None if the session was not deleted just now."""
-    query = select(farewells.c.seq, farewells.c.data).where(farewells.c.session_id == session_id)
-    row = connection.execute(query).first()
-    return None if row is None else Farewell(row.seq, row.data)
-
-
-def last_seqs(connection: Connection, session_ids: Collection[str]) -> Mapping[str, int]:
-    """The newest event of each of these sessions, without those that are gone."""
-    query = select(sessions.c.id, sessions.c.last_seq).where(sessions.c.id.in_(session_ids))
-    return {row.id: row.last_seq for row in connection.execute(query)}

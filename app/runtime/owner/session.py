@@ -102,6 +102,7 @@ class SessionOwner:
         self.catch_up: Callable[[], Awaitable[None]] | None = None
         """Called before each step: acts on what other nodes of a cluster have changed."""
         self._has_work = asyncio.Event()
+        self._hands_over = False
 
         # No method: a reference cycle is only freed by the garbage collector, and that runs rarely.
         def rest(rests: bool) -> None:
@@ -144,7 +145,8 @@ class SessionOwner:
             self._interrupt.fire(reason)
 
     def end_after_step(self) -> None:
-        """Stops once the current step has ended; another owner continues."""
+        """Stops once the current step has ended; another owner continues, maybe on another machine."""
+        self._hands_over = True
         self._interrupt.end_after_step()
 
     def ask_round(self) -> None:
@@ -181,7 +183,8 @@ class SessionOwner:
     async def _settle(self) -> None:
         """Stores the workspace before the session is left to other machines, unless there is new work here."""
         if self._setup.workspaces is not None:
-            await self._setup.workspaces.settle(self._session.id, self._has_work)
+            until = asyncio.Event() if self._hands_over else self._has_work
+            await self._setup.workspaces.settle(self._session.id, until)
 
     async def _bring_workspace(self) -> None:
         """Restores the workspace if another machine had it, before anything needs it."""

@@ -140,10 +140,10 @@ class SessionService:
             self._setup.sandboxes.removed(session_id, session.sandbox),
         ):
             await self._outputs.delete_session(session_id)
-            farewell = await self._database.writer.write(
+            last = await self._database.writer.write(
                 lambda c: self._setup.remove(c, session_id), session_id=session_id
             )
-        self._setup.bus.delete(*farewell)
+        self._setup.bus.delete(*last)
 
     async def fork(self, session_id: str, body: ForkCreate) -> Session:
         """A new session with the history of another one up to a message, and a copy of its current workspace. If

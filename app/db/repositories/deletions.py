@@ -1,0 +1,45 @@
+"""The last events of sessions that were just deleted, which are in no log: readers on other nodes need them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from sqlalchemy import Connection, delete, select
+
+from app.db.dialects import insert_new
+from app.db.models import deletions
+from app.messages import now
+
+KEPT = timedelta(minutes=10)
+"""How long a last event is kept for readers, who look several times a second."""
+
+
+class LastEvent(NamedTuple):
+    """The last event of a deleted session; `data` is its JSON."""
+
+    session_id: str
+    seq: int
+    data: str
+
+
+_LAST = select(deletions.c.session_id, deletions.c.seq, deletions.c.data)
+
+
+def add(connection: Connection, last: LastEvent) -> None:
+    """Keeps a last event for a while, and removes those that no reader waits for anymore."""
+    at = now()
+    connection.execute(delete(deletions).where(deletions.c.deleted_at < at - KEPT))
+    connection.execute(insert_new(deletions, key=("session_id",)), {**last._asdict(), "deleted_at": at})
+
+
+def of(connection: Connection, session_ids: Collection[str]) -> list[LastEvent]:
+    """The last events of those of the sessions that were deleted just now."""
+    return [LastEvent(*row) for row in connection.execute(_LAST.where(deletions.c.session_id.in_(session_ids)))]
+
+
+def since(connection: Connection, at: datetime) -> list[LastEvent]:
+    """The last events of all sessions that were deleted since a time, oldest first."""
+    query = _LAST.where(deletions.c.deleted_at >= at).order_by(deletions.c.deleted_at)
+    return [LastEvent(*row) for row in connection.execute(query)]
