@@ -86,23 +86,19 @@ async def build(settings: Settings, prompts: Prompts) -> AsyncIterator[Runtime]:
         broker = await open_relay(settings, base.database, bus, base.instance_id, metrics, stack)
         clustered = settings.temporal is not None
         fence = Fence(base.database, CLUSTER if clustered else None)
-        collector = build_collector(settings, base.store)
-        workspaces = await open_workspaces(settings, base)
+        workspaces = await _open_workspaces(settings, base, stack)
         setup = RuntimeSetup(
             base.database,
             bus,
             base.sandboxes,
             agents,
-            collector,
+            build_collector(settings, base.store),
             base.store.path,
             metrics.repaired,
             fence.check,
             node=new_id() if clustered else None,
             workspaces=workspaces,
         )
-        if workspaces is not None:
-            # Closed after the runs, whose last changes it stores.
-            stack.push_async_callback(workspaces.aclose, max(MIN_STORE_S, settings.shutdown_grace_s))
         bound = OutputBound(setup, base.store, settings.session_output_max_bytes)
         observers.append(bound.observe)
         bounds = RunBounds(settings.max_runs, settings.max_waiting_runs)
@@ -132,23 +128,43 @@ async def build(settings: Settings, prompts: Prompts) -> AsyncIterator[Runtime]:
         else:
             await stack.enter_async_context(node.running(works=settings.role != "api", drain_s=settings.drain_s))
         await stack.enter_async_context(fence.watched(partial(_release, registry, node, bus, base.sandboxes)))
-        add_readings(
-            metrics,
-            registry=dispatch,
-            bus=bus,
-            database=base.database,
-            sandboxes=base.sandboxes,
-            background_slots=agents.background_slots,
-            directories=directories(settings),
-        )
-        await stack.enter_async_context(metrics.measuring_lag())
-        await stack.enter_async_context(Retention(setup, base.store, retention_rules(settings)).sweeping())
-        await stack.enter_async_context(_searching_for_sandboxes(settings, base))
-        if workspaces is not None:
-            add_workspaces(metrics, workspaces)
-            await stack.enter_async_context(workspaces.kept())
+        await _look_after(settings, base, setup, dispatch, metrics, stack)
         model, sandbox = default_model(settings), _default_sandbox(settings, base)
         yield Runtime(services, model, sandbox, base.left_out, bus.close, lambda: bus.readers, metrics.render)
+
+
+async def _open_workspaces(settings: Settings, base: Resources, stack: AsyncExitStack) -> Workspaces | None:
+    workspaces = await open_workspaces(settings, base)
+    if workspaces is not None:
+        # Closed after the runs, whose last changes it stores.
+        stack.push_async_callback(workspaces.aclose, max(MIN_STORE_S, settings.shutdown_grace_s))
+    return workspaces
+
+
+async def _look_after(
+    settings: Settings,
+    base: Resources,
+    setup: RuntimeSetup,
+    dispatch: Dispatch,
+    metrics: Metrics,
+    stack: AsyncExitStack,
+) -> None:
+    """Adds the metrics, and begins what is done regularly until the stack is closed."""
+    add_readings(
+        metrics,
+        registry=dispatch,
+        bus=setup.bus,
+        database=base.database,
+        sandboxes=base.sandboxes,
+        background_slots=setup.agents.background_slots,
+        directories=directories(settings),
+    )
+    await stack.enter_async_context(metrics.measuring_lag())
+    await stack.enter_async_context(Retention(setup, base.store, retention_rules(settings)).sweeping())
+    await stack.enter_async_context(_searching_for_sandboxes(settings, base))
+    if setup.workspaces is not None:
+        add_workspaces(metrics, setup.workspaces)
+        await stack.enter_async_context(setup.workspaces.kept())
 
 
 def _notify(observers: Observers, items: Sequence[StreamItem]) -> None:

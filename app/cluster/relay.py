@@ -6,16 +6,14 @@ Where the broker fails, nothing durable is lost: each message only saves others 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
-from typing import NamedTuple
 
 import structlog
 
 from app.cluster.broker import Broker, BrokerError
 from app.cluster.outlet import Inlet, Outlet
+from app.cluster.sending import Message, Traffic, WaitingMessages
 from app.cluster.wire import ASK, NUDGE, PING, MalformedUpdateError, Update, decode, encode
 from app.eventlog.bus import Bus
 from app.eventlog.channel import Channel
@@ -31,37 +29,10 @@ RETRY_S = 0.5
 """Seconds between attempts to reach the broker."""
 FLUSH_S = 1.0
 """Seconds that the last messages have at shutdown."""
-MAX_WAITING = 10_000
-MAX_WAITING_BYTES = 8 << 20
-"""Messages, other than live text, that may wait to be sent; others are dropped and readers find their events in the
-log."""
 BATCH_BYTES = 1 << 20
 """Sent at a time, beyond which other sessions wait for the next batch."""
 
 log = structlog.get_logger(__name__)
-
-
-@dataclass(slots=True)
-class Traffic:
-    """Counts since the start. `dropped` are messages that were not sent, `malformed` received ones that mean
-    nothing."""
-
-    sent: int = 0
-    sent_bytes: int = 0
-    received: int = 0
-    received_bytes: int = 0
-    dropped: int = 0
-    malformed: int = 0
-    losses: int = 0
-    """How often the broker was lost."""
-
-
-class Message(NamedTuple):
-    channel: str
-    data: bytes
-    outlet: Outlet | None = None
-    """Learns whether anyone listens."""
-    asked: int = 0
 
 
 class BrokerRelay:
@@ -84,8 +55,7 @@ class BrokerRelay:
         self._wanted: set[str] = {self._inbox, self._feed}
         self._requested: set[str] = set()
         self._confirmed: set[str] = set()
-        self._waiting: deque[Message] = deque()
-        self._waiting_bytes = 0
+        self._waiting = WaitingMessages()
         self._changed: dict[str, None] = {}
         """Sessions with text to send, in order."""
         self._asks: dict[tuple[str, str], None] = {}
@@ -197,22 +167,18 @@ class BrokerRelay:
             self.traffic.dropped += 1
 
     def _send_bytes(self, channel: str, data: bytes) -> None:
-        full = len(self._waiting) >= MAX_WAITING or self._waiting_bytes > MAX_WAITING_BYTES
-        if not self.is_connected or full:
+        if self.is_connected and self._waiting.add(Message(channel, data)):
+            self._work.set()
+        else:
             self.traffic.dropped += 1
-            return
-        self._waiting.append(Message(channel, data))
-        self._waiting_bytes += len(data)
-        self._work.set()
 
     def _batch(self) -> list[Message]:
         """What is sent next: what waits, the snapshots that were asked for, then the text of sessions."""
         batch: list[Message] = []
         size = 0
         while self._waiting and size < BATCH_BYTES:
-            batch.append(self._waiting.popleft())
+            batch.append(self._waiting.take())
             size += len(batch[-1].data)
-            self._waiting_bytes -= len(batch[-1].data)
         while self._asks and size < BATCH_BYTES:
             session_id, node = next(iter(self._asks))
             del self._asks[session_id, node]
@@ -398,7 +364,6 @@ class BrokerRelay:
         self._poll.hurry(True)
         self.traffic.dropped += len(self._waiting)
         self._waiting.clear()
-        self._waiting_bytes = 0
         for state in (self._requested, self._confirmed, self._changed, self._asks, self._asked):
             state.clear()
         for outlet in self._outlets.values():

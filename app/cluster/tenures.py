@@ -33,8 +33,8 @@ log = structlog.get_logger(__name__)
 
 @dataclass(slots=True, eq=False)
 class Tenure:
-    """One session that is owned here. `owner` is None until the session is claimed; `version` is what the row was compared
-    with last."""
+    """One session that is owned here. `owner` is None until the session is claimed; `version` is what the row was
+    compared with last."""
 
     session_id: str
     owner: SessionOwner | None = None

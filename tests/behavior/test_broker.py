@@ -82,9 +82,3 @@ async def test_metrics_of_a_connected_broker(redis: RedisServer, start_server: S
                 metrics = (await client.http.get("/metrics")).text
         assert "palimpsest_broker_connected 1.0" in metrics
         assert "palimpsest_broker_losses_total 0.0" in metrics
-
-
-def test_a_server_without_a_broker_does_not_import_it(start_process: StartProcess, tmp_path: Path) -> None:
-    server = start_process()
-    maps = Path(f"/proc/{server.pid}/maps").read_text()
-    assert "hiredis" not in maps

@@ -140,9 +140,7 @@ class SessionService:
             self._setup.sandboxes.removed(session_id, session.sandbox),
         ):
             await self._outputs.delete_session(session_id)
-            last = await self._database.writer.write(
-                lambda c: self._setup.remove(c, session_id), session_id=session_id
-            )
+            last = await self._database.writer.write(lambda c: self._setup.remove(c, session_id), session_id=session_id)
         self._setup.bus.delete(*last)
 
     async def fork(self, session_id: str, body: ForkCreate) -> Session:

@@ -4,8 +4,11 @@ loads nothing of a cluster."""
 from __future__ import annotations
 
 import importlib.util
+import json
+import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -38,11 +41,35 @@ def test_a_missing_client_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         make_server(settings(temporal="127.0.0.1:7233", database_url=POSTGRES), lambda _: None)
 
 
-def test_a_server_on_its_own_imports_nothing_of_a_cluster() -> None:
-    code = (
-        "import sys, app.cli.serve, app.cli.run, app.bootstrap.service\n"
-        "print([name for name in sys.modules if name.partition('.')[0] in ('temporalio', 'psycopg')"
-        " or name.startswith('app.cluster')])"
-    )
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert ran.stdout.strip() == "[]"
+STARTED = """
+import asyncio, json, sys
+from app.server import bind, make_server
+from app.settings import Settings
+
+async def main():
+    settings = Settings(_env_file=None, data_dir=sys.argv[1], port=0)
+    ready = asyncio.Event()
+    server = make_server(settings, lambda _: ready.set())
+    with bind(settings) as listener:
+        serving = asyncio.create_task(server.serve(sockets=[listener]))
+        waiting = asyncio.create_task(ready.wait())
+        await asyncio.wait({serving, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        assert ready.is_set()
+        print(json.dumps(list(sys.modules)))
+        server.should_exit = True
+        await serving
+
+asyncio.run(main())
+"""
+
+
+def test_a_server_on_its_own_imports_nothing_of_a_cluster(tmp_path: Path) -> None:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PALIMPSEST_")}
+    command = [sys.executable, "-c", STARTED, str(tmp_path / "data")]
+    ran = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60)
+    assert ran.returncode == 0, ran.stderr
+    modules = json.loads(ran.stdout.splitlines()[-1])
+    libraries = {name.partition(".")[0] for name in modules}
+    assert "sqlalchemy" in libraries
+    assert libraries.isdisjoint({"temporalio", "redis", "hiredis", "psycopg", "obstore"})
+    assert not [name for name in modules if name.startswith("app.cluster")]
