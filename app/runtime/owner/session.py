@@ -187,8 +187,9 @@ class SessionOwner:
             await self._setup.workspaces.settle(self._session.id, until)
 
     async def _bring_workspace(self) -> None:
-        """Restores the workspace if another machine had it, before anything needs it."""
-        if self._setup.workspaces is not None:
+        """Restores the workspace if another machine had it, before anything needs it; no step of a session that is
+        handed over at once does."""
+        if self._setup.workspaces is not None and not self._hands_over:
             with suppress(Stopped):
                 await self._interrupt.guard(self._session.bring_workspace_first(), patient=True)
 

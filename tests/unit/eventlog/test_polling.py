@@ -7,15 +7,17 @@ from collections.abc import AsyncIterator
 
 import orjson
 import pytest
+from sqlalchemy import Connection
 
 from app.db.repositories import deletions, sessions
 from app.db.repositories.deletions import LastEvent
-from app.eventlog.log import StreamItem
+from app.eventlog.log import Appender, StreamItem
 from app.eventlog.polling import LogPoll
 from app.eventlog.reader import Batches, follow_all
 from app.events import SessionIdle
-from app.messages import Usage, now
+from app.messages import Usage
 from app.sessions import Outcome
+from tests.unit.db.rows import add_session
 from tests.unit.eventlog.test_reader import Stage, stage
 
 __all__ = ["stage"]
@@ -73,24 +75,37 @@ async def test_the_stream_of_a_session_deleted_elsewhere_ends(stage: Stage, poll
 
 
 async def _delete(stage: Stage) -> None:
-    def work(connection: object) -> None:
-        sessions.remove(connection, stage.session_id)  # type: ignore[arg-type]
-        deletions.add(connection, LastEvent(stage.session_id, 2, '{"type":"session.deleted"}'))  # type: ignore[arg-type]
+    def work(connection: Connection) -> None:
+        sessions.remove(connection, stage.session_id)
+        deletions.add(connection, LastEvent(stage.session_id, 2, '{"type":"session.deleted"}'))
 
     await stage.database.writer.write(work, session_id=stage.session_id)
 
 
+async def _idle(stage: Stage, session_id: str) -> list[StreamItem]:
+    """Commits an event of a session without publishing it."""
+
+    def work(connection: Connection) -> list[StreamItem]:
+        appender = Appender(connection, session_id)
+        appender.emit(SessionIdle, outcome=Outcome.COMPLETED, error=None, usage=Usage(), steps=1)
+        return appender.flush()
+
+    return await stage.database.writer.write(work, session_id=session_id)
+
+
 async def test_readers_of_all_sessions_get_others_events_and_deletions_once(stage: Stage, poll: LogPoll) -> None:
+    mine = await stage.database.writer.write(add_session)
+    got: list[str] = []
     async with follow_all(stage.bus) as batches:
-        idle = SessionIdle.of(
-            1, session_id=stage.session_id, at=now(), outcome=Outcome.COMPLETED, error=None, usage=Usage(), steps=1
-        )
-        mine = StreamItem("session.idle", 1, orjson.dumps(idle.model_dump(mode="json")))
-        stage.bus.publish(stage.session_id, [mine])
+        stage.bus.publish(mine, await _idle(stage, mine))
+        await _idle(stage, stage.session_id)
+        while len(got) < 2:
+            got += [_short(item) for item in await _next(batches)]
         await _delete(stage)
-        types: list[str] = []
-        while types[-1:] != ["session.deleted"]:
-            types += [item.type for item in await _next(batches)]
-        stage.bus.all.publish([StreamItem("session.updated", None, b"{}")])
-        types += [item.type for item in await _next(batches)]
-    assert types == ["session.idle", "session.deleted", "session.updated"]
+        while "session.deleted" not in got[-1]:
+            got += [_short(item) for item in await _next(batches)]
+    assert got == [f"session.idle {mine}", f"session.idle {stage.session_id}", "session.deleted"]
+
+
+def _short(item: StreamItem) -> str:
+    return " ".join([item.type, *filter(None, [orjson.loads(item.data).get("session_id")])])
