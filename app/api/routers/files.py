@@ -30,6 +30,8 @@ register_url_convertor("file", FilePathConvertor())
 
 router = APIRouter(prefix="/v1/sessions/{session_id}", tags=["files"], route_class=JsonRoute, dependencies=STRICT)
 
+STORED = ("workspace_store_unavailable", "snapshot_invalid", "snapshot_missing")
+"""Problems with a workspace that another machine had."""
 SANDBOXED = (
     "session_not_found",
     "file_not_found",
@@ -40,6 +42,7 @@ SANDBOXED = (
     "sandbox_unavailable",
     "too_many_sandboxes",
     "sandbox_error",
+    *STORED,
 )
 
 FilePath = Annotated[
@@ -83,7 +86,7 @@ async def download_file(services: Services, session_id: SessionId, path: FilePat
     status_code=201,
     response_class=Response,
     openapi_extra={"requestBody": RAW_BODY},
-    responses={**UPLOADED, **problems(*SANDBOXED, "not_a_file", "workspace_full")},
+    responses={**UPLOADED, **problems(*SANDBOXED, "not_a_file", "workspace_full", "workspace_elsewhere")},
 )
 async def upload_file(services: Services, request: Request, session_id: SessionId, path: FilePath) -> Response:
     """Stores the body as a file, whatever its content type; creates missing directories."""
@@ -98,7 +101,7 @@ async def upload_file(services: Services, request: Request, session_id: SessionI
     response_class=Response,
     responses={
         **TAR_CONTENT,
-        **problems("session_not_found", "sandbox_unavailable", "sandbox_error", "too_many_downloads"),
+        **problems("session_not_found", "sandbox_unavailable", "sandbox_error", "too_many_downloads", *STORED),
     },
 )
 async def get_archive(services: Services, session_id: SessionId, share: ArchiveShare) -> Response:

@@ -158,6 +158,9 @@ async def resume_session(services: Services, session_id: SessionId) -> Session:
             "allowed_hosts_unavailable",
             "sandbox_error",
             "workspace_full",
+            "workspace_store_unavailable",
+            "snapshot_invalid",
+            "snapshot_missing",
         ),
     },
 )
