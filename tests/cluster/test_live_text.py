@@ -29,7 +29,7 @@ async def clients(cluster: Cluster, redis: RedisServer) -> AsyncIterator[tuple[C
 async def until_text(client: Client, session_id: str, text: str, last_event_id: int | None = None) -> list[Event]:
     """The events of a new stream until its deltas make this text."""
     events: list[Event] = []
-    async with aclosing(client.events(session_id, last_event_id=last_event_id)) as stream:
+    async with aclosing(client.events(session_id, last_event_id=last_event_id)) as stream:  # type: ignore[type-var]
         async for event in stream:
             events.append(event)
             deltas = of_type(events, "text.delta")
