@@ -8,7 +8,7 @@ COPY app app
 COPY migrations migrations
 RUN python -m venv /opt/palimpsest \
     && python -m pip wheel --quiet --no-cache-dir --no-deps --wheel-dir /wheels . \
-    && /opt/palimpsest/bin/python -m pip install --quiet --no-cache-dir "$(ls /wheels/*.whl)[postgres]"
+    && /opt/palimpsest/bin/python -m pip install --quiet --no-cache-dir "$(ls /wheels/*.whl)[cluster]"
 
 FROM python:3.12-slim
 LABEL org.opencontainers.image.title="Palimpsest" \

@@ -38,6 +38,7 @@ class Node:
         """Runs the node; with `works`, it owns sessions. Leaving the context ends that first."""
         async with AsyncExitStack() as stack:
             stack.push_async_callback(self.engine.aclose)
+            stack.push_async_callback(self.dispatch.aclose)
             await stack.enter_async_context(LogTail(self.setup.database, self.setup.bus).followed())
             await stack.enter_async_context(in_background(self.dispatch.count(), "waiting-sessions"))
             await stack.enter_async_context(

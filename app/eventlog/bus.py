@@ -204,7 +204,8 @@ class Channel:
         if not self.recent or (self.recent[0].seq or 0) > seq + 1:
             return None
         items = page([item for item in self.recent if (item.seq or 0) > seq])
-        return items if not items or len(items[0].data) <= PAGE_BYTES else None
+        # Without items, the newest ones were committed by another process.
+        return items if items and len(items[0].data) <= PAGE_BYTES else None
 
     def deltas(self, offsets: dict[str, int]) -> list[StreamItem]:
         """The text of open parts beyond a reader's offsets, up to `DELTA_CHARS`. Advances the offsets and drops those

@@ -17,7 +17,7 @@ from app.context.clipping import spill_file
 from app.context.prompts import Notes
 from app.context.tokens import estimate_text
 from app.db.repositories import sessions
-from app.errors import PalimpsestError
+from app.errors import PalimpsestError, StaleOwnerError
 from app.messages import Message
 from app.runtime.agents import load_conversation
 from app.runtime.owner.notes import keep_notes, read_notes, refresh_notes
@@ -56,14 +56,18 @@ class SessionState:
         self._spill_failures = 0
 
     def adopt(self, row: Row[Any]) -> None:
-        """Uses a row unless a newer one is known: a read may finish after a later change was reported."""
-        if row.last_seq >= self.row.last_seq:
+        """Uses a row unless a newer one is known: a read may finish after a later change was reported. One that another
+        owner has claimed is not used, since its epoch would let this one write."""
+        if row.epoch == self.row.epoch and row.last_seq >= self.row.last_seq:
             self.row = row
             self._config = None
 
     async def read(self) -> Row[Any]:
-        """Reads the row again; returns what was read, even if a newer one is known."""
+        """Reads the row again; returns what was read, even if a newer one is known. Raises `StaleOwnerError` if another
+        owner has claimed the session."""
         row = await self._setup.database.read(lambda c: sessions.row(c, self.id))
+        if row.epoch != self.row.epoch:
+            raise StaleOwnerError(f"Another owner has taken over session {self.id}.")
         self.adopt(row)
         return row
 
