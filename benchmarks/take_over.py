@@ -2,8 +2,8 @@
 frozen in the middle of a step.
 
 Starts Postgres, Temporal, an API node and two workers as processes on this machine. Each try kills (`SIGKILL`) or
-freezes (`SIGSTOP`) the worker that owns a session, and measures the time until the next step has started, by the time in
-that step's event. Every try also checks that the log has no hole and that no command ran twice.
+freezes (`SIGSTOP`) the worker that owns a session, and measures the time until the next step has started, by the time
+in that step's event. Every try also checks that the log has no hole and that no command ran twice.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import statistics
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -73,16 +74,17 @@ async def _check(client: Client, session_id: str) -> None:
 
 async def measure(tries: int, hows: Sequence[str]) -> dict[str, list[float]]:
     """The seconds of each try."""
-    with TemporaryDirectory() as folder, empty_database() as url, running_provider() as provider:
-        with Cluster(Path(folder), provider, url, temporal().address, {}) as cluster:
-            api = cluster.start("api", "api")
-            for name in ("worker-1", "worker-2"):
-                cluster.start(name, "worker")
-            async with Client(api.url) as client:
-                return {
-                    how: [await one_try(cluster, client, provider, how, number) for number in range(tries)]
-                    for how in hows
-                }
+    with ExitStack() as stack:
+        folder, url = Path(stack.enter_context(TemporaryDirectory())), stack.enter_context(empty_database())
+        provider = stack.enter_context(running_provider())
+        cluster = stack.enter_context(Cluster(folder, provider, url, temporal().address, {}))
+        api = cluster.start("api", "api")
+        for name in ("worker-1", "worker-2"):
+            cluster.start(name, "worker")
+        async with Client(api.url) as client:
+            return {
+                how: [await one_try(cluster, client, provider, how, number) for number in range(tries)] for how in hows
+            }
 
 
 def main() -> int:

@@ -19,6 +19,7 @@ from app.errors import PalimpsestError, ServerBusyError
 from app.messages import new_id
 from app.runtime.registry import too_many_runs
 from app.runtime.setup import RuntimeSetup
+from app.sessions import Status
 
 LEAVE_S = 6.0
 """How long an owner may take to leave a session that is to be deleted; after that it is fenced off, since it is dead or
@@ -26,6 +27,10 @@ frozen. Twice the time after which the engine gives up a worker."""
 
 LOOK_S = 0.05
 """How often it is checked whether an owner has left."""
+
+CANCEL_S = 1.0
+"""How long a canceled session may have no owner before this node stores the cancel itself: it may be waiting for a
+worker."""
 
 COUNT_S = 1.0
 """How often waiting sessions are counted."""
@@ -48,6 +53,7 @@ class ClusterDispatch:
         self._engine = engine
         self._tenures = tenures
         self._most_waiting = most_waiting
+        self._canceling: set[asyncio.Task[None]] = set()
         self._waiting = 0
         self._admitting = 0
         self.refused = 0
@@ -118,8 +124,31 @@ class ClusterDispatch:
         self._nudge(session_id)
 
     def interrupt(self, session_id: str, reason: StopReason, message_id: str | None = None) -> None:
-        """See `Dispatch.interrupt`."""
+        """See `Dispatch.interrupt`. A cancel does not wait for a worker, since it only takes milliseconds to store."""
         self.wake(session_id)
+        if reason == "cancel":
+            task = asyncio.create_task(self._cancel_unowned(session_id), name=f"cancel-{session_id}")
+            self._canceling.add(task)
+            task.add_done_callback(self._canceling.discard)
+
+    async def _cancel_unowned(self, session_id: str) -> None:
+        await asyncio.sleep(CANCEL_S)
+        try:
+            row = await self._setup.database.read(lambda c: sessions.find(c, session_id))
+            if row is None or row.status == Status.IDLE or not row.cancel_requested or row.owner is not None:
+                return
+            if await self._tenures.hold(session_id, steps=False):
+                self._engine.ring(session_id)
+        except PalimpsestError as error:
+            # Its next owner finds the cancel in the row.
+            log.warning("cancel_not_stored", session_id=session_id, reason=error.detail)
+
+    async def aclose(self) -> None:
+        """Gives up what is still under way; the sessions' next owners find it in their rows."""
+        for task in self._canceling:
+            task.cancel()
+        if self._canceling:
+            await asyncio.wait(self._canceling)
 
     def reconfigure(self, session_id: str, row: Row[Any]) -> None:
         """See `Dispatch.reconfigure`."""

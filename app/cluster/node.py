@@ -38,6 +38,7 @@ class Node:
         """Runs the node; with `works`, it owns sessions. Leaving the context ends that first."""
         async with AsyncExitStack() as stack:
             stack.push_async_callback(self.engine.aclose)
+            stack.push_async_callback(self.dispatch.aclose)
             if self.setup.bus.relay is None:
                 poll = LogPoll(self.setup.bus, self.setup.database, ALONE_S)
                 await stack.enter_async_context(poll.running())

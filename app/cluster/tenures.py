@@ -98,15 +98,16 @@ class Tenures:
     def holds(self, session_id: str) -> bool:
         return session_id in self._held
 
-    async def hold(self, session_id: str) -> bool:
-        """Owns a session until it is idle, or stopped here; returns whether it still has work. Cancellation stops it
-        and waits for its end. Raises `StorageError`."""
+    async def hold(self, session_id: str, *, steps: bool = True) -> bool:
+        """Owns a session until it is idle, or stopped here; returns whether it still has work. Without `steps`, it
+        makes none: it only stores how a canceled run ends. Cancellation stops it and waits for its end. Raises
+        `StorageError`."""
         while (former := self._held.get(session_id)) is not None:
             # The engine has given up this node's former tenure, which is still ending.
             await former.ended.wait()
         if self._drains:
             return True
-        tenure = self._held[session_id] = Tenure(session_id)
+        tenure = self._held[session_id] = Tenure(session_id, drains=not steps)
         task = asyncio.create_task(self._run(tenure), name=f"session-{session_id}")
         try:
             return await asyncio.shield(task)
@@ -228,9 +229,11 @@ class Tenures:
 
     async def _answer(self, tenure: Tenure) -> None:
         found: Look | None = await self._setup.database.read(lambda c: look(c, tenure.session_id))
-        if found is None or ownership.is_barred(found.row, now()):
+        if tenure.owner is None or tenure.requests is None:
+            return
+        if found is None or found.row.epoch != tenure.owner.claimed.epoch or ownership.is_barred(found.row, now()):
             tenure.stop()
-        elif tenure.requests is not None:
+        else:
             tenure.requests.answer(found)
 
     def drain(self) -> None:

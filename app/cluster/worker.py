@@ -101,7 +101,7 @@ class EngineWorker:
                 local_activity_supplier=fixed,
                 nexus_supplier=fixed,
             ),
-            max_cached_workflows=DECISIONS,
+            max_cached_workflows=0,
             workflow_task_poller_behavior=PollerBehaviorSimpleMaximum(WORKFLOW_POLLERS),
             activity_task_poller_behavior=PollerBehaviorSimpleMaximum(1),
             sticky_queue_schedule_to_start_timeout=STICKY_TIMEOUT,

@@ -11,13 +11,15 @@ from datetime import timedelta
 
 from temporalio import workflow
 from temporalio.common import RetryPolicy
+from temporalio.exceptions import ActivityError, TimeoutError
 
 NAME = "palimpsest-session"
 OWN = "own"
 RING = "ring"
 
-TASK_TIMEOUT = timedelta(seconds=2)
-"""How long a worker may take for one decision of a workflow, which takes it milliseconds."""
+TASK_TIMEOUT = timedelta(seconds=1)
+"""How long a worker may take for one decision of a workflow, which takes it milliseconds. A decision may be given to a
+frozen worker; after this time another one gets it."""
 
 HEARTBEAT_TIMEOUT = timedelta(seconds=3)
 """How long a worker may be silent before another one gets its session."""
@@ -25,10 +27,11 @@ HEARTBEAT_TIMEOUT = timedelta(seconds=3)
 TENURE = timedelta(days=365)
 """How long one owner may own a session. The engine requires a limit; the next owner would continue."""
 
-RETRY = RetryPolicy(
-    initial_interval=timedelta(milliseconds=100), backoff_coefficient=2.0, maximum_interval=timedelta(seconds=5)
-)
-"""After a failure, such as of the database, and after a time-out. Retried without end: the session has work."""
+ONCE = RetryPolicy(maximum_attempts=1)
+"""The engine's own retries wait for a timer, which fires up to a second late; the workflow's next activity does not."""
+
+WAIT_S, MOST_WAIT_S = 0.1, 5.0
+"""Seconds until the next owner after a failure, such as of the database, doubled each time; and the most of them."""
 
 MOST_EVENTS = 2000
 """Events of a history after which it begins anew: a tenure has about ten."""
@@ -44,6 +47,7 @@ class SessionWorkflow:
 
     def __init__(self) -> None:
         self._rung = False
+        self._failures = 0
 
     @workflow.signal(name=RING)
     def ring(self) -> None:
@@ -55,15 +59,29 @@ class SessionWorkflow:
         more = True
         while more or self._rung:
             self._rung = False
-            more = await workflow.execute_activity(
+            more = await self._own(session_id)
+            if workflow.info().get_current_history_length() > MOST_EVENTS:
+                workflow.continue_as_new(session_id)
+
+    async def _own(self, session_id: str) -> bool:
+        """Has some worker own the session; returns whether it still has work."""
+        try:
+            more: bool = await workflow.execute_activity(
                 OWN,
                 session_id,
                 result_type=bool,
                 start_to_close_timeout=TENURE,
                 heartbeat_timeout=HEARTBEAT_TIMEOUT,
-                retry_policy=RETRY,
+                retry_policy=ONCE,
                 # A canceled workflow need not wait: the next owner claims the session anyway.
                 cancellation_type=workflow.ActivityCancellationType.ABANDON,
             )
-            if workflow.info().get_current_history_length() > MOST_EVENTS:
-                workflow.continue_as_new(session_id)
+        except ActivityError as error:
+            if isinstance(error.cause, TimeoutError):
+                # Its worker is gone: another one continues at once.
+                return True
+            await workflow.sleep(min(WAIT_S * 2**self._failures, MOST_WAIT_S))
+            self._failures = min(self._failures + 1, 10)
+            return True
+        self._failures = 0
+        return more

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import time
 
 import pytest
@@ -86,6 +87,39 @@ async def test_a_cancel_through_another_node_ends_a_command(a: Client, b: Client
     session = await b.session(made["id"])
     assert session["outcome"] == "cancelled"
     await assert_sound(b, made["id"])
+
+
+async def test_a_cancel_does_not_wait_for_a_worker(cluster: Cluster, a: Client, provider: FakeProvider) -> None:
+    cluster.nodes["w"].end(signal.SIGTERM)
+    cluster.start("small", "worker", PALIMPSEST_MAX_RUNS="1")
+    provider.script(Reply(Gate("first"), Text("One.")), Reply(Text("Three.")))
+    first = await a.create("first")
+    await provider.reached("first")
+    second = await a.create("second")
+    begun = time.monotonic()
+    assert (await a.http.post(f"/v1/sessions/{second['id']}/cancel", json={})).status_code == 202
+    await a.wait_for(second["id"], shows("session.idle"))
+    assert time.monotonic() - begun < CANCEL_S
+    assert (await a.session(second["id"]))["outcome"] == "cancelled"
+    provider.open("first")
+    await a.until_idle(first["id"])
+    await a.say(second["id"], "third")
+    for session in (first, second):
+        await assert_sound(a, session["id"])
+
+
+async def test_a_run_that_waits_for_a_person_takes_no_slot(cluster: Cluster, a: Client, provider: FakeProvider) -> None:
+    cluster.nodes["w"].end(signal.SIGTERM)
+    cluster.start("small", "worker", PALIMPSEST_MAX_RUNS="1")
+    provider.script(Reply(command("one")), Reply(Text("Second.")), Reply(Text("First.")))
+    first = await a.create("first", approval=ALWAYS)
+    await a.wait_for(first["id"], shows("approval.requested"))
+    second = await a.create("second")
+    await asyncio.wait_for(a.until_idle(second["id"]), 10)
+    await approve_all(a, first["id"])
+    await a.until_idle(first["id"])
+    for session in (first, second):
+        assert (await a.session(session["id"]))["outcome"] == "completed"
 
 
 async def test_an_approval_through_another_node_starts_the_call(a: Client, b: Client, provider: FakeProvider) -> None:

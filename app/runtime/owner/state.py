@@ -62,14 +62,18 @@ class SessionState:
         self.restored_as_of: datetime | None = None
 
     def adopt(self, row: Row[Any]) -> None:
-        """Uses a row unless a newer one is known: a read may finish after a later change was reported."""
-        if row.last_seq >= self.row.last_seq:
+        """Uses a row unless a newer one is known: a read may finish after a later change was reported. One that another
+        owner has claimed is not used, since its epoch would let this one write."""
+        if row.epoch == self.row.epoch and row.last_seq >= self.row.last_seq:
             self.row = row
             self._config = None
 
     async def read(self) -> Row[Any]:
-        """Reads the row again; returns what was read, even if a newer one is known."""
+        """Reads the row again; returns what was read, even if a newer one is known. Raises `StaleOwnerError` if another
+        owner has claimed the session."""
         row = await self._setup.database.read(lambda c: sessions.row(c, self.id))
+        if row.epoch != self.row.epoch:
+            raise StaleOwnerError(f"Another owner has taken over session {self.id}.")
         self.adopt(row)
         return row
 

@@ -68,7 +68,7 @@ def test_a_server_on_its_own_imports_nothing_of_a_cluster(tmp_path: Path) -> Non
     command = [sys.executable, "-c", STARTED, str(tmp_path / "data")]
     ran = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60)
     assert ran.returncode == 0, ran.stderr
-    [modules] = [json.loads(line) for line in ran.stdout.splitlines() if line.startswith("[\"")]
+    [modules] = [json.loads(line) for line in ran.stdout.splitlines() if line.startswith('["')]
     libraries = {name.partition(".")[0] for name in modules}
     assert "sqlalchemy" in libraries
     assert libraries.isdisjoint({"temporalio", "redis", "hiredis", "psycopg", "obstore"})
