@@ -29,6 +29,8 @@ PATIENCE_S, PATIENCE_MOST_S = 5.0, 60.0
 twice as long, and does not store again what this one has stored."""
 RETRY_S, RETRY_MOST_S = 5.0, 60.0
 """Seconds until a failed snapshot is tried again: the first time and at most."""
+SANDBOX_RETRIES = 5
+"""Times that a snapshot is tried again whose sandbox has failed."""
 AT_ONCE = 2
 """Snapshots taken at the same time: each has up to 50 MiB in memory, and uses a core."""
 
@@ -141,6 +143,10 @@ class Storing:
     def failing(self) -> int:
         return len(self._failing)
 
+    def forget(self, session_id: str) -> None:
+        """The session is gone, or its workspace is elsewhere."""
+        self._failing.discard(session_id)
+
     def begin(self, held: Held, place: Place) -> None:
         """Begins a snapshot in the background; if one is being taken, another one follows it."""
         if held.lost:
@@ -182,13 +188,13 @@ class Storing:
         held.failures += 1
         held.litter.update(held.progress.packs)
         held.progress.clear()
-        if isinstance(error, WorkspaceStoreError):
+        if not isinstance(error, TooLargeError):
             held.dirty = True
+        # What keeps failing in a sandbox is tried again after the next change.
+        if isinstance(error, WorkspaceStoreError) or (held.failures <= SANDBOX_RETRIES and held.dirty):
             self._failing.add(held.session_id)
             delay_s = min(RETRY_MOST_S, RETRY_S * 2 ** (held.failures - 1))
             held.timer = asyncio.get_running_loop().call_later(delay_s, self._retry, held, place)
-        elif not isinstance(error, TooLargeError):
-            held.dirty = True
 
     def _retry(self, held: Held, place: Place) -> None:
         held.timer = None
@@ -245,6 +251,7 @@ class Storing:
             held.snapshot_id = taken.id
         else:
             held.lost = True
+            self.forget(held.session_id)
             log.warning("workspace_moved", session_id=held.session_id)
         return recorded
 

@@ -289,6 +289,7 @@ class Workspaces:
         held = self._held.pop(session_id, None)
         if held is not None:
             await held.end()
+        self.storing.forget(session_id)
         await asyncio.to_thread(self._place.cache.remove, session_id)
         try:
             await self._place.objects(session_id).delete_all()

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
-from app.errors import TooLargeError
+from app.errors import SandboxError, TooLargeError
 from app.runtime.workspaces.packing import KINDS, Pack, Packer, Reader
 from app.runtime.workspaces.store import SessionObjects
 from app.runtime.workspaces.tree import Blob, Entry, Manifest, Tree, cut, encode
@@ -16,6 +16,8 @@ from app.sandbox.base import MovableSandbox, Scan, TreeEntry
 
 MAX_ENTRIES = 200_000
 """Files and directories of a workspace that can be stored; their list takes some 100 MiB of memory meanwhile."""
+READS = 5
+"""Attempts to read a workspace whose files keep changing."""
 UPLOADS = 3
 """Packs that are stored at the same time for one snapshot."""
 LOOK_S = 0.2
@@ -57,6 +59,26 @@ class Fence:
 
 
 async def take(
+    objects: SessionObjects,
+    sandbox: MovableSandbox,
+    base: Snapshot,
+    progress: Progress,
+    fence: Fence,
+    *,
+    tenure: int,
+    max_bytes: int,
+) -> Snapshot | None:
+    """As `_take`, which begins again if a background process changes a file so that its reading breaks off."""
+    for again in reversed(range(READS)):
+        try:
+            return await _take(objects, sandbox, base, progress, fence, tenure=tenure, max_bytes=max_bytes)
+        except SandboxError:
+            if not again:
+                raise
+    return None
+
+
+async def _take(
     objects: SessionObjects,
     sandbox: MovableSandbox,
     base: Snapshot,
