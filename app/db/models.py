@@ -128,11 +128,7 @@ sessions = Table(
     # As text, since a row is read far more often than its notes are.
     Column("notes", Text, comment="JSON of AGENTS.md and MEMORY.md as in the context; null: none."),
 )
-
-
 Index("ix_sessions_created_at_id", sessions.c.created_at, sessions.c.id)
-
-
 Index("ix_sessions_status", sessions.c.status)
 
 deletions = Table(
@@ -158,8 +154,6 @@ queue = Table(
     Column("fingerprint", String(64), nullable=False, comment="Hash of the content first posted."),
     Column("created_at", UtcTime, nullable=False),
 )
-
-
 Index("ix_queue_session_id_status_ordinal", queue.c.session_id, queue.c.status, queue.c.ordinal)
 
 events = Table(
@@ -188,11 +182,7 @@ messages = Table(
     Column("voided_at", UtcTime),
     Column("created_at", UtcTime, nullable=False),
 )
-
-
 Index("ix_messages_session_id_seq", messages.c.session_id, messages.c.seq, unique=True)
-
-
 Index("ix_messages_role", messages.c.session_id, messages.c.role, messages.c.model, messages.c.seq)
 
 message_parts = Table(
@@ -212,14 +202,8 @@ message_parts = Table(
     Column("compacted_at", UtcTime, comment="When its output was cleared from the context."),
     Column("output_swept_at", UtcTime, comment="When its raw output was removed."),
 )
-
-
 Index("ix_message_parts_message", message_parts.c.session_id, message_parts.c.message_id, message_parts.c.index)
-
-
 Index("ix_message_parts_call", message_parts.c.session_id, message_parts.c.call_id)
-
-
 Index(
     "ix_message_parts_open",
     message_parts.c.session_id,
@@ -227,15 +211,11 @@ Index(
     message_parts.c.index,
     **only_where(message_parts.c.closed.is_(False)),
 )
-
-
 Index(
     "ix_message_parts_open_call",
     message_parts.c.session_id,
     **only_where(text("status IN ('pending', 'running')")),
 )
-
-
 Index(
     "ix_message_parts_output",
     message_parts.c.session_id,
@@ -257,8 +237,6 @@ search_entries = Table(
     Column("call_id", String(36)),
     comment="The searchable texts of the history; a message is added when a search first needs it.",
 )
-
-
 Index("ix_search_entries_session_id_seq", search_entries.c.session_id, search_entries.c.seq)
 
 
@@ -392,8 +370,6 @@ logins = Table(
     Column("expires_at", UtcTime, nullable=False),
     comment="Browsers that are logged in and need no key.",
 )
-
-
 Index("ix_logins_expires_at", logins.c.expires_at)
 
 workspaces = Table(
