@@ -98,9 +98,11 @@ def cluster() -> Cluster:
 
 
 class Server:
-    """The server as a process of this one. `folder` has its data, its socket and its log."""
+    """The server as a process of this one. `folder` has its data, its socket and its log. With `durable`, what was
+    committed survives `stop`; otherwise the newest commits may be lost with its memory."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, durable: bool = False) -> None:
+        self._settings = SETTINGS | ({"synchronous_commit": "on"} if durable else {})
         programs = binaries()
         assert programs is not None, missing()
         self._programs = programs
@@ -117,7 +119,7 @@ class Server:
 
     def start(self) -> None:
         """Starts it and waits until it answers."""
-        settings = [f"-c{name}={value}" for name, value in SETTINGS.items()]
+        settings = [f"-c{name}={value}" for name, value in self._settings.items()]
         settings += [f"-cunix_socket_directories={self.folder}"]
         command = _as_account([self._programs / "postgres", "-D", self.folder / "data", *settings])
         with (self.folder / "log").open("a") as log:
@@ -139,7 +141,7 @@ class Server:
                 time.sleep(0.05)
 
     def stop(self) -> None:
-        """Ends it at once, like a crash; what was committed stays."""
+        """Ends it at once, like a crash."""
         if self._process is not None:
             self._process.send_signal(signal.SIGQUIT)
             self._process.wait(30)

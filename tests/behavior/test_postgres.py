@@ -22,7 +22,7 @@ from tests.requirements import need
 def postgres_server() -> Iterator[Server]:
     """A Postgres server that the test may stop."""
     need("postgres")
-    server = Server()
+    server = Server(durable=True)
     yield server
     server.remove()
 
