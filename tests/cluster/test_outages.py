@@ -116,6 +116,8 @@ async def test_a_server_on_its_own_takes_the_database_from_a_cluster(
     await _until(lambda: "server_superseded" in cluster.log("w"))
     refused = await a.http.post(f"/v1/sessions/{made['id']}/queue", json={"content": "more"})
     assert (refused.status_code, refused.json()["code"]) == (503, "superseded")
+    # It does not take the sessions that the engine would still offer it.
+    await _until(lambda: "worker_draining" in cluster.log("w"))
 
 
 async def _until(reached: Callable[[], Any]) -> None:
