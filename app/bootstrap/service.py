@@ -196,8 +196,7 @@ async def _release(registry: Registry, node: Node | None, bus: Bus, sandboxes: S
     """Stops all work, since another server has taken over; stored data can still be read here."""
     await registry.supersede()
     if node is not None:
-        node.tenures.drain()
-        await node.tenures.until_ended(0)
+        await node.supersede()
     bus.close()
     sandboxes.disown()
 

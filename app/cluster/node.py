@@ -24,14 +24,24 @@ class Node:
     engine: Engine
     tenures: Tenures
     dispatch: ClusterDispatch
-    most_runs: int
+    worker: EngineWorker
+    sweep: Sweep
 
     @classmethod
     async def at(cls, address: EngineAddress, setup: RuntimeSetup, bounds: RunBounds) -> Node:
         """A node of the cluster whose engine is at this address; connects to nothing."""
         engine = await Engine.at(address)
         tenures = Tenures(setup)
-        return cls(setup, engine, tenures, ClusterDispatch(setup, engine, tenures, bounds.waiting), bounds.most)
+        dispatch = ClusterDispatch(setup, engine, tenures, bounds.waiting)
+        worker = EngineWorker(engine, tenures, bounds.most)
+        return cls(setup, engine, tenures, dispatch, worker, Sweep(setup.database, engine))
+
+    async def supersede(self) -> None:
+        """Stops all runs at once, since another server has taken over, and asks the engine for no more."""
+        self.sweep.end()
+        self.tenures.drain()
+        await self.tenures.until_ended(0)
+        await self.worker.end(0)
 
     @asynccontextmanager
     async def running(self, *, works: bool, drain_s: float) -> AsyncIterator[None]:
@@ -43,10 +53,7 @@ class Node:
                 poll = LogPoll(self.setup.bus, self.setup.database, ALONE_S)
                 await stack.enter_async_context(poll.running())
             await stack.enter_async_context(in_background(self.dispatch.count(), "waiting-sessions"))
-            await stack.enter_async_context(
-                in_background(Sweep(self.setup.database, self.engine).run(), "sweep-of-sessions")
-            )
+            await stack.enter_async_context(in_background(self.sweep.run(), "sweep-of-sessions"))
             if works:
-                worker = EngineWorker(self.engine, self.tenures, self.most_runs)
-                await stack.enter_async_context(worker.working(drain_s))
+                await stack.enter_async_context(self.worker.working(drain_s))
             yield

@@ -32,10 +32,15 @@ class Sweep:
     def __init__(self, database: Database, engine: Engine) -> None:
         self._database = database
         self._engine = engine
+        self._ended = False
+
+    def end(self) -> None:
+        """No further sweep begins."""
+        self._ended = True
 
     async def run(self) -> None:
-        """Sweeps at once and then regularly, until it is cancelled."""
-        while True:
+        """Sweeps at once and then regularly, until it is cancelled or ended."""
+        while not self._ended:
             try:
                 await self.sweep()
             except PalimpsestError as error:

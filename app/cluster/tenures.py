@@ -13,7 +13,7 @@ from structlog.contextvars import bind_contextvars
 from app.cluster.requests import Look, Requests, look
 from app.db.repositories import ownership, sessions
 from app.db.repositories.ownership import RowVersion
-from app.errors import PalimpsestError, StorageError
+from app.errors import PalimpsestError, StorageError, UnavailableError
 from app.messages import now
 from app.runtime.owner.session import SessionOwner, give_up, own
 from app.runtime.setup import RuntimeSetup, in_background
@@ -101,12 +101,13 @@ class Tenures:
     async def hold(self, session_id: str, *, steps: bool = True) -> bool:
         """Owns a session until it is idle, or stopped here; returns whether it still has work. Without `steps`, it
         makes none: it only stores how a canceled run ends. Cancellation stops it and waits for its end. Raises
-        `StorageError`."""
+        `StorageError`, and `UnavailableError` if this node takes no more sessions."""
         while (former := self._held.get(session_id)) is not None:
             # The engine has given up this node's former tenure, which is still ending.
             await former.ended.wait()
         if self._drains:
-            return True
+            # As a failure, so that the engine waits a moment before it offers the session again, maybe to this node.
+            raise UnavailableError("This node takes no more sessions.")
         tenure = self._held[session_id] = Tenure(session_id, drains=not steps)
         task = asyncio.create_task(self._run(tenure), name=f"session-{session_id}")
         try:

@@ -56,6 +56,8 @@ class EngineWorker:
         self._slots = RunSlots(most, lambda: len(tenures) - tenures.busy)
         tenures.changed = self._slots.change
         self._worker: Worker | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._closes = False
 
     @activity.defn(name=OWN)
     async def own(self, session_id: str) -> bool:
@@ -67,24 +69,24 @@ class EngineWorker:
     async def working(self, drain_s: float) -> AsyncIterator[None]:
         """Takes sessions while the context lasts. Leaving it lets current steps end, for at most `drain_s` seconds."""
         async with in_background(self._tenures.watch(), "tenures"):
-            task = asyncio.create_task(self._run(drain_s), name="engine-worker")
+            self._task = asyncio.create_task(self._run(drain_s), name="engine-worker")
             try:
                 yield
             finally:
-                await self._end(task, drain_s)
+                await self.end(drain_s)
 
     async def _run(self, drain_s: float) -> None:
         """Works until it is shut down, and begins again if the engine's client fails."""
-        while True:
+        while not self._closes:
             try:
                 self._worker = self._make(await self._engine.connected(), drain_s)
                 await self._worker.run()
-                return
             except UnavailableError:
                 pass
             except Exception:
                 log.exception("engine_worker_failed")
-            await asyncio.sleep(RETRY_S)
+            if not self._closes:
+                await asyncio.sleep(RETRY_S)
 
     def _make(self, client: Client, drain_s: float) -> Worker:
         fixed = FixedSizeSlotSupplier(DECISIONS)
@@ -110,16 +112,21 @@ class EngineWorker:
             graceful_shutdown_timeout=timedelta(seconds=drain_s + ENDING_S),
         )
 
-    async def _end(self, task: asyncio.Task[None], drain_s: float) -> None:
-        log.info("worker_draining", sessions=len(self._tenures), drain_s=drain_s)
-        self._tenures.drain()
-        if self._worker is None:
-            task.cancel()
-            await asyncio.wait({task})
+    async def end(self, drain_s: float) -> None:
+        """Takes no more sessions, and lets current steps end, for at most `drain_s` seconds. May be called again."""
+        task = self._task
+        if task is None or task.done():
             return
+        log.info("worker_draining", sessions=len(self._tenures), drain_s=drain_s)
+        self._closes = True
+        self._tenures.drain()
         async with in_background(self._tenures.until_ended(drain_s), "drain"):
-            await self._worker.shutdown()
-        await asyncio.wait({task})
+            if self._worker is not None and self._worker.is_running:
+                await self._worker.shutdown()
+            else:
+                # It waits for the engine, or was refused by it: such a worker owns nothing, and cannot be shut down.
+                task.cancel()
+            await asyncio.wait({task})
 
 
 async def _heartbeats() -> None:

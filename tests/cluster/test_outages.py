@@ -93,6 +93,13 @@ async def test_a_dead_workers_session_can_be_deleted(cluster: Cluster, a: Client
     assert (await a.get("/v1/sessions"))["items"] == []
 
 
+async def test_a_worker_that_the_engine_refuses_can_be_stopped(cluster: Cluster) -> None:
+    """Its namespace does not exist, which the engine says before a worker begins."""
+    worker = cluster.start("w", "worker", PALIMPSEST_TEMPORAL_NAMESPACE="absent")
+    await _until(lambda: "engine_worker_failed" in cluster.log("w"))
+    assert await asyncio.to_thread(worker.end, signal.SIGTERM) == -signal.SIGTERM
+
+
 async def test_a_server_on_its_own_takes_the_database_from_a_cluster(
     cluster: Cluster, a: Client, provider: FakeProvider
 ) -> None:
@@ -109,6 +116,8 @@ async def test_a_server_on_its_own_takes_the_database_from_a_cluster(
     await _until(lambda: "server_superseded" in cluster.log("w"))
     refused = await a.http.post(f"/v1/sessions/{made['id']}/queue", json={"content": "more"})
     assert (refused.status_code, refused.json()["code"]) == (503, "superseded")
+    # It does not take the sessions that the engine would still offer it.
+    await _until(lambda: "worker_draining" in cluster.log("w"))
 
 
 async def _until(reached: Callable[[], Any]) -> None:
