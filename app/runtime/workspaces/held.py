@@ -56,7 +56,7 @@ class Place:
 class Held:
     """A session's workspace on this machine. `users` are the commands and writes that are running; `dirty` is whether
     files may have changed since the newest snapshot; `litter` are packs in the store that nothing uses. `lost` is set
-    once another holder has been found, and `owned` while a run may use the workspace at any time."""
+    once another holder has been found, and `epoch` is that of the owner whose run may use the workspace at any time."""
 
     session_id: str
     spec: SandboxSpec
@@ -66,7 +66,7 @@ class Held:
     users: int = 0
     dirty: bool = False
     lost: bool = False
-    owned: bool = False
+    epoch: int | None = None
     task: asyncio.Task[None] | None = None
     again: bool = False
     timer: asyncio.TimerHandle | None = None
@@ -88,7 +88,7 @@ class Held:
     @property
     def is_clean(self) -> bool:
         """Whether nothing has to be remembered of it."""
-        if self.owned or self.users:
+        if self.epoch is not None or self.users:
             return False
         return self.lost or (self.task is None and self.timer is None and not self.dirty)
 

@@ -13,14 +13,15 @@ import structlog
 from sqlalchemy import Connection
 
 from app.db.engine import Database
-from app.db.repositories import events, sessions, workspaces
+from app.db.repositories import sessions, workspaces
 from app.db.repositories.workspaces import StoredWorkspace
-from app.errors import PalimpsestError, SandboxError, WorkspaceStoreError
+from app.errors import PalimpsestError, SandboxError, StaleOwnerError, WorkspaceStoreError
 from app.messages import now
 from app.runtime.sandboxes.pool import Sandboxes
 from app.runtime.sandboxes.slots import Lease
 from app.runtime.setup import in_background
 from app.runtime.values.server import Component
+from app.runtime.workspaces import claims
 from app.runtime.workspaces.fenced import FencedSandbox
 from app.runtime.workspaces.held import RETRY_MOST_S, Held, Place, Storing
 from app.runtime.workspaces.reading import archive, load
@@ -66,7 +67,7 @@ class Workspaces:
         return self._place.machine
 
     async def _row(self, session_id: str) -> StoredWorkspace | None:
-        return await self._database.read(lambda c: workspaces.find(c, session_id))
+        return await claims.find(self._database, session_id)
 
     # Where a workspace is
 
@@ -79,8 +80,8 @@ class Workspaces:
         lock = self._locks.setdefault(session_id, asyncio.Lock())
         async with lock:
             held = self._held.get(session_id)
-            if held is not None and not held.lost:
-                held.owned = held.owned or epoch is not None
+            if held is not None and await self._is_current(held, epoch):
+                held.epoch = epoch or held.epoch
                 return None
             row = await self._row(session_id)
             lease = self._sandboxes.lease(session_id, spec)
@@ -88,6 +89,24 @@ class Workspaces:
                 return await self._bring(lease, session_id, spec, row, epoch)
             finally:
                 lease.release()
+
+    async def _is_current(self, held: Held, epoch: int | None) -> bool:
+        """Whether the workspace is still here. An owner asks at its first use: only another owner takes it away. Raises
+        `StaleOwnerError` if that has happened in the middle of a run, whose files must not be replaced."""
+        if epoch is not None and held.epoch == epoch:
+            if held.lost:
+                raise StaleOwnerError(f"Another machine has taken over the workspace of session {held.session_id}.")
+            return True
+        row = (
+            await self._row(held.session_id)
+            if epoch is None
+            else await claims.find_owned(self._database, held.session_id, epoch)
+        )
+        if row is None or (row.tenure, row.machine) != (held.tenure, self._place.machine):
+            held.lost = True
+            self.storing.forget(held.session_id)
+            await held.end()
+        return not held.lost
 
     async def _bring(
         self, lease: Lease, session_id: str, spec: SandboxSpec, row: StoredWorkspace | None, epoch: int | None
@@ -98,16 +117,16 @@ class Workspaces:
                 assert row is not None
                 if row.machine == self._place.machine:
                     # A restoration that does not end must not look like a workspace that is here.
-                    row = await self._disown(row)
+                    row = await claims.disown(self._database, row)
                     continue
                 try:
                     await self._restore(lease, row)
                 except ObjectMissingError:
                     row = await self._row(session_id)
                     continue
-            found = await self._acquire(session_id, row, epoch)
+            found = await claims.acquire(self._database, session_id, row, self._place.machine, epoch)
             if found is not None:
-                held = Held(session_id, spec, self._place.objects(session_id), *found, owned=epoch is not None)
+                held = Held(session_id, spec, self._place.objects(session_id), *found, epoch=epoch)
                 self._held[session_id] = held
                 await self._clean(session_id, found[0], row)
                 return row.as_of if row is not None and restored else None
@@ -133,32 +152,6 @@ class Workspaces:
         known = await asyncio.to_thread(with_seen, snapshot.tree.entries, scan.entries)
         found = Snapshot(snapshot.id, Tree(known, snapshot.tree.lists), snapshot.packs)
         await asyncio.to_thread(self._place.cache.save, row.session_id, found)
-
-    async def _disown(self, row: StoredWorkspace) -> StoredWorkspace | None:
-        def work(connection: Connection) -> StoredWorkspace | None:
-            workspaces.acquire(connection, row, "")
-            return workspaces.find(connection, row.session_id)
-
-        return await self._database.writer.write(work, session_id=row.session_id)
-
-    async def _acquire(
-        self, session_id: str, row: StoredWorkspace | None, epoch: int | None
-    ) -> tuple[int, str | None] | None:
-        """The new tenure, with the newest snapshot; None if the row has changed since it was read."""
-
-        def work(connection: Connection) -> tuple[int, str | None] | None:
-            at = now()
-            if epoch is not None:
-                events.lock(connection, session_id, at, epoch=epoch)
-            if row is not None:
-                tenure = workspaces.acquire(connection, row, self._place.machine)
-                return None if tenure is None else (tenure, row.snapshot_id)
-            if workspaces.find(connection, session_id) is not None:
-                return None
-            workspaces.add(connection, session_id, self._place.machine, at)
-            return 1, None
-
-        return await self._database.writer.write(work, session_id=session_id)
 
     async def _clean(self, session_id: str, tenure: int, row: StoredWorkspace | None) -> None:
         """Notes packs that an earlier holder has left unfinished, to be removed with the next snapshot. Its later ones
@@ -230,7 +223,10 @@ class Workspaces:
         """The session has no owner here any more."""
         held = self._held.get(session_id)
         if held is not None:
-            held.owned = False
+            held.epoch = None
+            if held.dirty and not held.lost and held.task is None and held.timer is None:
+                # A run that was taken over has not settled. What is found to be elsewhere is then forgotten here.
+                self.storing.begin(held, self._place)
             self._drop_unneeded(held)
 
     def changed(self, session_id: str) -> None:

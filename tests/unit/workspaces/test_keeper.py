@@ -1,0 +1,155 @@
+"""Two machines with one database and one store: which of them has a workspace, and whose files are kept."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Connection
+
+from app.db.engine import Database
+from app.db.repositories import sessions, workspaces
+from app.db.repositories.workspaces import StoredWorkspace
+from app.errors import StaleOwnerError
+from app.runtime.workspaces.cache import TreeCache
+from app.runtime.workspaces.held import Place
+from app.runtime.workspaces.keeper import Workspaces
+from app.sandbox.host.local import LocalFactory
+from app.sessions import SandboxSpec
+from tests.unit.db.rows import add_session, new_database
+from tests.unit.runtime.stage import make_sandboxes
+from tests.unit.workspaces.rig import MemoryStore
+
+SPEC = SandboxSpec(kind="local-unsafe")
+
+
+class Machine:
+    """A server's part that keeps workspaces, with a data directory of its own."""
+
+    def __init__(self, folder: Path, database: Database, store: MemoryStore) -> None:
+        folder.mkdir()
+        self.folder = folder
+        self.place = Place(store, "instance", folder.name, TreeCache(folder / "snapshots"), 2**30)
+        self.sandboxes = make_sandboxes(LocalFactory(folder))
+        self.database = database
+        self.restart()
+
+    def restart(self) -> None:
+        """As a new process: with the files, but without what the earlier one knew."""
+        self.kept = Workspaces(self.database, self.sandboxes, self.place)
+
+    async def write(self, session_id: str, name: str, data: str) -> None:
+        lease = self.sandboxes.lease(session_id, SPEC)
+        try:
+            await self.kept.fenced(session_id, await lease.start()).write(name, data.encode())
+        finally:
+            lease.release()
+
+    async def own(self, session_id: str) -> int:
+        """Claims the session and brings its workspace here, as an owner does; the epoch."""
+        epoch = await claim(self.database, session_id)
+        await self.kept.bring(session_id, SPEC, epoch)
+        return epoch
+
+    async def finish(self, session_id: str) -> None:
+        """As an owner whose session is idle."""
+        await self.kept.settle(session_id, asyncio.Event())
+        self.kept.leave(session_id)
+        await change(self.database, session_id, status="idle", owner=None)
+
+    async def snapshot(self, session_id: str) -> None:
+        """Waits for the snapshot that is being taken."""
+        held = self.kept._held.get(session_id)
+        if held is not None and held.task is not None:
+            await asyncio.wait({held.task})
+
+    def files(self, session_id: str) -> dict[str, str]:
+        root = self.folder / "workspaces" / session_id
+        return {path.name: path.read_text() for path in root.iterdir() if path.is_file()} if root.exists() else {}
+
+
+async def claim(database: Database, session_id: str) -> int:
+    def work(connection: Connection) -> int:
+        row = sessions.claim(connection, session_id, "node")
+        assert row is not None
+        sessions.change(connection, session_id, status="running")
+        return int(row.epoch)
+
+    return await database.writer.write(work, session_id=session_id)
+
+
+async def change(database: Database, session_id: str, **fields: object) -> None:
+    await database.writer.write(lambda c: sessions.change(c, session_id, **fields), session_id=session_id)
+
+
+async def row_of(database: Database, session_id: str) -> StoredWorkspace:
+    row = await database.read(lambda c: workspaces.find(c, session_id))
+    assert row is not None
+    return row
+
+
+@pytest.fixture
+async def database(tmp_path: Path) -> AsyncIterator[Database]:
+    async with new_database(tmp_path) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def session_id(database: Database) -> str:
+    return await database.writer.write(add_session)
+
+
+@pytest.fixture
+def store() -> MemoryStore:
+    return MemoryStore()
+
+
+@pytest.fixture
+async def machines(tmp_path: Path, database: Database, store: MemoryStore) -> AsyncIterator[tuple[Machine, Machine]]:
+    found = Machine(tmp_path / "one", database, store), Machine(tmp_path / "two", database, store)
+    yield found
+    for machine in found:
+        await machine.kept.aclose(5)
+        await machine.sandboxes.aclose()
+
+
+async def test_a_session_that_comes_back_has_the_files_of_the_other_machine(
+    machines: tuple[Machine, Machine], session_id: str
+) -> None:
+    one, two = machines
+    await one.own(session_id)
+    await one.write(session_id, "file", "one")
+    await one.kept.settle(session_id, asyncio.Event())
+    await one.write(session_id, "file", "one, never stored")  # then it is frozen
+    await two.own(session_id)
+    await two.write(session_id, "file", "two")
+    await two.finish(session_id)
+    epoch = await one.own(session_id)
+    assert one.files(session_id) == {"file": "two"}
+    await one.write(session_id, "new", "one again")
+    await one.finish(session_id)
+    assert await one.kept.bring(session_id, SPEC) is None
+    assert one.files(session_id) == {"file": "two", "new": "one again"}
+    assert epoch == 3
+
+
+async def test_a_superseded_owner_leaves_nothing_behind(machines: tuple[Machine, Machine], session_id: str) -> None:
+    one, two = machines
+    await one.own(session_id)
+    await one.write(session_id, "file", "one")
+    await two.own(session_id)
+    one.kept.leave(session_id)
+    await one.snapshot(session_id)
+    assert session_id not in one.kept._held
+    assert (await row_of(one.database, session_id)).machine == "two"
+
+
+async def test_a_stale_owner_does_not_use_what_is_here(machines: tuple[Machine, Machine], session_id: str) -> None:
+    one, _ = machines
+    await one.kept.bring(session_id, SPEC)
+    epoch = await claim(one.database, session_id)
+    await claim(one.database, session_id)
+    with pytest.raises(StaleOwnerError):
+        await one.kept.bring(session_id, SPEC, epoch)
