@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import get_args
 
 from prometheus_client.parser import text_string_to_metric_families
+from pydantic import SecretStr
 
 from app.runtime.values.server import ComponentStatus
+from tests.behavior.conftest import StartServer
 from tests.behavior.harness import Client
 from tests.behavior.process import ROOT
+from tests.redis import RedisServer
 
 PAGE = (ROOT / "docs" / "operations.md").read_text()
 OWN = "palimpsest_"
@@ -22,9 +26,23 @@ async def served(client: Client) -> set[str]:
     return {name for name in names if name.startswith(OWN) and not name.endswith("_created")}
 
 
-async def test_the_table_lists_exactly_the_metrics(client: Client) -> None:
-    listed = re.findall(rf"^\| `({OWN}\w+)` \|", PAGE, re.MULTILINE)
-    assert sorted(listed) == sorted(await served(client))
+def listed(text: str) -> list[str]:
+    """The metrics of a table, sorted."""
+    return sorted(re.findall(rf"^\| `({OWN}\w+)` \|", text, re.MULTILINE))
+
+
+async def test_the_tables_list_exactly_the_metrics(
+    start_server: StartServer, redis: RedisServer, tmp_path: Path
+) -> None:
+    always, _, more = PAGE.partition("\nWith `PALIMPSEST_BROKER` or")
+    async with Client(start_server().url) as client:
+        alone = await served(client)
+    assert listed(always) == sorted(alone)
+    shared = tmp_path / "store"
+    shared.mkdir()
+    node = start_server(data_dir=tmp_path / "node", broker=SecretStr(redis.url), workspace_store=f"file://{shared}")
+    async with Client(node.url) as client:
+        assert listed(more) == sorted(await served(client) - alone)
 
 
 async def test_alerts_use_existing_metrics(client: Client) -> None:
