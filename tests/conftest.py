@@ -25,12 +25,14 @@ settings.register_profile("measured", deadline=None, max_examples=8)
 MEASURED = {
     "approvals",
     "bad_input",
+    "broker",
     "files",
     "fork",
     "history_import",
     "log",
     "login",
     "manual_compaction",
+    "moving_workspaces",
     "queue",
     "retention",
     "start",
@@ -56,7 +58,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("sqlite")])
         items[:] = [item for item in items if not item.get_closest_marker("sqlite")]
     for item in items:
-        reaches = "unit" in item.path.parts or item.path.stem.removeprefix("test_") in MEASURED
+        reaches = not {"unit", "cluster"}.isdisjoint(item.path.parts)
+        reaches = reaches or item.path.stem.removeprefix("test_") in MEASURED
         if reaches and item.get_closest_marker("extended") is None:
             item.add_marker("measured")
 

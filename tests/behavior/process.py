@@ -80,13 +80,23 @@ class ServerProcess:
                 time.sleep(0.01)
         pytest.fail(f"the server did not get ready: {self.log}")
 
-    def end(self, how: signal.Signals) -> int:
-        """Sends a signal and waits for the end; the exit code."""
+    def ask_to_end(self, how: signal.Signals = signal.SIGTERM) -> None:
+        """Sends a signal that ends it, and waits for nothing."""
         assert self._process is not None
         if self._process.poll() is None:
             self._process.send_signal(how)
             self._process.send_signal(signal.SIGCONT)  # a frozen process handles signals only then
-        code = self._process.wait(30)
+
+    def await_end(self, seconds: float) -> int:
+        """Waits for the end; the exit code."""
+        assert self._process is not None
+        return self._process.wait(seconds)
+
+    def end(self, how: signal.Signals) -> int:
+        """Sends a signal and waits for the end; the exit code."""
+        assert self._process is not None
+        self.ask_to_end(how)
+        code = self.await_end(30)
         if self._process.stdout is not None:
             self._process.stdout.close()
         return code

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
+from subprocess import TimeoutExpired
 from typing import Any, Self
 
 from sqlalchemy import Engine, text
@@ -12,6 +13,9 @@ from sqlalchemy import Engine, text
 from app.db.backends import backend_of
 from tests.behavior.process import ServerProcess
 from tests.provider import FakeProvider
+
+END_S = 5.0
+"""Seconds that nodes may take to end after a test."""
 
 
 class Cluster:
@@ -36,6 +40,12 @@ class Cluster:
         return self
 
     def __exit__(self, *_: object) -> None:
+        # A killed process reports no coverage.
+        for node in self.nodes.values():
+            node.ask_to_end()
+        for node in self.nodes.values():
+            with suppress(TimeoutExpired):
+                node.await_end(END_S)
         self._stack.close()
         self.database.dispose()
 
