@@ -26,6 +26,7 @@ MEASURED = {
     "approvals",
     "bad_input",
     "broker",
+    "cli",
     "files",
     "fork",
     "history_import",
