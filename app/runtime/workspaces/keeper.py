@@ -90,6 +90,24 @@ class Workspaces:
             finally:
                 lease.release()
 
+    async def _bring_here(self, session_id: str, spec: SandboxSpec) -> bool:
+        """Like `bring`, but takes nothing from other machines, and restores nothing. Whether the workspace is here."""
+        async with self._locks.setdefault(session_id, asyncio.Lock()):
+            held = self._held.get(session_id)
+            if held is not None:
+                return await self._is_current(held, None)
+            row = await self._row(session_id)
+            if row is None or row.machine != self._place.machine:
+                return False
+            found = await claims.acquire(self._database, session_id, row, self._place.machine, None)
+            if found is not None:
+                await self._hold(Held(session_id, spec, self._place.objects(session_id), *found), row)
+            return found is not None
+
+    async def _hold(self, held: Held, row: StoredWorkspace | None) -> None:
+        self._held[held.session_id] = held
+        await self._clean(held.session_id, held.tenure, row)
+
     async def _is_current(self, held: Held, epoch: int | None) -> bool:
         """Whether the workspace is still here. An owner asks at its first use: only another owner takes it away. Raises
         `StaleOwnerError` if that has happened in the middle of a run, whose files must not be replaced."""
@@ -127,8 +145,7 @@ class Workspaces:
             found = await claims.acquire(self._database, session_id, row, self._place.machine, epoch)
             if found is not None:
                 held = Held(session_id, spec, self._place.objects(session_id), *found, epoch=epoch)
-                self._held[session_id] = held
-                await self._clean(session_id, found[0], row)
+                await self._hold(held, row)
                 return row.as_of if row is not None and restored else None
             row = await self._row(session_id)
         raise SandboxError("The workspace cannot be restored: its snapshots are being replaced.")
@@ -270,8 +287,7 @@ class Workspaces:
     async def store_fork(self, session_id: str, spec: SandboxSpec) -> None:
         """Takes the first snapshot of a fork that was copied here, in the background."""
         row = await self._row(session_id)
-        if row is not None and row.machine == self._place.machine:
-            await self.bring(session_id, spec)
+        if row is not None and await self._bring_here(session_id, spec):
             self._mark(session_id)
 
     def _mark(self, session_id: str) -> None:
@@ -348,8 +364,8 @@ class Workspaces:
             specs = await self._database.read(partial(sessions.sandboxes, session_ids={session_id}))
             for spec in specs.values():
                 with suppress(PalimpsestError):
-                    await self.bring(session_id, spec)
-                    self._mark(session_id)
+                    if await self._bring_here(session_id, spec):
+                        self._mark(session_id)
                 held = self._held.get(session_id)
                 if held is not None and held.task is not None:
                     await asyncio.wait({held.task})

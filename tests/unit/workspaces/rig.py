@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from itertools import count
 from pathlib import Path
 
@@ -18,18 +18,26 @@ LIMIT = 64 * 2**20
 
 
 class MemoryStore:
-    """Implements `ObjectStore`; `away` makes every call fail, and `put_bytes` counts what was stored."""
+    """Implements `ObjectStore`; `away` makes every call fail, `put_bytes` counts what was stored, and `before_next` is
+    what happens elsewhere before the next content is read or stored."""
 
     def __init__(self) -> None:
         self.objects: dict[str, bytes] = {}
         self.away = False
         self.put_bytes = 0
+        self.before_next: Callable[[], Awaitable[object]] | None = None
+
+    async def _meanwhile(self) -> None:
+        happens, self.before_next = self.before_next, None
+        if happens is not None:
+            await happens()
 
     def _answer(self) -> None:
         if self.away:
             raise WorkspaceStoreError("away")
 
     async def put(self, key: str, data: bytes) -> None:
+        await self._meanwhile()
         self._answer()
         self.objects[key] = data
         self.put_bytes += len(data)
@@ -41,6 +49,7 @@ class MemoryStore:
         return self.objects[key]
 
     async def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> Sequence[bytes]:
+        await self._meanwhile()
         data = await self.get(key)
         return [data[start:end] for start, end in ranges]
 

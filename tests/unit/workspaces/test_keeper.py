@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from sqlalchemy import Connection
 from app.db.engine import Database
 from app.db.repositories import sessions, workspaces
 from app.db.repositories.workspaces import StoredWorkspace
-from app.errors import StaleOwnerError
+from app.errors import ConflictError, StaleOwnerError
 from app.runtime.workspaces.cache import TreeCache
 from app.runtime.workspaces.held import Place
 from app.runtime.workspaces.keeper import Workspaces
@@ -23,6 +24,7 @@ from tests.unit.runtime.stage import make_sandboxes
 from tests.unit.workspaces.rig import MemoryStore
 
 SPEC = SandboxSpec(kind="local-unsafe")
+LATER = datetime(2100, 1, 1, tzinfo=UTC)
 
 
 class Machine:
@@ -153,3 +155,54 @@ async def test_a_stale_owner_does_not_use_what_is_here(machines: tuple[Machine, 
     await claim(one.database, session_id)
     with pytest.raises(StaleOwnerError):
         await one.kept.bring(session_id, SPEC, epoch)
+
+
+async def test_a_restarted_server_takes_nothing_from_a_machine_that_works(
+    machines: tuple[Machine, Machine], session_id: str, store: MemoryStore
+) -> None:
+    one, two = machines
+    both = {session_id, await one.database.writer.write(add_session)}
+    for each in both:
+        await one.own(each)
+        await one.write(each, "file", "one")
+        await one.finish(each)
+        (one.folder / "workspaces" / each / "late").write_text("never stored")
+        await change(one.database, each, updated_at=LATER)  # as by an event after the snapshot
+    one.restart()
+    moved: list[str] = []
+
+    async def move() -> None:
+        """Happens while the first one is stored."""
+        moved.extend(both - one.kept._held.keys())
+        await two.own(moved[0])
+        await two.write(moved[0], "file", "two")
+
+    store.before_next = move
+    await one.kept._store_left()
+    assert {each: (await row_of(one.database, each)).machine for each in both} == {
+        each: "two" if [each] == moved else "one" for each in both
+    }
+    await two.finish(moved[0])
+    assert two.files(moved[0]) == {"file": "two"}
+    assert (await row_of(one.database, moved[0])).machine == "two"
+
+
+async def test_an_upload_takes_no_workspace_from_a_run_that_began_meanwhile(
+    machines: tuple[Machine, Machine], session_id: str, store: MemoryStore
+) -> None:
+    one, two = machines
+    await one.own(session_id)
+    await one.write(session_id, "file", "one")
+    await one.finish(session_id)
+    await two.kept.bring(session_id, SPEC)
+    await two.write(session_id, "file", "two")
+    await two.finish(session_id)
+    # While the upload restores what the other machine has, a run begins there.
+    store.before_next = lambda: two.own(session_id)
+    with pytest.raises(ConflictError) as refused:
+        await one.kept.bring(session_id, SPEC)
+    assert refused.value.code == "workspace_elsewhere"
+    await two.write(session_id, "file", "of the run")
+    await two.finish(session_id)
+    assert (await row_of(one.database, session_id)).machine == "two"
+    assert two.files(session_id) == {"file": "of the run"}
