@@ -140,7 +140,12 @@ class Tenures:
     async def _own(self, tenure: Tenure) -> bool:
         """Owns a session; returns whether it still has work."""
         row = await self._setup.database.read(lambda c: sessions.find(c, tenure.session_id))
-        if row is None or not ownership.has_work(row) or ownership.is_barred(row, now()):
+        if row is None:
+            return False
+        if not ownership.has_work(row) or ownership.is_barred(row, now()):
+            if row.owner == self._setup.node:
+                # Left by a tenure whose last write failed.
+                await self._release(tenure.session_id)
             return False
 
         def take_owner(owner: SessionOwner) -> None:
@@ -157,19 +162,21 @@ class Tenures:
             with self._setup.bus.on_nudge(tenure.session_id, self._nudged.set):
                 await own(self._setup, tenure.session_id, rest, take_owner)
         finally:
-            owner, tenure.owner, tenure.requests, tenure.rests = tenure.owner, None, None, False
-        return owner is not None and await self._release(tenure.session_id, owner.claimed.epoch)
+            tenure.owner, tenure.requests, tenure.rests = None, None, False
+        # Also without an owner: the claim may have found the session idle.
+        return await self._release(tenure.session_id)
 
-    async def _release(self, session_id: str, epoch: int) -> bool:
-        """Ends the claim; returns whether the session still has work that this node was to do."""
+    async def _release(self, session_id: str) -> bool:
+        """Ends this node's claim; returns whether the session still has work that this node was to do."""
         row = await self._setup.database.writer.write(
-            lambda c: ownership.release(c, session_id, epoch), session_id=session_id
+            lambda c: ownership.release(c, session_id, self._setup.node), session_id=session_id
         )
         return row is not None and ownership.has_work(row) and not ownership.is_barred(row, now())
 
     async def _give_up(self, session_id: str) -> None:
         try:
             await give_up(self._setup, session_id)
+            await self._release(session_id)
         except PalimpsestError as error:
             log.error("session_park_failed", session_id=session_id, error=error.detail)
             raise

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import text
 
 from tests.behavior.checks import assert_sound, user_texts
 from tests.behavior.harness import Client, shows
@@ -91,6 +92,23 @@ async def test_a_dead_workers_session_can_be_deleted(cluster: Cluster, a: Client
     cluster.nodes["w"].end(signal.SIGKILL)
     assert (await a.http.delete(f"/v1/sessions/{made['id']}")).status_code == 204
     assert (await a.get("/v1/sessions"))["items"] == []
+
+
+async def test_a_session_that_crashes_its_owners_is_left_by_them(
+    cluster: Cluster, a: Client, provider: FakeProvider
+) -> None:
+    """Otherwise its deletion would wait for an owner that is gone."""
+    cluster.start("w", "worker")
+    provider.script(Reply(Text("One.")))
+    made = await a.create("begin")
+    await a.until_idle(made["id"])
+    with cluster.database.begin() as connection:
+        spoil = text("UPDATE sessions SET plan = CAST(:plan AS json) WHERE id = :id")
+        connection.execute(spoil, {"plan": '[{"nonsense": true}]', "id": made["id"]})
+    await a.post(made["id"], "again")
+    await _until(lambda: cluster.row(made["id"])["status"] == "idle")
+    assert cluster.log("w").count("session_owner_crashed") == 3
+    await _until(lambda: cluster.row(made["id"])["owner"] is None)
 
 
 async def test_a_worker_that_the_engine_refuses_can_be_stopped(cluster: Cluster) -> None:

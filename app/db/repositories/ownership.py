@@ -53,12 +53,12 @@ def has_work(row: Row[Any]) -> bool:
     return row.status != Status.IDLE or bool(row.compaction_in_progress)
 
 
-_RELEASE = _OF_SESSION.where(sessions.c.epoch == bindparam("held")).values(owner=None).returning(sessions)
+_RELEASE = _OF_SESSION.where(sessions.c.owner == bindparam("node")).values(owner=None).returning(sessions)
 
 
-def release(connection: Connection, session_id: str, epoch: int) -> Row[Any] | None:
-    """Ends a claim; returns the session's row, None if another node has claimed it or it is gone."""
-    return connection.execute(_RELEASE, {"sid": session_id, "held": epoch}).first()
+def release(connection: Connection, session_id: str, node: str | None) -> Row[Any] | None:
+    """Ends a node's claim; returns the session's row, None if the node no longer owns it or it is gone."""
+    return connection.execute(_RELEASE, {"sid": session_id, "node": node}).first()
 
 
 _OWNER = select(sessions.c.owner).where(sessions.c.id == bindparam("sid"))
