@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -17,12 +18,16 @@ if TYPE_CHECKING:
 
 TASK_QUEUE = "palimpsest-"
 
+_HOST_AND_PORT = re.compile(r"(\[[0-9A-Fa-f:]+\]|[^:/@\s]+):[0-9]{1,5}")
+
 
 def cluster_problem(settings: Settings) -> str | None:
     """Why this server cannot be the node that its settings say; None if it can, or is none."""
     if settings.temporal is None:
         needs = "needs a cluster: set PALIMPSEST_TEMPORAL to its Temporal server"
         return f"PALIMPSEST_ROLE={settings.role} {needs}." if settings.role != "all" else None
+    if not _HOST_AND_PORT.fullmatch(settings.temporal):
+        return "PALIMPSEST_TEMPORAL must be like HOST:7233, without a scheme; PALIMPSEST_TEMPORAL_TLS turns on TLS."
     if find_spec("temporalio") is None:
         return "PALIMPSEST_TEMPORAL needs a client that is not installed: pip install 'palimpsest[cluster]'."
     if not isinstance(backend_of(settings.url), PostgresServer):

@@ -29,13 +29,15 @@ def open_store(url: str) -> StoredObjects:
     try:
         import obstore  # noqa: F401
     except ImportError as exc:
-        raise WorkspaceStoreError("A workspace store needs `palimpsest[cluster]`; install it.") from exc
+        raise WorkspaceStoreError(
+            "PALIMPSEST_WORKSPACE_STORE needs an extra: pip install 'palimpsest[cluster]'."
+        ) from exc
     parts = urlsplit(url)
     if parts.scheme == "file" and not parts.netloc and parts.path:
         return _open_folder(Path(unquote(parts.path)))
     if parts.scheme == "s3" and parts.hostname and not parts.username:
         return _open_bucket(parts.hostname, parts.path.strip("/"), dict(parse_qsl(parts.query)))
-    raise WorkspaceStoreError("The workspace store must be s3://BUCKET/PREFIX?endpoint=URL or file:///FOLDER.")
+    raise WorkspaceStoreError("PALIMPSEST_WORKSPACE_STORE must be s3://BUCKET/PREFIX?endpoint=URL or file:///FOLDER.")
 
 
 def _open_folder(folder: Path) -> StoredObjects:
@@ -54,7 +56,10 @@ def _open_bucket(bucket: str, prefix: str, options: dict[str, str]) -> StoredObj
     if unknown := options.keys() - OPTIONS:
         raise WorkspaceStoreError(f"The workspace store has unknown options: {', '.join(sorted(unknown))}.")
     config: Any = {"region": "us-east-1", **options} if "endpoint" in options else options
-    plain = options.get("endpoint", "").startswith("http://")
+    endpoint = urlsplit(options.get("endpoint", ""))
+    if endpoint.username is not None or endpoint.password is not None:
+        raise WorkspaceStoreError("PALIMPSEST_WORKSPACE_STORE must have no user or password: set AWS_ACCESS_KEY_ID.")
+    plain = endpoint.scheme == "http"
     try:
         store = S3Store(
             bucket,
@@ -65,7 +70,7 @@ def _open_bucket(bucket: str, prefix: str, options: dict[str, str]) -> StoredObj
         )
     except (BaseError, ValueError) as exc:
         raise WorkspaceStoreError("The options of the workspace store are invalid.") from exc
-    at = f" at {options['endpoint']}" if "endpoint" in options else ""
+    at = f" at {endpoint.netloc}" if endpoint.netloc else ""
     return StoredObjects(store, f"bucket {bucket}{at}")
 
 

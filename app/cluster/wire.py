@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import orjson
+from pydantic import Field, TypeAdapter, ValidationError
 
 from app.eventlog.log import StreamItem
 
@@ -62,43 +63,38 @@ def encode(update: Update) -> bytes:
     return b"\n".join([orjson.dumps((*head, update.open, events, deltas)), b"".join(bodies)])
 
 
+_Natural = Annotated[int, Field(ge=0)]
+_Event = tuple[str, int | None, str | None, str | None, _Natural]
+_Delta = tuple[str, _Natural, str, str, str, dict[str, Any] | None]
+_Head = tuple[str, str, _Natural, _Natural, bool, bool, list[str], list[_Event], list[_Delta]]
+_HEAD: TypeAdapter[_Head] = TypeAdapter(_Head)
+
+
 def decode(message: bytes) -> Update:
-    """Raises `MalformedUpdateError`."""
+    """Raises `MalformedUpdateError`: all types are checked, since a wrong one would fail only where it is applied."""
     line, _, body = message.partition(b"\n")
     try:
-        node, session_id, epoch, head, full, deleted, opened, events, deltas = orjson.loads(line)
-        _check(node, session_id, epoch, head, deltas)
-        return Update(
-            node,
-            session_id,
-            _events(events, body),
-            epoch,
-            head,
-            [Delta(*delta) for delta in deltas],
-            full,
-            opened,
-            deleted,
-        )
-    except (ValueError, TypeError) as error:
-        raise MalformedUpdateError(str(error)) from error
+        head = _HEAD.validate_json(line, strict=True)
+    except ValidationError as error:
+        raise MalformedUpdateError(f"{error.error_count()} fields are not as expected") from error
+    node, session_id, epoch, newest, full, deleted, opened, events, deltas = head
+    return Update(
+        node,
+        session_id,
+        _with_data(events, body),
+        epoch,
+        newest,
+        [Delta(*delta) for delta in deltas],
+        full,
+        opened,
+        deleted,
+    )
 
 
-def _check(node: object, session_id: object, epoch: object, head: object, deltas: list[Any]) -> None:
-    """Raises `TypeError` for values that would fail only where they are applied."""
-    sound = isinstance(node, str) and isinstance(session_id, str) and isinstance(epoch, int) and isinstance(head, int)
-    for part_id, offset, text, stream, event, fields in deltas:
-        sound = sound and isinstance(offset, int) and all(isinstance(v, str) for v in (part_id, text, stream, event))
-        sound = sound and (fields is None or isinstance(fields, dict))
-    if not sound:
-        raise TypeError("a field has another type")
-
-
-def _events(described: list[Any], body: bytes) -> list[StreamItem]:
+def _with_data(events: Sequence[_Event], body: bytes) -> list[StreamItem]:
     items: list[StreamItem] = []
     at = 0
-    for type_, seq, closes, voids, size in described:
-        if not (isinstance(type_, str) and isinstance(seq, int | None)):
-            raise TypeError("an event has another type")
+    for type_, seq, closes, voids, size in events:
         items.append(StreamItem(type_, seq, body[at : at + size], closes, voids))
         at += size
     return items

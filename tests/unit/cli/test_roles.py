@@ -34,6 +34,12 @@ def test_a_cluster_needs_postgres() -> None:
         make_server(settings(temporal="127.0.0.1:7233"), lambda _: None)
 
 
+@pytest.mark.parametrize("address", ["http://h:7233", "h", "user@h:7233", "h:7233/namespace", "::1:7233", ""])
+def test_an_address_is_a_host_and_a_port(address: str) -> None:
+    with pytest.raises(StartError, match="must be like HOST:7233"):
+        make_server(settings(temporal=address, database_url=POSTGRES), lambda _: None)
+
+
 def test_a_missing_client_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     found = importlib.util.find_spec
     monkeypatch.setattr("app.bootstrap.cluster.find_spec", lambda name: None if name == "temporalio" else found(name))

@@ -63,6 +63,12 @@ def test_anything_else_is_refused(data: bytes) -> None:
         b'["n","s","x",0,false,false,[],[],[]]',
         b'["n","s",0,0,false,false,[],[],[["p","x","t","","",null]]]',
         b'["n","s",0,0,false,false,[],[["t","x",null,null,0]],[]]',
+        b'["n","s",0,0,false,false,[],[["t",1,["part"],null,0]],[]]',
+        b'["n","s",0,0,false,false,[],[["t",1,null,7,0]],[]]',
+        b'["n","s",0,0,false,false,[],[["t",1,null,null,-1]],[]]',
+        b'["n","s",0,0,false,false,3,[],[]]',
+        b'["n","s",0,0,1,false,[],[],[]]',
+        b'["n","s",-1,0,false,false,[],[],[]]',
     ],
 )
 def test_json_of_another_shape_is_refused(data: bytes) -> None:

@@ -51,6 +51,7 @@ async def test_objects_are_kept_listed_copied_and_deleted(store: ObjectStore) ->
         ("https://bucket/prefix", "must be s3://BUCKET/PREFIX"),
         ("file://host/folder", "must be s3://BUCKET/PREFIX"),
         ("s3://key:secret@bucket/prefix", "must be s3://BUCKET/PREFIX"),
+        ("s3://bucket?endpoint=http://key:secret@host:9000", "must have no user or password"),
         ("s3://bucket?secret_access_key=secret", "unknown options: secret_access_key"),
         ("file:///no/such/folder", "/no/such/folder of the workspace store does not exist"),
     ],
@@ -72,7 +73,7 @@ def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         return real(name, *more, **named)
 
     monkeypatch.setattr(builtins, "__import__", absent)
-    with pytest.raises(WorkspaceStoreError, match=r"needs `palimpsest\[cluster\]`"):
+    with pytest.raises(WorkspaceStoreError, match=r"pip install 'palimpsest\[cluster\]'"):
         open_store("s3://bucket")
 
 
