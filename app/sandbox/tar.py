@@ -108,6 +108,19 @@ async def without_special_files(pieces: AsyncIterator[bytes]) -> AsyncIterator[b
     yield END
 
 
+async def in_folder(folder: str, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """An archive's members in a folder, with their owners. Raises as `without_special_files`."""
+    reader = _Reader(pieces)
+    while (member := await reader.member()) is not None:
+        member.name = f"{folder}/{_relative(member.name)}"
+        if member.islnk():
+            member.linkname = f"{folder}/{_relative(member.linkname)}"
+        yield member.tobuf(tarfile.GNU_FORMAT, "utf-8", "surrogateescape")
+        async for data in reader.stream(member.size + -member.size % BLOCK):
+            yield data
+    yield END
+
+
 async def file_content(pieces: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
     """The content of the only file of an archive; nothing if it is not a regular file. Raises as
     `without_special_files`."""

@@ -230,8 +230,6 @@ async def test_credentials_are_in_no_log_and_no_answer(
         session, _ = await client.run("make files")
         assert session["outcome"] == "completed"
         state = await component(client, ok=False)
-        assert state["detail"].startswith(
-            "The workspace store, bucket workspaces at http://127.0.0.1:1, does not answer"
-        )
+        assert state["detail"].startswith("The workspace store, bucket workspaces at 127.0.0.1:1, does not answer")
         for name in CREDENTIALS.values():
             assert name not in server.log + (await client.http.get("/readyz")).text

@@ -217,9 +217,10 @@ class Sandboxes:
         self._removing.add(session_id)
         try:
             await self._remove(session_id, spec)
+            yield
+            # After the session's rows, which name what this removes.
             if self.on_removal is not None:
                 await self.on_removal(session_id)
-            yield
         finally:
             self._removing.discard(session_id)
 

@@ -12,7 +12,7 @@ import structlog
 
 from app.db.engine import Database
 from app.db.repositories import workspaces
-from app.errors import PalimpsestError, TooLargeError, WorkspaceStoreError
+from app.errors import PalimpsestError, StorageError, TooLargeError, WorkspaceStoreError
 from app.messages import now
 from app.runtime.sandboxes.pool import Sandboxes
 from app.runtime.workspaces.cache import TreeCache
@@ -176,6 +176,9 @@ class Storing:
             self._failed(held, place, error)
         except Exception:
             log.exception("snapshot_crashed", session_id=held.session_id)
+            # The next change tries again.
+            held.dirty = True
+            self._failing.add(held.session_id)
         else:
             held.failures = 0
             self._failing.discard(held.session_id)
@@ -191,7 +194,7 @@ class Storing:
         if not isinstance(error, TooLargeError):
             held.dirty = True
         # What keeps failing in a sandbox is tried again after the next change.
-        if isinstance(error, WorkspaceStoreError) or (held.failures <= SANDBOX_RETRIES and held.dirty):
+        if isinstance(error, WorkspaceStoreError | StorageError) or (held.failures <= SANDBOX_RETRIES and held.dirty):
             self._failing.add(held.session_id)
             delay_s = min(RETRY_MOST_S, RETRY_S * 2 ** (held.failures - 1))
             held.timer = asyncio.get_running_loop().call_later(delay_s, self._retry, held, place)

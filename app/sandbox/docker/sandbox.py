@@ -8,7 +8,6 @@ the image are handled at the next call, which recreates what is missing.
 from __future__ import annotations
 
 import asyncio
-import errno
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
@@ -19,7 +18,6 @@ import aiodocker
 
 from app.errors import NotFoundError, SandboxError, SandboxUnavailableError, WorkspaceFullError
 from app.sandbox.base import (
-    WORKSPACE,
     ExecResult,
     FileInfo,
     FilePiece,
@@ -48,7 +46,6 @@ from app.sandbox.docker.files import ContainerArchives, ContainerFiles
 from app.sandbox.docker.watch import ContainerDisk, ContainerWatch
 from app.sandbox.egress import Gateway
 from app.sandbox.host import process
-from app.sandbox.host.base import copy_too_large
 from app.sandbox.host.namespace import file_blocks
 from app.sandbox.host.process import Commands, until
 
@@ -72,13 +69,6 @@ class _Session:
         self.deleted = False
         """Whether container and volume were removed permanently; they are never recreated."""
         self.commands = Commands()
-
-
-COPIES = 3
-"""Maximum attempts to copy a workspace whose files keep changing."""
-BROKEN_OFF = "unexpected EOF"
-"""The Engine's errors for an archive that ends too soon, as its own do if a file shrinks or disappears while being
-read."""
 
 
 class DockerSandbox:
@@ -172,21 +162,7 @@ class DockerSandbox:
             return
         await source._ensure(running=False)
         await self._ensure(running=False)
-        limit = self._config.limits.disk_mb * 2**20
-        for others in reversed(range(COPIES)):
-            # Streamed directly, keeping owners, without commands that an image might lack.
-            pieces = _Bounded(source._archives.fetch(f"{WORKSPACE}/."), limit)
-            try:
-                async with aclosing(aiter(pieces)) as archive:
-                    await self._archives.put(WORKSPACE, archive)
-                return
-            except (aiodocker.DockerError, SandboxUnavailableError) as exc:
-                if pieces.is_over:
-                    raise copy_too_large(limit) from exc
-                if isinstance(exc, SandboxUnavailableError):
-                    raise
-                if not (others and BROKEN_OFF in str(exc.message)):
-                    raise _not_copied(exc) from exc
+        await moving.copy(source._archives, self._archives, self._config.limits.disk_mb * 2**20)
 
     async def scan(self, limit: int) -> Scan:
         await self._ensure(running=True)
@@ -203,10 +179,10 @@ class DockerSandbox:
         try:
             async with self._session.lock:
                 await self._engine.remove_volume(self._name)
-            await self._ensure(running=False)
-            await self._archives.put(WORKSPACE, archive)
         except aiodocker.DockerError as exc:
-            raise _not_copied(exc) from exc
+            raise refused(exc) from exc
+        await self._ensure(running=False)
+        await moving.restore(self._archives, archive)
 
     async def stop(self) -> None:
         # Removed, not just stopped: an unused container takes disk space, and the workspace is in its volume.
@@ -293,33 +269,6 @@ class DockerSandbox:
 
 class _NoImageError(aiodocker.DockerError):
     """The Engine does not have the image."""
-
-
-class _Bounded:
-    """The pieces of an archive, up to `limit` bytes. An archive fills the holes of files, so it may be far larger than
-    its workspace."""
-
-    def __init__(self, pieces: AsyncGenerator[bytes, None], limit: int) -> None:
-        self._pieces = pieces
-        self._left = limit
-        self.is_over = False
-
-    async def __aiter__(self) -> AsyncGenerator[bytes, None]:
-        # If the source were left open halfway, it could not be used again.
-        async with aclosing(self._pieces) as pieces:
-            async for piece in pieces:
-                self._left -= len(piece)
-                if self._left < 0:
-                    self.is_over = True
-                    raise OSError(errno.EFBIG, "the archive is too large")
-                yield piece
-
-
-def _not_copied(exc: aiodocker.DockerError) -> SandboxError:
-    # The Engine has no error code for this.
-    if "no space left" in str(exc.message).lower() or "quota" in str(exc.message).lower():
-        return WorkspaceFullError("The workspace cannot be copied: the disk of the Docker Engine is full.")
-    return refused(exc)
 
 
 class DockerFactory:

@@ -328,6 +328,14 @@ async def test_the_engines_refusals_are_reported(engine: Engine) -> None:
     assert not await engine.executing("no-such-container")
 
 
+async def test_links_are_copied_wherever_they_lead(factory: DockerFactory) -> None:
+    source, target = factory.open(new_config()), factory.open(new_config())
+    await Shell(source).run("ln -s ../outside up; ln -s /etc/passwd away; echo x >file; ln file hard")
+    await target.copy_from(source)
+    seen = await Shell(target).run("readlink up; readlink away; cat file; stat -c %h hard; [ -O file ] && echo own")
+    assert seen.out == "../outside\n/etc/passwd\nx\n2\nown\n"
+
+
 @pytest.mark.parametrize(("broken", "is_copied"), [(2, True), (3, False)])
 async def test_a_workspace_that_changes_while_it_is_copied_is_copied_again(
     factory: DockerFactory, monkeypatch: pytest.MonkeyPatch, broken: int, is_copied: bool

@@ -206,3 +206,40 @@ async def test_an_upload_takes_no_workspace_from_a_run_that_began_meanwhile(
     await two.finish(session_id)
     assert (await row_of(one.database, session_id)).machine == "two"
     assert two.files(session_id) == {"file": "of the run"}
+
+
+async def test_a_deletion_that_fails_keeps_the_snapshot(
+    machines: tuple[Machine, Machine], session_id: str, store: MemoryStore
+) -> None:
+    one, _ = machines
+    await one.own(session_id)
+    await one.write(session_id, "file", "one")
+    await one.finish(session_id)
+    stored = {key for key in store.objects if session_id in key}
+    with pytest.raises(ZeroDivisionError):
+        async with one.sandboxes.removed(session_id, SPEC):
+            raise ZeroDivisionError  # the write that deletes the rows
+    assert {key for key in store.objects if session_id in key} == stored != set()
+    async with one.sandboxes.removed(session_id, SPEC):
+        pass
+    assert [key for key in store.objects if session_id in key] == []
+
+
+async def test_a_snapshot_that_crashes_is_known_and_taken_later(
+    machines: tuple[Machine, Machine], session_id: str, store: MemoryStore
+) -> None:
+    one, two = machines
+    await one.own(session_id)
+    await one.write(session_id, "file", "one")
+
+    async def crash() -> None:
+        raise ZeroDivisionError
+
+    store.before_next = crash
+    await one.finish(session_id)
+    assert (one.kept.storing.failing, (await one.kept.component()).ok) == (1, False)
+    one.kept.changed(session_id)
+    await one.snapshot(session_id)
+    assert (one.kept.storing.failing, (await one.kept.component()).ok) == (0, True)
+    await two.own(session_id)
+    assert two.files(session_id) == {"file": "one"}

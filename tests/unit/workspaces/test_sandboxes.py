@@ -20,13 +20,14 @@ __all__ = ["data_dir", "factory", "instance_id"]
 
 DOCKER = pytest.param("docker", marks=pytest.mark.docker)
 MAKE = r"""
-mkdir -p a/b closed && printf content >a/b/file && ln -s ../outside a/link && ln a/b/file hard && mkfifo fifo
+mkdir -p a/b closed && printf content >a/b/file && ln a/b/file hard && mkfifo fifo
+ln -s ../outside a/link && ln -s ../outside up
 printf x >"$(printf 'new\nline')" && printf y >"$(printf 'bad-\377')" && printf z >'-rf' && : >empty
 chmod 640 a/b/file && chmod 500 closed && i=0 && while [ $i -lt 300 ]; do echo $i >a/$i; i=$((i + 1)); done
 """
 LOOK = r"""
 find . | sort | od -c | cksum; cat a/b/file hard "$(printf 'new\nline')" "$(printf 'bad-\377')" ./-rf
-stat -c '%a %h' a/b/file closed; [ -O hard ] && [ -O a ] && echo own; readlink a/link; cat a/299
+stat -c '%a %h' a/b/file closed; [ -O hard ] && [ -O a ] && echo own; readlink a/link; readlink up; cat a/299
 """
 
 
