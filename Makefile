@@ -16,7 +16,7 @@ DEV := $(VENV)/.dev
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test test-all soak fuzz attack check bench docs vendor build clean
+.PHONY: help install run test test-all soak fuzz attack check bench docs page vendor build clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -55,6 +55,9 @@ bench: $(DEV) ## Measure speed and memory against the stated goals
 
 docs: $(DEV) ## Generate docs/settings.md, errors.md and architecture.md from the code
 	@$(BIN)/python -m docs.generate
+
+page: $(RUNTIME) ## Bundle the page into app/static/bundle after an edit, with npm
+	@$(BIN)/python -m scripts.bundle
 
 vendor: $(RUNTIME) ## Fetch the page's libraries into app/static/vendor, with npm
 	@$(BIN)/python scripts/vendor.py

@@ -13,6 +13,7 @@ import asyncio
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from typing import Any
 
 from playwright.async_api import Browser, CDPSession, Page, async_playwright
 
@@ -34,9 +35,10 @@ FIRST_CONTENT = """
 new MutationObserver((_, observer) => {
   if (!document.querySelector("[data-message-id]")) return;
   observer.disconnect();
-  requestAnimationFrame(() => setTimeout(() => (window.firstContent = performance.now())));
+  requestAnimationFrame(() => setTimeout(() => (document.documentElement.dataset.shown = performance.now())));
 }).observe(document, { childList: true, subtree: true });
 """
+FIRST_ROW = FIRST_CONTENT.replace("[data-message-id]", ".session-row")
 SCROLL = """async ([ms, step]) => {
   const box = document.querySelector('[role="feed"]');
   const frames = [];
@@ -90,8 +92,7 @@ async def measure_long_session(browser: Browser, server: Server, messages: int, 
     opening = scrolling = 0.0
     for _ in range(rounds):
         async with opened(browser, server, session_id, FIRST_CONTENT) as (page, meter):
-            await page.wait_for_function("window.firstContent")
-            first.append(await page.evaluate("window.firstContent"))
+            first.append(await shown_at(page))
             opening += (begun := await processor_ms(meter))
             frames += await page.evaluate(SCROLL, [SCROLL_MS, SCROLL_STEP])
             scrolling += await processor_ms(meter) - begun
@@ -105,6 +106,37 @@ async def measure_long_session(browser: Browser, server: Server, messages: int, 
         Result("A frame while scrolling, mean", sum(frames) / len(frames), "ms", 20, note=frame_note),
         Result("A frame while scrolling, 95 of 100", percentile(frames, 0.95), "ms", 34),
     ]
+
+
+async def measure_first_visit(browser: Browser, server: Server, rounds: int) -> list[Result]:
+    """What a browser that was never here fetches for the list of sessions, and when it shows the first one."""
+    shown: list[float] = []
+    fetched: list[dict[str, Any]] = []
+    for _ in range(rounds):
+        context = await browser.new_context(viewport={"width": 1280, "height": 800})
+        await context.add_init_script(FIRST_ROW)
+        page = await context.new_page()
+        fetched.clear()
+        network = await context.new_cdp_session(page)
+        for event in ("responseReceived", "loadingFinished"):
+            network.on(f"Network.{event}", lambda event: fetched.append(event))
+        await network.send("Network.enable")
+        await page.goto(f"http://127.0.0.1:{server.port}/")
+        shown.append(await shown_at(page))
+        await context.close()
+    files = [event for event in fetched if "response" in event and "/v1/" not in event["response"]["url"]]
+    size = sum(event.get("encodedDataLength", 0) for event in fetched)
+    return [
+        Result("Files of a first visit", len(files), "", 5),
+        Result("Bytes of a first visit, with its data", size / 1000, "kB", 250),
+        Result("First session in the list", median(shown), "ms", 300),
+    ]
+
+
+async def shown_at(page: Page) -> float:
+    """Milliseconds from the navigation to the first content."""
+    await page.wait_for_selector("html[data-shown]")
+    return float(await page.locator("html").get_attribute("data-shown") or "nan")
 
 
 async def processor_ms(meter: CDPSession) -> float:
@@ -155,6 +187,7 @@ async def measure(options: argparse.Namespace) -> list[Result]:
             args=["--no-sandbox", "--disable-background-networking", "--enable-precise-memory-info"],
         )
         results = await measure_long_session(browser, server, options.messages, options.rounds)
+        results += await measure_first_visit(browser, server, options.rounds)
         results += await measure_stream(browser, server, options.deltas)
         await browser.close()
         return results
@@ -164,8 +197,8 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Parses the command line."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.dashboard",
-        description="Measures the page in Chromium: first content and scrolling of a long session, memory while it"
-        " streams.",
+        description="Measures the page in Chromium: a first visit, first content and scrolling of a long session,"
+        " memory while it streams.",
     )
     parser.add_argument("--browser", default="/usr/bin/chromium", help="Chromium's program (default: %(default)s)")
     parser.add_argument(

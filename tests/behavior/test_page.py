@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 from pydantic import SecretStr
 
 from app import __version__
+from app.api.routers import page as files
 from tests.behavior.conftest import StartServer
 from tests.behavior.harness import Client
 from tests.behavior.process import ROOT
@@ -20,13 +22,14 @@ from tests.behavior.test_bad_input import assert_refused
 pytestmark = pytest.mark.shared_server
 
 STATIC = ROOT / "app" / "static"
+PLAIN = {"Accept-Encoding": "identity"}
 HTML, JS, CSS, SVG = ("text/html", "text/javascript", "text/css", "image/svg+xml")
 TYPE_OF = {".html": HTML, ".js": JS, ".css": CSS, ".svg": SVG}
 
 IMPORT = re.compile(r"""(?<!["'\w.])(?:import|export)\b(?:[\w\s*{},$]*\bfrom)?\s*\(?\s*["']([^"'\n]+)["']""")
 """The modules that a module loads, by any form of import."""
 
-WORKER = re.compile(r"""new URL\("(\.[^"]+)", import\.meta\.url\)""")
+WORKER = re.compile(r"""new URL\("(\.[^"]+)",\s*import\.meta\.url\)""")
 
 
 @pytest.fixture
@@ -34,6 +37,16 @@ async def keyless(start_server: StartServer) -> AsyncIterator[Client]:
     """An unauthenticated client of a server with API keys."""
     async with Client(start_server(api_keys=(SecretStr("a-key-of-the-test"),)).url) as client:
         yield client
+
+
+@pytest.fixture
+def edited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An edited module, so that the page is served from its sources."""
+    shutil.copytree(STATIC, tmp_path / "static")
+    with (tmp_path / "static" / "main.js").open("a") as module:
+        module.write("// edited")
+    monkeypatch.setattr(files, "STATIC", tmp_path / "static")
+    monkeypatch.setattr(files, "_version", None)
 
 
 def linked(page: str) -> list[str]:
@@ -65,13 +78,66 @@ async def loaded(client: Client) -> dict[str, httpx.Response]:
 
 
 async def test_everything_that_the_page_loads_is_served_without_a_key(keyless: Client) -> None:
-    found = await loaded(keyless)
+    found = plain(await loaded(keyless))
+    assert {"/static/bundle/page/main.js", "/static/bundle/worker.js"} <= found.keys()
+    assert_types(found)
+    before = [address for address in found if "/languages/" not in address and address != "/static/bundle/worker.js"]
+    assert len(before) <= 5, "what a browser fetches to show the page"
+
+
+@pytest.mark.usefixtures("edited")
+async def test_an_edited_page_is_served_from_its_sources(keyless: Client) -> None:
+    found = plain(await loaded(keyless))
+    assert {"/static/main.js", "/static/worker.js", "/static/vendor/preact.js"} <= found.keys()
+    assert found["/static/main.js"].text.endswith("// edited")
     assert len(found) > 40
-    plain = {re.sub("v-[0-9a-f]{16}/", "", address) for address in found}
-    assert {"/static/main.js", "/static/worker.js", "/static/vendor/preact.js", "/static/styles/base.css"} <= plain
+    assert_types(found)
+    for path in re.findall('@import "(.*)";', found["/static/styles/page.css"].text):
+        assert (await keyless.http.get(f"/static/styles/{path}")).status_code == 200
+
+
+def plain(found: dict[str, httpx.Response]) -> dict[str, httpx.Response]:
+    """The same answers, without the version in their addresses."""
+    return {re.sub("v-[0-9a-f]{16}/", "", address): answer for address, answer in found.items()}
+
+
+def assert_types(found: dict[str, httpx.Response]) -> None:
     for address, answer in found.items():
         expected = HTML if address == "/" else TYPE_OF[Path(address).suffix]
         assert answer.headers["content-type"].partition(";")[0] == expected, address
+
+
+async def test_the_bundle_is_made_of_the_sources() -> None:
+    assert await files.is_bundled(), "a file of the page has changed: run make page"
+
+
+async def test_the_bundle_names_its_sources_for_a_debugger(client: Client) -> None:
+    for path in ("page/main.js", "page/page.css", "worker.js"):
+        address = f"/static/bundle/{path}"
+        (name,) = re.findall(r"sourceMappingURL=(\S+)", (await client.http.get(address)).text)
+        map_ = (await client.http.get(str(httpx.URL(address).join(name)))).json()
+        assert len(map_["sources"]) == len(map_["sourcesContent"]) > 1
+        for source, content in zip(map_["sources"], map_["sourcesContent"], strict=True):
+            assert (await client.http.get(str(httpx.URL(address).join(source)))).text == content
+
+
+async def test_files_are_compressed_for_those_who_accept_it(client: Client) -> None:
+    for address in ("/static/bundle/page/main.js", "/static/styles/views.css"):
+        whole = await client.http.get(address, headers={"Accept-Encoding": "identity"})
+        assert "content-encoding" not in whole.headers
+        small = await client.http.get(address, headers={"Accept-Encoding": "br, gzip"})
+        assert (small.headers["content-encoding"], small.content) == ("gzip", whole.content)
+        assert int(small.headers["content-length"]) < len(whole.content) / 2
+        assert small.headers["vary"] == whole.headers["vary"] == "Accept-Encoding"
+        refused = await client.http.get(address, headers={"Accept-Encoding": "gzip;q=0"})
+        assert "content-encoding" not in refused.headers
+        known = await client.http.get(address, headers={"If-None-Match": small.headers["etag"]})
+        assert known.status_code == 304
+
+
+async def test_the_page_is_small(client: Client) -> None:
+    answers = [await client.http.get(name) for name in linked((await client.http.get("/")).text)]
+    assert 50_000 < sum(int(answer.headers["content-length"]) for answer in answers) <= 250_000
 
 
 async def test_the_page_and_its_files_have_strict_security_headers(client: Client) -> None:
@@ -102,7 +168,7 @@ def test_the_page_has_no_inline_code() -> None:
 
 
 def test_the_modules_insert_no_markup() -> None:
-    modules = [path for path in STATIC.rglob("*.js") if "vendor" not in path.parts]
+    modules = [path for path in STATIC.rglob("*.js") if not {"vendor", "bundle"} & set(path.parts)]
     assert len(modules) > 20
     sinks = re.compile(
         r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\.srcdoc"
@@ -118,10 +184,10 @@ async def test_an_unchanged_file_is_not_sent_again(client: Client) -> None:
     for address in ("/", "/static/main.js", "/static/vendor/uplot.css"):
         first = await client.http.get(address)
         assert first.headers["cache-control"] == "no-cache"
-        tag = first.headers["etag"]
+        tag = first.headers["etag"].removeprefix("W/")
         for known in (tag, f"W/{tag}", f'"other", {tag}'):
             again = await client.http.get(address, headers={"If-None-Match": known})
-            assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", tag)
+            assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", f"W/{tag}")
             assert again.headers["cache-control"] == "no-cache"
         for unknown in ('"other"', tag.strip('"'), "*x"):
             assert (await client.http.get(address, headers={"If-None-Match": unknown})).content == first.content
@@ -143,6 +209,7 @@ async def test_files_under_a_version_address_are_cached_permanently(client: Clie
     )
 
 
+@pytest.mark.usefixtures("edited")
 async def test_the_page_preloads_all_modules_that_it_loads_at_start(keyless: Client) -> None:
     page = (await keyless.http.get("/")).text
     named = set(re.findall(r'<link rel="modulepreload" href="([^"]+)"', page))
@@ -155,7 +222,7 @@ async def test_the_page_preloads_all_modules_that_it_loads_at_start(keyless: Cli
 
 async def test_head_requests_return_headers_only(client: Client) -> None:
     for address in ("/", "/static/main.js"):
-        head, whole = await client.http.head(address), await client.http.get(address)
+        head, whole = [await client.http.request(method, address, headers=PLAIN) for method in ("HEAD", "GET")]
         assert head.status_code == 200
         assert head.content == b""
         assert head.headers["etag"] == whole.headers["etag"]

@@ -154,8 +154,8 @@ def test_the_demo_runs(served: str, installation: Installation) -> None:
         assert page.text.lower().startswith("<!doctype html>")
         assets = re.findall(r"""(?:src|href)="(/static/[^"]+)""", page.text)
         names = [asset.split("/", 3)[3] for asset in assets]
-        assert {"start.js", "main.js", "vendor/preact.js"} <= set(names)
-        for asset in (*assets, "/static/main.js", "/static/vendor/licenses/preact.txt"):
+        assert {"bundle/page/start.js", "bundle/page/main.js", "bundle/page/page.css"} <= set(names)
+        for asset in (*assets, "/static/bundle/worker.js", "/static/main.js", "/static/vendor/licenses/preact.txt"):
             assert http.get(asset).status_code == 200, asset
         assert http.get("/openapi.json").json()["info"]["version"] == __version__
         assert "palimpsest_runs_total" in http.get("/metrics").text

@@ -1,9 +1,12 @@
-"""The page at `/` and its files, as they are on the disk, with all that a browser loads first named in it."""
+"""The page at `/` and its files, as they are on the disk: bundled as `make page` left them, or module by module if one
+was edited since."""
 
 from __future__ import annotations
 
 import asyncio
+import gzip
 import hashlib
+import json
 import posixpath
 import re
 import time
@@ -53,18 +56,27 @@ router = APIRouter(include_in_schema=False)
 STATIC = Path(__file__).parents[2] / "static"
 PAGE = "index.html"
 ENTRY = "main.js"
+BUNDLE = "bundle"
+"""The folder below `static` that `make page` writes: few small files made of all others."""
+MANIFEST = f"{BUNDLE}/manifest.json"
+"""Says in `sources` which sources the bundle was made of."""
 TYPES = {
     ".css": "text/css; charset=utf-8",
     ".html": "text/html; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
     ".json": "application/json",
+    ".map": "application/json",
     ".svg": "image/svg+xml",
     ".txt": "text/plain; charset=utf-8",
 }
 """File types that are served, with their media types; the machine's own table may have types that browsers refuse."""
+COMPRESSED_FROM = 1_000
+"""Bytes from which a file is sent compressed."""
 LOOK_S = 1.0
 """How long the files are assumed to be unchanged, in seconds: checking all of them takes 3 ms, and a browser requests
 more than a hundred."""
+SOURCES = (".css", ".html", ".js")
+"""What a bundle is made of."""
 VERSION = re.compile(r"v-[0-9a-f]{16}")
 MODULES = "<!-- modules -->"
 """Placeholder in the page for the list of its modules."""
@@ -91,30 +103,43 @@ async def get_static(request: Request, path: str) -> Response:
 
 
 def _answer(request: Request, file: File, caching: str) -> Response:
-    headers = {**HEADERS, "ETag": file.tag, "Cache-Control": caching}
+    headers = {**HEADERS, "ETag": file.tag, "Cache-Control": caching, "Vary": "Accept-Encoding"}
     if has_tag(request.headers.get("if-none-match", ""), file.tag):
         return Response(status_code=304, headers=headers)
+    if file.compressed and accepts_gzip(request.headers.get("accept-encoding", "")):
+        return Response(file.compressed, media_type=file.type, headers={**headers, "Content-Encoding": "gzip"})
     return Response(file.content, media_type=file.type, headers=headers)
 
 
 def has_tag(if_none_match: str, tag: str) -> bool:
-    """Whether `If-None-Match` has the tag, perhaps made weak by a proxy."""
-    return tag in (given.strip().removeprefix("W/") for given in if_none_match.split(","))
+    """Whether `If-None-Match` has the tag, as weak or strong."""
+    return tag.removeprefix("W/") in (given.strip().removeprefix("W/") for given in if_none_match.split(","))
+
+
+def accepts_gzip(accept_encoding: str) -> bool:
+    """Whether `Accept-Encoding` names gzip, and not with a weight of zero."""
+    for part in accept_encoding.lower().split(","):
+        name, _, weight = part.partition(";")
+        if name.strip() in ("gzip", "*"):
+            return not re.fullmatch(r"q=0(\.0*)?", weight.strip())
+    return False
 
 
 @dataclass(frozen=True, slots=True)
 class File:
     """A file of the page. `seen` is its modification time, size and inode when it was read. `tag` depends only on the
-    content: file times are unreliable in unpacked packages."""
+    content: file times are unreliable in unpacked packages. It is weak, as both encodings of the file have it."""
 
     content: bytes
     type: str
     tag: str
     seen: tuple[int, int, int] = (0, 0, 0)
+    compressed: bytes = b""
+    """The content in gzip, if it is worth it."""
 
 
 _read: dict[str, File] = {}
-"""Cached files by path: a browser requests more than a hundred to show the page. In total about a megabyte."""
+"""Cached files by path, in total about two megabytes."""
 _version: tuple[float, str] | None = None
 _built: tuple[str, File] | None = None
 """The page, with its version."""
@@ -130,8 +155,7 @@ async def found(path: str) -> File | None:
         status = place.stat()
         seen = (status.st_mtime_ns, status.st_size, status.st_ino)
         if path not in _read or _read[path].seen != seen:
-            content = await asyncio.to_thread(place.read_bytes)
-            _read[path] = File(content, type_, _tag(content), seen)
+            _read[path] = await asyncio.to_thread(lambda: _made(place.read_bytes(), type_, seen))
     except (OSError, ValueError):
         return None
     return _read[path]
@@ -146,24 +170,47 @@ async def version() -> str:
 
 
 async def _hashed() -> str:
+    return f"v-{(await _digest(await asyncio.to_thread(_paths)))[:16]}"
+
+
+async def _digest(paths: list[str]) -> str:
     digest = hashlib.sha256()
-    for path in await asyncio.to_thread(_paths):
+    for path in paths:
         file = await found(path)
         digest.update(f"{path} {file.tag if file else None}\n".encode())
-    return f"v-{digest.hexdigest()[:16]}"
+    return digest.hexdigest()
+
+
+async def sources() -> str:
+    """A hash of the files that the bundle is made of."""
+    paths = await asyncio.to_thread(_paths)
+    return await _digest([path for path in paths if path.endswith(SOURCES) and not path.startswith(f"{BUNDLE}/")])
+
+
+async def is_bundled() -> bool:
+    """Whether the bundle was made of the sources as they are now."""
+    manifest = await found(MANIFEST)
+    return manifest is not None and json.loads(manifest.content)["sources"] == await sources()
 
 
 async def page() -> File:
-    """The page, with a list of all modules that it loads."""
+    """The page: with the bundle, or with a list of all modules that it loads."""
     global _built
     current = await version()
     if _built is None or _built[0] != current:
-        index = await found(PAGE)
+        index = await found(f"{BUNDLE}/{PAGE}" if await is_bundled() else PAGE)
         assert index is not None
-        links = "\n".join(f'<link rel="modulepreload" href="/static/{path}">' for path in await modules())
-        text = index.content.decode().replace(MODULES, links).replace("/static/", f"/static/{current}/")
-        _built = current, File(text.encode(), index.type, _tag(text.encode()))
+        text = index.content.decode()
+        if MODULES in text:
+            text = text.replace(MODULES, "\n".join(preload(path) for path in await modules()))
+        text = text.replace("/static/", f"/static/{current}/")
+        _built = current, _made(text.encode(), index.type)
     return _built[1]
+
+
+def preload(path: str) -> str:
+    """The link that makes a browser load the module at once."""
+    return f'<link rel="modulepreload" href="/static/{path}">'
 
 
 async def modules() -> list[str]:
@@ -182,8 +229,12 @@ def _imports(path: str, file: File) -> Iterator[str]:
 
 
 def _paths() -> list[str]:
-    return sorted(str(path.relative_to(STATIC)) for path in STATIC.rglob("*") if path.suffix in TYPES)
+    """All files but source maps, which are large and loaded only by developer tools."""
+    served = TYPES.keys() - {".map"}
+    return sorted(str(path.relative_to(STATIC)) for path in STATIC.rglob("*") if path.suffix in served)
 
 
-def _tag(content: bytes) -> str:
-    return f'"{hashlib.sha256(content).hexdigest()[:32]}"'
+def _made(content: bytes, type_: str, seen: tuple[int, int, int] = (0, 0, 0)) -> File:
+    # Without a time, the same content is the same everywhere.
+    compressed = gzip.compress(content, mtime=0) if len(content) >= COMPRESSED_FROM else b""
+    return File(content, type_, f'W/"{hashlib.sha256(content).hexdigest()[:32]}"', seen, compressed)

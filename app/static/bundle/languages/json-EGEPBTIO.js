@@ -1,0 +1,3 @@
+import"./chunk-VTCBAB5J.js";var s=(()=>{"use strict";let a={scope:"number",match:"([-+]?)(\\b0[xX][a-fA-F0-9]+|(\\b\\d+(\\.\\d*)?|\\.\\d+)([eE][-+]?\\d+)?)|NaN|[-+]?Infinity",relevance:0};return e=>{let n=["true","false","null"],r={scope:"literal",beginKeywords:n.join(" ")};return{name:"JSON",aliases:["jsonc","json5"],keywords:{literal:n},contains:[{className:"attr",begin:/(("(\\.|[^\\"\r\n])*")|('(\\.|[^\\'\r\n])*'))(?=\s*:)/,relevance:1.01},{match:/[{}[\],:]/,className:"punctuation",relevance:0},e.APOS_STRING_MODE,e.QUOTE_STRING_MODE,r,a,e.C_LINE_COMMENT_MODE,e.C_BLOCK_COMMENT_MODE],illegal:"\\S"}}})(),t=s;export{t as default};
+/*! `json` grammar compiled for Highlight.js 11.12.0 */
+//# sourceMappingURL=json-EGEPBTIO.js.map

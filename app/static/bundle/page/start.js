@@ -1,0 +1,2 @@
+var e="palimpsest-starts";function n(s){let t=Number(sessionStorage.getItem(e))+1;if(sessionStorage.setItem(e,String(t)),t<3){setTimeout(()=>location.reload(),500*t);return}sessionStorage.removeItem(e);let o=document.createElement("p");o.setAttribute("role","alert"),o.textContent=`The page could not be loaded (${s.message}). Reload it.`,document.getElementById("page").replaceChildren(o)}import("./main.js").then(()=>sessionStorage.removeItem(e),n);
+//# sourceMappingURL=start.js.map
