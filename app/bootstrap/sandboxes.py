@@ -15,9 +15,9 @@ import structlog
 from app.db.engine import Database
 from app.db.repositories import sessions
 from app.errors import PalimpsestError, SandboxAwayError, SandboxUnavailableError
+from app.runtime.background import in_background
 from app.runtime.sandboxes.policy import SandboxPolicy
 from app.runtime.sandboxes.pool import Sandboxes
-from app.runtime.setup import in_background
 from app.sandbox.base import SandboxFactory, SandboxLimits
 from app.sandbox.docker.sandbox import DockerFactory
 from app.sandbox.host.bubblewrap import BubblewrapFactory

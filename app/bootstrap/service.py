@@ -134,7 +134,7 @@ async def build(settings: Settings, prompts: Prompts) -> AsyncIterator[Runtime]:
 
 
 async def _open_workspaces(settings: Settings, base: Resources, stack: AsyncExitStack) -> Workspaces | None:
-    workspaces = await open_workspaces(settings, base)
+    workspaces = await open_workspaces(settings, base.database, base.sandboxes, base.instance_id)
     if workspaces is not None:
         # Closed after the runs, whose last changes it stores.
         stack.push_async_callback(workspaces.aclose, max(MIN_STORE_S, settings.shutdown_grace_s))

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
+from app.db.engine import Database
+from app.runtime.sandboxes.pool import Sandboxes
 from app.runtime.workspaces.cache import TreeCache, machine_id
 from app.runtime.workspaces.held import Place
 from app.runtime.workspaces.keeper import Workspaces
 from app.settings import Settings
 
-if TYPE_CHECKING:
-    from app.bootstrap.service import Resources
-
 MIN_STORE_S = 10.0
 """Least seconds at shutdown for the last snapshots."""
 
 
-async def open_workspaces(settings: Settings, base: Resources) -> Workspaces | None:
+async def open_workspaces(
+    settings: Settings, database: Database, sandboxes: Sandboxes, instance_id: str
+) -> Workspaces | None:
     """None without a store. A store that does not answer yet is no error. Raises `WorkspaceStoreError` for an invalid
     setting, and if `palimpsest[cluster]` is not installed."""
     if settings.workspace_store is None:
@@ -28,7 +28,7 @@ async def open_workspaces(settings: Settings, base: Resources) -> Workspaces | N
     machine = await asyncio.to_thread(machine_id, settings.data_dir)
     cache = TreeCache(settings.data_dir / "snapshots")
     return Workspaces(
-        base.database,
-        base.sandboxes,
-        Place(store, base.instance_id, machine, cache, settings.sandbox_disk_mb * 2**20),
+        database,
+        sandboxes,
+        Place(store, instance_id, machine, cache, settings.sandbox_disk_mb * 2**20),
     )

@@ -12,8 +12,9 @@ from app.cluster.sweep import Sweep
 from app.cluster.tenures import Tenures
 from app.cluster.worker import EngineWorker
 from app.eventlog.polling import ALONE_S, LogPoll
+from app.runtime.background import in_background
 from app.runtime.registry import RunBounds
-from app.runtime.setup import RuntimeSetup, in_background
+from app.runtime.setup import RuntimeSetup
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,9 @@ from app.db.repositories import ownership, sessions
 from app.db.repositories.ownership import RowVersion
 from app.errors import PalimpsestError, StorageError, UnavailableError
 from app.messages import now
+from app.runtime.background import in_background
 from app.runtime.owner.session import SessionOwner, give_up, own
-from app.runtime.setup import RuntimeSetup, in_background
+from app.runtime.setup import RuntimeSetup
 
 MAX_CRASHES = 3
 """Consecutive crashes of a session's owners on this node before the session is parked."""

@@ -23,7 +23,7 @@ from app.cluster.slots import RunSlots
 from app.cluster.tenures import Tenures
 from app.cluster.workflow import OWN, SessionWorkflow
 from app.errors import UnavailableError
-from app.runtime.setup import in_background
+from app.runtime.background import in_background
 
 HEARTBEAT_S = 0.5
 """Six of them fit into the heartbeat's time-out, so that a busy event loop loses no session."""

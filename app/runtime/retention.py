@@ -18,7 +18,8 @@ from app.db.repositories import sessions
 from app.errors import PalimpsestError, SupersededError
 from app.eventlog.log import StreamItem
 from app.messages import now
-from app.runtime.setup import RuntimeSetup, in_background
+from app.runtime.background import in_background
+from app.runtime.setup import RuntimeSetup
 from app.runtime.telemetry.tracing import news
 from app.sessions import SandboxSpec
 

@@ -4,11 +4,11 @@ database, and work in the background."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import structlog
 from sqlalchemy import Connection, Row
@@ -24,13 +24,12 @@ from app.eventlog.log import StreamItem
 from app.events import SessionDeleted
 from app.messages import new_id, now
 from app.runtime.agents import AgentSetup
+from app.runtime.background import in_background
 from app.runtime.sandboxes.pool import Sandboxes
 from app.runtime.transactions import compactions
+from app.runtime.workspaces.keeper import Workspaces
 from app.sandbox.base import Stream
 from app.tools.output import OutputLimit
-
-if TYPE_CHECKING:
-    from app.runtime.workspaces.keeper import Workspaces
 
 T = TypeVar("T")
 LARGE_HISTORY_BYTES = 2 * 1024 * 1024
@@ -172,14 +171,3 @@ class Fence:
             " stop it, or restart it to take the sessions back.",
         )
         await on_loss()
-
-
-@asynccontextmanager
-async def in_background(work: Coroutine[Any, Any, None], name: str) -> AsyncIterator[None]:
-    """Runs `work` in a task with this name until the context is left, which cancels it."""
-    task = asyncio.create_task(work, name=name)
-    try:
-        yield
-    finally:
-        task.cancel()
-        await asyncio.wait({task})

@@ -24,9 +24,9 @@ from app.errors import PalimpsestError, StorageBusyError, StorageError, StorageF
 from app.eventlog.bus import Bus
 from app.eventlog.log import StreamItem
 from app.logs import lost_lines
+from app.runtime.background import in_background
 from app.runtime.dispatch import Dispatch
 from app.runtime.sandboxes.pool import Sandboxes
-from app.runtime.setup import in_background
 from app.runtime.telemetry.health import free_bytes
 from app.runtime.telemetry.tracing import news
 from app.runtime.workspaces.keeper import Workspaces

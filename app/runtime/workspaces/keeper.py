@@ -17,9 +17,9 @@ from app.db.repositories import sessions, workspaces
 from app.db.repositories.workspaces import StoredWorkspace
 from app.errors import PalimpsestError, SandboxError, StaleOwnerError, WorkspaceStoreError
 from app.messages import now
+from app.runtime.background import in_background
 from app.runtime.sandboxes.pool import Sandboxes
 from app.runtime.sandboxes.slots import Lease
-from app.runtime.setup import in_background
 from app.runtime.values.server import Component
 from app.runtime.workspaces import claims
 from app.runtime.workspaces.fenced import FencedSandbox
