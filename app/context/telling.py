@@ -28,7 +28,7 @@ _RAISED = re.compile(
 """A line that names an error, as compilers, interpreters and test runners write it."""
 
 _TROUBLE = re.compile(
-    r"\berror\b|\bfail(?:ed|ure|s)?\b|not found|no such|cannot|can't|could not|denied|refused|invalid|undefined|unknown"
+    r"\berror\b|\bfail(?:ed|s)?\b|not found|no such|cannot|can't|could not|denied|refused|invalid|undefined|unknown"
     r"|unexpected|expected|mismatch|missing|timed? ?out|killed|traceback|assert",
     re.IGNORECASE,
 )
@@ -42,15 +42,15 @@ _NOTE = re.compile(r"^\[.*\]$")
 _SENTENCE_END = re.compile(r"(?<![ .][A-Z]\.)(?<=[.!?])[\"')*_`]*\s+(?=[A-Z`*\"'(\[\d-])|(?<=[。！？])|\n+")
 _DECIDES = re.compile(
     r"\b(?:because|since|so that|therefore|hence|due to|caused?|causes|reason|root|culprit|turns? out|means|shows?"
-    r"|found|decid\w+|chose|choose|choosing|instead|rather than|prefer|will not|won't|do not|don't|must|never|always"
-    r"|only|not|no|keep|kept|leave|left|use[sd]?|using|drop|revert\w*|switch\w*|rename\w*|move[sd]?|replace[sd]?"
-    r"|stays?|remains?|fix\w*|broken?|fails?|failed|works?|passes|passed|confirm\w*|agreed|assum\w+|named?|called"
+    r"|found|decided?|decision|chose|choose|choosing|instead|rather than|prefer|will not|won't|do not|don't|must|never"
+    r"|always|only|not|no|keep|kept|leave|left|use[sd]?|using|drop|revert\w*|switch\w*|rename\w*|move[sd]?|replace[sd]?"
+    r"|stays?|remains?|fix\w*|broken?|fails?|failed|works?|passes|passed|confirm\w*|agreed|assumed?|named?|called"
     r"|set to|is at|port|version|id|expires?|until|after|before)\b",
     re.IGNORECASE,
 )
 _STRONG = re.compile(
-    r"\b(?:because|cause[sd]?|root cause|decid\w+|decision|instead|rather than|turns? out|never|must|will not|won't"
-    r"|reason|due to|therefore|chose|assum\w+|revert\w*)\b",
+    r"\b(?:because|cause[sd]?|root cause|decided?|decision|instead|rather than|turns? out|never|must|will not|won't"
+    r"|reason|due to|therefore|chose|assumed?|revert\w*)\b",
     re.IGNORECASE,
 )
 _EXACT = re.compile(

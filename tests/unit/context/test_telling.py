@@ -39,7 +39,7 @@ KeyError: 'x'
         ("main.c:3:1: error: expected ';'\nmake: *** [all] Error 1", "main.c:3:1: error: expected ';'"),
         ("fatal: not a git repository", "fatal: not a git repository"),
         ("a.ts(3,1): error TS2304: Cannot find name 'x'.", "a.ts(3,1): error TS2304: Cannot find name 'x'."),
-        ("\x1b[31mError: \x1b[0mport 80 in use\nat x.js:3", "Error: port 80 in use"),
+        ("\x1b[31mError: \x1b[0m port 80 in use\nat x.js:3", "Error:  port 80 in use"),
         ("/bin/sh: 1: gatectl: not found\n", "/bin/sh: 1: gatectl: not found"),
         ("one\ntwo\n---\n", "two"),
         ("", ""),
