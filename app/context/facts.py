@@ -2,46 +2,55 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
+from app.context.actions import Command, Touched, actions_of
 from app.context.clipping import readable
 from app.context.selection import task_of
+from app.context.telling import Sentence, error_line, outcome_line, sentences
 from app.events import PlanItem
 from app.messages import Message, Role, ToolCallPart, ToolResultPart, ToolStatus
 
-WORKSPACE = "/workspace"
-
-FileUse = Literal["read", "written", "edited"]
-
-_FILE_TOOLS: dict[str, FileUse] = {"read_file": "read", "write_file": "written", "edit_file": "edited"}
-
-_FAILED = frozenset({ToolStatus.ERROR, ToolStatus.CANCELLED, ToolStatus.INTERRUPTED})
+MAX_COMMANDS = 300
+"""Commands whose outcomes are kept; beyond that, those that never failed are forgotten first."""
+MAX_SENTENCES = 400
+"""Sentences of the agent that are kept, the newest."""
+COMMAND_KEY_CHARS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class FileFact:
     """How often the file tools read, wrote and edited a file. `path` is relative to the workspace, or absolute outside
-    it."""
+    it; `change` is the last edit in short."""
 
     path: str
     read: int = 0
     written: int = 0
     edited: int = 0
+    change: str = ""
+
+    @property
+    def changed(self) -> bool:
+        return bool(self.written or self.edited)
 
 
 @dataclass(frozen=True, slots=True)
-class FailedCommand:
-    """A shell command that failed `times` times. `exit_code` and `status` are those of the last failure;
-    `succeeded_later` says whether the identical command has succeeded since."""
+class CommandFact:
+    """A shell command that ran `runs` times and failed `failures` times. `status` and `exit_code` are those of the last
+    failure, and `error` is its telling line. `passes` says whether the last run succeeded, and `outcome` is that run's
+    telling line."""
 
     command: str
-    status: ToolStatus
-    exit_code: int | None
-    times: int = 1
-    succeeded_later: bool = False
+    runs: int = 1
+    failures: int = 0
+    status: ToolStatus = ToolStatus.COMPLETED
+    exit_code: int | None = None
+    error: str = ""
+    passes: bool = True
+    outcome: str = ""
 
 
 class UserRequest(NamedTuple):
@@ -53,14 +62,16 @@ class UserRequest(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """`requests` are the user's messages except the task, newest last; `files` and `failed_commands` are newest first;
+    """`requests` are the user's messages except the task, newest last; `files`, the changed ones, and `commands`, those
+    that failed or ran more than once, are newest first; `sentences` are the agent's own that tell most, newest last;
     `calls` are completed calls per tool, most used first; `rounds` is the number of compactions. `searchable` says
     whether the model has `history_search`, which finds what did not fit."""
 
     task: str = ""
     requests: tuple[UserRequest, ...] = ()
     files: tuple[FileFact, ...] = ()
-    failed_commands: tuple[FailedCommand, ...] = ()
+    commands: tuple[CommandFact, ...] = ()
+    sentences: tuple[Sentence, ...] = ()
     calls: tuple[tuple[str, int], ...] = ()
     plan: tuple[PlanItem, ...] = ()
     rounds: int = 0
@@ -80,12 +91,15 @@ class Ledger:
         self._asked: list[Message] = []
         self._open_calls: dict[str, ToolCallPart] = {}
         self._tally = _Tally()
+        self._sentences: deque[Sentence] = deque(maxlen=MAX_SENTENCES)
 
     def take(self, fresh: Sequence[Message]) -> None:
         """Takes in the history's next messages."""
         for message in lived(fresh):
             if message.role is Role.USER and readable(message).strip():
                 self._asked.append(message)
+            if message.role is Role.ASSISTANT:
+                self._sentences.extend(sentences(message.text))
             for call, result in _ended(message, self._open_calls):
                 self._tally.add(call, result)
 
@@ -96,8 +110,9 @@ class Ledger:
         return Facts(
             task=readable(task) if task is not None else "",
             requests=tuple(UserRequest(m.id, readable(m)) for m in self._asked if m is not task),
-            files=tuple(reversed(tally.files.values())),
-            failed_commands=tuple(reversed(tally.failed.values())),
+            files=tuple(file for file in reversed(tally.files.values()) if file.changed),
+            commands=tuple(known for known in reversed(tally.commands.values()) if known.failures or known.runs > 1),
+            sentences=tuple(self._sentences),
             calls=tuple(tally.calls.most_common()),
             plan=tuple(plan),
             rounds=rounds,
@@ -123,58 +138,46 @@ def _ended(message: Message, open_calls: dict[str, ToolCallPart]) -> Sequence[tu
     return ended
 
 
-def failed(result: ToolResultPart) -> bool:
-    """Whether a command failed: it ended with an exit code other than 0, or was stopped before it ended."""
-    return result.status in _FAILED or (result.status is ToolStatus.COMPLETED and bool(result.exit_code))
-
-
 @dataclass(slots=True)
 class _Tally:
     """Insertion order is order of last use: an item used again moves to the end."""
 
     files: dict[str, FileFact] = field(default_factory=dict)
-    failed: dict[str, FailedCommand] = field(default_factory=dict)
+    commands: dict[str, CommandFact] = field(default_factory=dict)
     calls: Counter[str] = field(default_factory=Counter)
 
     def add(self, call: ToolCallPart, result: ToolResultPart) -> None:
-        completed = result.status is ToolStatus.COMPLETED
-        if completed:
+        if result.status is ToolStatus.COMPLETED:
             self.calls[call.name] += 1
-        if call.name == "execute_command" and (command := _text_argument(call, "command")):
-            self._add_command(command, result)
-        elif completed and (use := _FILE_TOOLS.get(call.name)) and (path := _text_argument(call, "path")):
-            self._add_file(workspace_path(path), use)
+        for action in actions_of(call, result):
+            match action:
+                case Command():
+                    self._add_command(action, result)
+                case Touched():
+                    self._add_file(action)
 
-    def _add_file(self, path: str, use: FileUse) -> None:
-        known = self.files.pop(path, FileFact(path))
-        match use:
-            case "read":
-                self.files[path] = replace(known, read=known.read + 1)
-            case "written":
-                self.files[path] = replace(known, written=known.written + 1)
-            case "edited":
-                self.files[path] = replace(known, edited=known.edited + 1)
+    def _add_file(self, touched: Touched) -> None:
+        known = self.files.pop(touched.path, FileFact(touched.path))
+        count = {touched.use: getattr(known, touched.use) + 1}
+        self.files[touched.path] = replace(known, **count, change=touched.change or known.change)
 
-    def _add_command(self, command: str, result: ToolResultPart) -> None:
-        if failed(result):
-            earlier = self.failed.pop(command, None)
-            times = earlier.times + 1 if earlier else 1
-            self.failed[command] = FailedCommand(command, result.status, result.exit_code, times)
-        elif result.status is ToolStatus.COMPLETED and command in self.failed:
-            self.failed[command] = replace(self.failed[command], succeeded_later=True)
+    def _add_command(self, ran: Command, result: ToolResultPart) -> None:
+        key = ran.text[:COMMAND_KEY_CHARS]
+        known = self.commands.pop(key, CommandFact(key, runs=0))
+        known = replace(known, runs=known.runs + 1, passes=not ran.failed)
+        if ran.failed:
+            self.commands[key] = replace(
+                known,
+                failures=known.failures + 1,
+                status=result.status,
+                exit_code=ran.exit_code,
+                error=error_line(result.output),
+                outcome="",
+            )
+        else:
+            self.commands[key] = replace(known, outcome=outcome_line(result.output))
+        if len(self.commands) > MAX_COMMANDS:
+            del self.commands[self._least_telling()]
 
-
-def workspace_path(path: str) -> str:
-    """One name for all spellings of a path (`./a`, `/workspace/a`, `a`). `..` is kept: behind a link it may lead
-    elsewhere."""
-    steps = [step for step in path.split("/") if step not in ("", ".")]
-    if not path.startswith("/"):
-        return "/".join(steps) or "."
-    absolute = f"/{'/'.join(steps)}"
-    return absolute.removeprefix(f"{WORKSPACE}/") if absolute != WORKSPACE else "."
-
-
-def _text_argument(call: ToolCallPart, name: str) -> str | None:
-    arguments = call.arguments
-    value = arguments.get(name) if isinstance(arguments, dict) else None
-    return value if isinstance(value, str) else None
+    def _least_telling(self) -> str:
+        return next((key for key, known in self.commands.items() if not known.failures), next(iter(self.commands)))

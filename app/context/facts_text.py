@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 from app.context.clipping import CHARS_PER_TOKEN, clip_middle, fit_tokens, most_that_fit, one_line, plural
-from app.context.facts import Facts, FailedCommand, FileFact, UserRequest
+from app.context.facts import CommandFact, Facts, FileFact, UserRequest
 from app.context.prompts import plan_lines
 from app.context.tokens import estimate_text
 from app.events import PlanItem
 from app.messages import ToolStatus
 
-REQUEST_CHARS = 2_000
-"""Characters of one user message that are repeated verbatim."""
+REQUEST_CHARS = (1_000_000, 10_000, 2_000)
+"""Characters of one user message that are repeated verbatim: as many as there is room for with all messages."""
+BLOCK_CHARS = 600
+"""From this length on, a block of a message is taken for something pasted, which is clipped before what a person
+wrote."""
+SENTENCE_TOKENS = 1_440
+SENTENCE_SHARE = 0.3
+"""Maximum room for the agent's own sentences, in tokens and as a share of the facts: a third of what all of them
+take."""
 
 COMMAND_CHARS = 200
 PATH_CHARS = 300
@@ -28,7 +36,10 @@ _SEARCH_MANY, _SEARCH_ONE = "; `history_search` finds them", "; `history_search`
 _REST_OF_TASK = ", since the task alone is larger than its room"
 _REST_OF_REQUEST = '; recall("{message_id}") returns the whole'
 
-_List = Literal["requests", "plan", "failed", "files"]
+_BLOCKS = re.compile(r"(?<=\n\n)|(?=^```)", re.MULTILINE)
+"""Between the blocks of a message: paragraphs, and fenced code."""
+
+_List = Literal["requests", "plan", "failed", "files", "sentences", "repeated"]
 
 _ORDER: tuple[tuple[_List, int | None], ...] = (
     ("requests", 1),
@@ -36,6 +47,8 @@ _ORDER: tuple[tuple[_List, int | None], ...] = (
     ("failed", FIRST_FAILURES),
     ("files", FIRST_FILES),
     ("requests", None),
+    ("sentences", None),
+    ("repeated", FIRST_FAILURES),
     ("files", None),
     ("failed", None),
 )
@@ -46,31 +59,58 @@ _Counts = Mapping[_List, int]
 
 _NOUNS: Mapping[_List, str] = {
     "requests": "user message",
-    "files": "file",
+    "files": "changed file",
     "failed": "failed command",
     "plan": "plan item",
 }
+"""The lists that must be complete, or say what they leave out."""
 
-_NONE: _Counts = {"requests": 0, "plan": 0, "failed": 0, "files": 0}
+_NONE: _Counts = {"requests": 0, "plan": 0, "failed": 0, "files": 0, "sentences": 0, "repeated": 0}
 
 
 def render_facts(facts: Facts, budget_tokens: int) -> str:
     """The facts as Markdown of at most `budget_tokens` estimated tokens.
 
-    The task comes first and in full, unless it alone exceeds the budget. Then user messages, files, failed commands and
-    plan get room, newest first; what does not fit is counted in one line. Equal facts give equal text; with a budget of
-    0 there is none.
+    The task comes first and in full, unless it alone exceeds the budget. Then user messages, plan, failed commands,
+    changed files and the agent's own sentences get room, newest first; what does not fit is counted in one line. Equal
+    facts give equal text; with a budget of 0 there is none.
     """
 
     def fits(text: str) -> bool:
         return estimate_text(text) <= budget_tokens
 
-    if not fits(_render(facts, facts.task, _NONE)):
+    if not fits(_Text(facts).render(facts.task, _NONE)):
         return _task_alone(facts, fits) or _with_clipped_task(facts, budget_tokens, fits)
+    text = _Text(facts, _request_chars(facts, fits), _most_telling(facts, budget_tokens))
     shown = _NONE
     for name, limit in _ORDER:
-        shown = _extended(facts, shown, name, limit, fits)
-    return _render(facts, facts.task, shown)
+        shown = _extended(text, shown, name, limit, fits)
+    return text.render(facts.task, shown)
+
+
+def _request_chars(facts: Facts, fits: Callable[[str], bool]) -> int:
+    """The most characters of each user message with which all of them fit, next to the newest of the rest."""
+    first = {**_NONE, "requests": len(facts.requests), "plan": len(facts.plan)}
+    first |= {"failed": FIRST_FAILURES, "files": FIRST_FILES}
+    wider = (chars for chars in REQUEST_CHARS if fits(_Text(facts, chars).render(facts.task, first)))
+    return next(wider, REQUEST_CHARS[-1])
+
+
+def _most_telling(facts: Facts, budget_tokens: int) -> tuple[int, ...]:
+    """The places of the sentences that tell most and fit in their room, the best first; of equal ones the newer."""
+    room = min(SENTENCE_TOKENS, int(SENTENCE_SHARE * budget_tokens))
+    places = sorted(range(len(facts.sentences)), key=lambda place: (-facts.sentences[place].score, -place))
+    chosen: list[int] = []
+    told: set[str] = set()
+    for place in places:
+        text = facts.sentences[place].text
+        tokens = estimate_text(text) + 2
+        if text in told or tokens > room:
+            continue
+        told.add(text)
+        chosen.append(place)
+        room -= tokens
+    return tuple(chosen)
 
 
 def _task_alone(facts: Facts, fits: Callable[[str], bool]) -> str | None:
@@ -79,93 +119,134 @@ def _task_alone(facts: Facts, fits: Callable[[str], bool]) -> str | None:
 
 
 def _with_clipped_task(facts: Facts, budget: int, fits: Callable[[str], bool]) -> str:
+    text = _Text(facts)
+
     def shortened(chars: int) -> str:
-        return _render(
-            facts, clip_middle(facts.task, chars, f"{_REST_OF_TASK}{_SEARCH_ONE if facts.searchable else ''}"), _NONE
-        )
+        where = f"{_REST_OF_TASK}{_SEARCH_ONE if facts.searchable else ''}"
+        return text.render(clip_middle(facts.task, chars, where), _NONE)
 
     most = min(len(facts.task), CHARS_PER_TOKEN * max(0, budget))
     chars = most_that_fit(most, lambda count: fits(shortened(count)))
-    return shortened(chars) if chars else fit_tokens(facts.task or _render(facts, "", _NONE), budget)
+    return shortened(chars) if chars else fit_tokens(facts.task or text.render("", _NONE), budget)
 
 
-def _extended(facts: Facts, shown: _Counts, name: _List, limit: int | None, fits: Callable[[str], bool]) -> _Counts:
-    total = _totals(facts)[name]
+def _extended(text: _Text, shown: _Counts, name: _List, limit: int | None, fits: Callable[[str], bool]) -> _Counts:
+    total = text.totals[name]
 
     def fitting(count: int) -> bool:
-        return fits(_render(facts, facts.task, {**shown, name: count}))
+        return fits(text.render(text.facts.task, {**shown, name: count}))
 
     count = most_that_fit(total if limit is None else min(total, limit), fitting)
     # More items can take less room, because they are no longer listed as left out: a count that fitted is not lowered.
     return {**shown, name: max(count, shown[name])}
 
 
-def _totals(facts: Facts) -> _Counts:
-    return {
-        "requests": len(facts.requests),
-        "plan": len(facts.plan),
-        "failed": len(facts.failed_commands),
-        "files": len(facts.files),
-    }
+class _Text:
+    """The facts' text with any number of items of each list. `request_chars` are the most of one user message, and
+    `telling` are the places of the sentences to choose from, the best first."""
 
+    def __init__(self, facts: Facts, request_chars: int = REQUEST_CHARS[-1], telling: Sequence[int] = ()) -> None:
+        self.facts = facts
+        self._requests = [_shortened(request, request_chars) for request in facts.requests]
+        self._telling = telling
+        self._failed = [command for command in facts.commands if command.failures]
+        self._repeated = [command for command in facts.commands if not command.failures]
+        self.totals: _Counts = {
+            "requests": len(facts.requests),
+            "plan": len(facts.plan),
+            "failed": len(self._failed),
+            "files": len(facts.files),
+            "sentences": len(telling),
+            "repeated": len(self._repeated),
+        }
 
-def _render(facts: Facts, task: str, shown: _Counts) -> str:
-    sections = (
-        _task_section(task),
-        _requests_section(facts, shown["requests"]),
-        _files_section(facts.files[: shown["files"]]),
-        _failed_section(facts.failed_commands[: shown["failed"]]),
-        _plan_section(facts.plan, shown["plan"]),
-        "\n".join(filter(None, (_counts(facts), _left_out(facts, shown)))),
-    )
-    return "\n\n".join(filter(None, sections))
+    def render(self, task: str, shown: _Counts) -> str:
+        """The text with so many items of each list."""
+        facts = self.facts
+        sections = (
+            _task_section(task),
+            _requests_section(self._requests, shown["requests"]),
+            _files_section(facts.files[: shown["files"]]),
+            _commands_section("### Failed commands, newest first", self._failed[: shown["failed"]]),
+            _commands_section("### Last results of other commands, newest first", self._repeated[: shown["repeated"]]),
+            self._sentences_section(shown["sentences"]),
+            _plan_section(facts.plan, shown["plan"]),
+            "\n".join(filter(None, (_counts(facts), self._left_out(shown)))),
+        )
+        return "\n\n".join(filter(None, sections))
+
+    def _sentences_section(self, shown: int) -> str:
+        if not shown:
+            return ""
+        lines = (f"- {self.facts.sentences[place].text}" for place in sorted(self._telling[:shown]))
+        return "\n".join(("### What you wrote on the way, oldest first", *lines))
+
+    def _left_out(self, shown: _Counts) -> str:
+        rest = [(self.totals[name] - shown[name], noun) for name, noun in _NOUNS.items()]
+        named = [plural(count, noun) for count, noun in rest if count]
+        search = _SEARCH_MANY if self.facts.searchable else ""
+        return f"Not shown for lack of room: {', '.join(named)}{search}." if named else ""
 
 
 def _task_section(task: str) -> str:
     return f"### Original Task\n{task}" if task else ""
 
 
-def _requests_section(facts: Facts, shown: int) -> str:
+def _requests_section(texts: Sequence[str], shown: int) -> str:
     if not shown:
         return ""
-    requests = facts.requests
-    total = len(requests)
-    entries = (
-        f"[user message {number} of {total}]\n{_shortened(requests[number - 1])}"
-        for number in range(total, total - shown, -1)
-    )
-    return "\n".join(("### Earlier user messages, newest first", *entries))
+    total = len(texts)
+    entries = (f"[user message {n + 1} of {total}]\n{texts[n]}" for n in range(total - shown, total))
+    return "\n".join(("### User messages, oldest first (where they disagree, the later one counts)", *entries))
 
 
-def _shortened(request: UserRequest) -> str:
-    return clip_middle(request.text, REQUEST_CHARS, _REST_OF_REQUEST.format(message_id=request.message_id))
+def _shortened(request: UserRequest, chars: int) -> str:
+    """A message of about `chars` characters at most: pasted blocks are clipped first, the longest before others."""
+    text, excess = request.text, len(request.text) - chars
+    if excess <= 0:
+        return text
+    rest = _REST_OF_REQUEST.format(message_id=request.message_id)
+    blocks = _BLOCKS.split(text)
+    for place in sorted(range(len(blocks)), key=lambda place: -len(blocks[place])):
+        size = len(blocks[place])
+        if excess <= 0 or size < BLOCK_CHARS:
+            break
+        blocks[place] = clip_middle(blocks[place], max(BLOCK_CHARS // 2, size - excess), rest)
+        excess -= size - len(blocks[place])
+    return clip_middle("".join(blocks), chars + len(rest) + 100, rest)
 
 
-def _files_section(files: tuple[FileFact, ...]) -> str:
+def _files_section(files: Sequence[FileFact]) -> str:
     if not files:
         return ""
-    rows = (f"| {_cell(file.path)} | {file.read} | {file.written} | {file.edited} |" for file in files)
-    head = "### Files, last used first (file tools only: commands may have changed others)"
-    return "\n".join((head, "| path | read | written | edited |", "| --- | --- | --- | --- |", *rows))
+    lines = (f"- {one_line(file.path, PATH_CHARS)}: {_changes(file)}" for file in files)
+    return "\n".join(("### Changed files, last changed first (commands may have changed others)", *lines))
 
 
-def _cell(path: str) -> str:
-    return one_line(path, PATH_CHARS).replace("|", "\\|")
+def _changes(file: FileFact) -> str:
+    counts = [
+        f"{verb} {n} times" if n > 1 else verb for n, verb in ((file.written, "written"), (file.edited, "edited")) if n
+    ]
+    return ", ".join(counts) + (f"; last: {file.change}" if file.change else "")
 
 
-def _failed_section(commands: tuple[FailedCommand, ...]) -> str:
+def _commands_section(heading: str, commands: Sequence[CommandFact]) -> str:
     if not commands:
         return ""
-    lines = (f"- {_failure(command)}: {one_line(command.command, COMMAND_CHARS)}" for command in commands)
-    return "\n".join(("### Failed commands, newest first", *lines))
+    return "\n".join(
+        (heading, *(f"- {one_line(known.command, COMMAND_CHARS)}: {_outcome(known)}" for known in commands))
+    )
 
 
-def _failure(command: FailedCommand) -> str:
-    ended = str(command.status) if command.status is not ToolStatus.COMPLETED else ""
-    code = f"exit code {command.exit_code}" if command.exit_code is not None else ""
-    times = f"failed {command.times:,} times" if command.times > 1 else ""
-    later = "succeeded later" if command.succeeded_later else ""
-    return ", ".join(filter(None, (ended, code, times, later)))
+def _outcome(known: CommandFact) -> str:
+    if not known.failures:
+        return f"{known.runs:,} times, last: {known.outcome or 'no output'}"
+    ended = str(known.status) if known.status is not ToolStatus.COMPLETED else ""
+    code = f"exit code {known.exit_code}" if known.exit_code is not None else ""
+    times = f"failed {known.failures:,} times" if known.failures > 1 else ""
+    now = f"passes now: {known.outcome or 'no output'}" if known.passes else ""
+    error = f"{', '.join(filter(None, (ended, code, times)))}: {known.error}".removesuffix(": ")
+    return "; ".join(filter(None, (error, now)))
 
 
 def _plan_section(plan: tuple[PlanItem, ...], shown: int) -> str:
@@ -186,9 +267,3 @@ def _counts(facts: Facts) -> str:
         f"Compaction rounds: {facts.rounds}." if facts.rounds else "",
     )
     return "\n".join(filter(None, lines))
-
-
-def _left_out(facts: Facts, shown: _Counts) -> str:
-    rest = [(total - shown[name], _NOUNS[name]) for name, total in _totals(facts).items()]
-    named = [plural(count, noun) for count, noun in rest if count]
-    return f"Not shown for lack of room: {', '.join(named)}{_SEARCH_MANY if facts.searchable else ''}." if named else ""

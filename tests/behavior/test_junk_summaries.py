@@ -126,13 +126,16 @@ def _check_summary(summary: dict[str, Any], turn: int, usable: int, stand: list[
     assert "[>] raise the walls" in text
     assert summary["tokens"] < FACTS_SHARE * usable + 1_000
     requests = [int(number) for number in re.findall(r"^Request (\d+): ", text, re.MULTILINE)]
-    failed = [int(number) for number in re.findall(r"^- exit code 1: false (\d+)$", text, re.MULTILINE)]
-    files = [int(number) for number in re.findall(r"^\| src/file (\d+)\.txt \| 0 \| 1 \| 1 \|$", text, re.MULTILINE)]
+    failed = [int(number) for number in re.findall(r"^- false (\d+): exit code 1", text, re.MULTILINE)]
+    files = [
+        int(number) for number in re.findall(r"^- src/file (\d+)\.txt: written, edited; last: ", text, re.MULTILINE)
+    ]
+    requests.reverse()
     _newest_first(requests, next(number for number in range(turn, 0, -1) if number not in stand))
     for found in (failed, files):
         _newest_first(found, turn)
     assert all(request_of(number).strip() in text for number in requests)
-    _rest_is_counted(text, {"user message": requests, "failed command": failed, "file": files}, turn)
+    _rest_is_counted(text, {"user message": requests, "failed command": failed, "changed file": files}, turn)
 
 
 def _newest_first(found: list[int], turn: int) -> None:
@@ -143,7 +146,8 @@ def _newest_first(found: list[int], turn: int) -> None:
 
 def _rest_is_counted(text: str, shown: dict[str, list[int]], turn: int) -> None:
     counts = {
-        noun.rstrip("s"): int(n) for n, noun in re.findall(r"(\d+) (user messages?|failed commands?|files?)", text)
+        noun.rstrip("s"): int(n)
+        for n, noun in re.findall(r"(\d+) (user messages?|failed commands?|changed files?)", text)
     }
     for noun, found in shown.items():
         # The turns from the second on, up to the newest one in this list.

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.context.facts import FailedCommand, FileFact, ended_calls, workspace_path
+from app.context.facts import MAX_COMMANDS, CommandFact, FileFact, ended_calls
 from app.events import PlanItem
 from app.messages import Message, Role, ToolStatus
 from tests.unit.context.builders import (
@@ -75,13 +75,14 @@ def test_an_empty_history_has_no_facts_but_plan_and_rounds() -> None:
     assert (facts.task, facts.requests, facts.files, facts.plan, facts.rounds) == ("", (), (), (item,), 3)
 
 
-def test_files_are_counted_and_the_last_used_comes_first() -> None:
+def test_changed_files_are_counted_and_the_last_used_comes_first() -> None:
     history = [
         *touched(1, "read_file", "a.py"),
         *touched(3, "write_file", "b.py"),
         *touched(5, "edit_file", "c.py"),
         *touched(7, "edit_file", "./a.py"),
         *touched(9, "edit_file", "/workspace/a.py"),
+        *touched(11, "read_file", "d.py"),
     ]
     assert compute_facts(history, (), 0).files == (
         FileFact("a.py", read=1, edited=2),
@@ -123,41 +124,72 @@ def test_listing_and_searching_count_only_as_calls() -> None:
         {"status": ToolStatus.INTERRUPTED},
     ],
 )
-def test_failed_commands(outcome: dict[str, Any]) -> None:
-    (failure,) = compute_facts(command(1, "make", **outcome), (), 0).failed_commands
-    assert failure.command == "make"
+def test_commands(outcome: dict[str, Any]) -> None:
+    (failure,) = compute_facts(command(1, "make", **outcome), (), 0).commands
+    assert (failure.command, failure.failures, failure.passes) == ("make", 1, False)
     assert failure.exit_code == outcome.get("exit_code")
     assert failure.status == outcome.get("status", ToolStatus.COMPLETED)
 
 
 @pytest.mark.parametrize("outcome", [{"exit_code": 0}, {"exit_code": None}, {"status": ToolStatus.DENIED}])
 def test_commands_that_did_not_fail(outcome: dict[str, Any]) -> None:
-    assert compute_facts(command(1, "make", **outcome), (), 0).failed_commands == ()
+    assert compute_facts(command(1, "make", **outcome), (), 0).commands == ()
 
 
-def test_failures_of_one_command_are_one_entry_with_the_last_exit_code() -> None:
+def test_failures_of_one_command_are_one_entry_with_the_last_error() -> None:
     history = [
-        *command(1, "make", exit_code=1),
-        *command(3, "npm test", exit_code=4),
-        *command(5, "make", exit_code=2),
+        *command(1, "make", exit_code=1, output="main.c:3: error: no x"),
+        *command(3, "npm test", exit_code=4, output=""),
+        *command(5, "make", exit_code=2, output="main.c:3: error: no y\nmake: *** [all] Error 1"),
     ]
-    assert compute_facts(history, (), 0).failed_commands == (
-        FailedCommand("make", ToolStatus.COMPLETED, 2, times=2),
-        FailedCommand("npm test", ToolStatus.COMPLETED, 4),
+    completed = ToolStatus.COMPLETED
+    assert compute_facts(history, (), 0).commands == (
+        CommandFact("make", 2, 2, completed, 2, "main.c:3: error: no y", passes=False),
+        CommandFact("npm test", 1, 1, completed, 4, passes=False),
     )
 
 
-def test_a_success_counts_only_after_the_last_failure() -> None:
-    failed, passed = command(1, "make", exit_code=1), command(3, "make", exit_code=0)
-    again = command(5, "make", exit_code=1)
-    assert compute_facts([*passed, *failed], (), 0).failed_commands[0].succeeded_later is False
-    assert compute_facts([*failed, *passed], (), 0).failed_commands[0].succeeded_later is True
-    assert compute_facts([*failed, *passed, *again], (), 0).failed_commands[0].succeeded_later is False
+def test_a_command_that_passes_now_keeps_its_last_error_and_has_its_outcome() -> None:
+    failed = command(1, "make test", exit_code=1, output="AssertionError: 3 != 4\n1 failed")
+    passed = command(3, "make test", exit_code=0, output="collected 12\n12 passed in 0.2s\n")
+    (known,) = compute_facts([*failed, *passed], (), 0).commands
+    assert (known.passes, known.error, known.outcome) == (True, "AssertionError: 3 != 4", "12 passed in 0.2s")
+    (known,) = compute_facts([*failed, *passed, *command(5, "make test", exit_code=1)], (), 0).commands
+    assert (known.passes, known.outcome, known.failures, known.runs) == (False, "", 2, 3)
+
+
+def test_a_command_that_never_failed_counts_if_it_ran_again() -> None:
+    once, twice = command(1, "ls", exit_code=0), command(3, "make", exit_code=0, output="built 1")
+    again = command(5, "make", exit_code=0, output="built 2")
+    assert compute_facts([*once, *twice, *again], (), 0).commands == (CommandFact("make", 2, outcome="built 2"),)
+
+
+def test_commands_are_bounded_and_failures_are_kept_longest() -> None:
+    history = [*command(1, "make", exit_code=1), *command(3, "make it", exit_code=1)]
+    for number in range(MAX_COMMANDS):
+        history += [*command(4 * number + 5, f"run {number}"), *command(4 * number + 7, f"run {number}")]
+    commands = compute_facts(history, (), 0).commands
+    assert len(commands) == MAX_COMMANDS
+    assert [known.command for known in commands[-2:]] == ["make it", "make"]
 
 
 def test_a_denied_run_is_no_later_success() -> None:
     history = [*command(1, "make", exit_code=1), *command(3, "make", status=ToolStatus.DENIED)]
-    assert compute_facts(history, (), 0).failed_commands[0].succeeded_later is False
+    (known,) = compute_facts(history, (), 0).commands
+    assert (known.passes, known.runs) == (False, 1)
+
+
+def test_a_file_has_its_last_change() -> None:
+    edits = [{"path": "a.py", "old_text": "x = 1\ny = 2", "new_text": f"x = 1\ny = {n}"} for n in (3, 4)]
+    history = [m for n, edit in enumerate(edits) for m in ran(2 * n, "edit_file", edit)]
+    assert compute_facts(history, (), 0).files == (FileFact("a.py", edited=2, change="y = 2 → y = 4"),)
+
+
+def test_the_agents_sentences_that_tell_something_are_kept_in_order() -> None:
+    said = ["I will look at it.", "The cause is `cache.py`: it keeps 3 entries. Fine.", "We use port 8443 instead."]
+    history = [assistant(n, text(line)) for n, line in enumerate(said)]
+    told = [sentence.text for sentence in compute_facts(history, (), 0).sentences]
+    assert told == ["The cause is `cache.py`: it keeps 3 entries.", "We use port 8443 instead."]
 
 
 def test_voided_attempts_do_not_count() -> None:
@@ -175,23 +207,6 @@ def test_a_second_result_of_a_call_does_not_count() -> None:
     assert [given.exit_code for _, given in ended_calls(history)] == [1]
 
 
-@pytest.mark.parametrize(
-    ("path", "name"),
-    [
-        ("a", "a"),
-        ("./src//a", "src/a"),
-        ("/workspace/src/a", "src/a"),
-        ("/workspace", "."),
-        ("/workspace2/a", "/workspace2/a"),
-        ("/etc/hosts", "/etc/hosts"),
-        ("link/../a", "link/../a"),
-        ("", "."),
-    ],
-)
-def test_one_name_for_a_file(path: str, name: str) -> None:
-    assert workspace_path(path) == name
-
-
 @given(any_history)
 def test_any_history_has_facts_and_equal_ones_each_time(history: list[Message]) -> None:
     facts = compute_facts(history, (), 1)
@@ -205,6 +220,8 @@ def test_any_history_has_facts_and_equal_ones_each_time(history: list[Message]) 
 def test_file_counts_add_up_to_the_calls(uses: list[tuple[str, str]]) -> None:
     history = [m for index, (name, path) in enumerate(uses) for m in touched(2 * index, name, path)]
     files = compute_facts(history, (), 0).files
+    changed = {path for name, path in uses if name != "read_file"}
     counts = {f.path: f.read + f.written + f.edited for f in files}
-    assert counts == {path: sum(1 for _, p in uses if p == path) for path in {p for _, p in uses}}
-    assert [f.path for f in files] == list(dict.fromkeys(path for _, path in reversed(uses)))
+    assert counts == {path: sum(1 for _, p in uses if p == path) for path in changed}
+    last_used = dict.fromkeys(path for _, path in reversed(uses))
+    assert [f.path for f in files] == [path for path in last_used if path in changed]

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.context.facts import Facts, FailedCommand, FileFact, UserRequest
-from app.context.facts_text import FIRST_FAILURES, FIRST_FILES, render_facts
+from app.context.facts import CommandFact, Facts, FileFact, UserRequest
+from app.context.facts_text import FIRST_FAILURES, FIRST_FILES, SENTENCE_TOKENS, render_facts
+from app.context.telling import Sentence
 from app.context.tokens import estimate_text
 from app.events import PlanItem
 from app.messages import ToolStatus
@@ -15,9 +16,9 @@ from app.messages import ToolStatus
 ROOM = 100_000
 
 
-def failure(command: str = "make", **changes: Any) -> FailedCommand:
-    values: dict[str, Any] = {"status": ToolStatus.COMPLETED, "exit_code": 1, **changes}
-    return FailedCommand(command, **values)
+def failure(command: str = "make", **changes: Any) -> CommandFact:
+    values: dict[str, Any] = {"failures": 1, "exit_code": 1, "passes": False, **changes}
+    return CommandFact(command, **values)
 
 
 def said(*texts: str) -> tuple[UserRequest, ...]:
@@ -27,11 +28,13 @@ def said(*texts: str) -> tuple[UserRequest, ...]:
 FULL = Facts(
     task="Build a flashcard app.",
     requests=said("Use SQLite.", "No, use DuckDB."),
-    files=(FileFact("src/db.ts", read=3, written=1), FileFact("a|b\n.ts", edited=2)),
-    failed_commands=(
-        failure("npm test", times=3, succeeded_later=True),
+    files=(FileFact("src/db.ts", read=3, written=1), FileFact("a\n.ts", edited=2, change="x = 1 → x = 2")),
+    commands=(
+        failure("npm test", failures=3, error="TypeError: x", passes=True, outcome="12 passed"),
+        CommandFact("make", 2, outcome="built"),
         failure("sleep 9\necho", status=ToolStatus.CANCELLED, exit_code=None),
     ),
+    sentences=(Sentence("DuckDB it is.", 2), Sentence("The port is 80.", 5)),
     calls=(("execute_command", 12), ("read_file", 3)),
     plan=(
         PlanItem(text="schema", status="completed"),
@@ -46,19 +49,22 @@ def test_facts_with_enough_room_are_shown_in_full() -> None:
     assert render_facts(FULL, ROOM) == (
         "### Original Task\n"
         "Build a flashcard app.\n\n"
-        "### Earlier user messages, newest first\n"
-        "[user message 2 of 2]\n"
-        "No, use DuckDB.\n"
+        "### User messages, oldest first (where they disagree, the later one counts)\n"
         "[user message 1 of 2]\n"
-        "Use SQLite.\n\n"
-        "### Files, last used first (file tools only: commands may have changed others)\n"
-        "| path | read | written | edited |\n"
-        "| --- | --- | --- | --- |\n"
-        "| src/db.ts | 3 | 1 | 0 |\n"
-        "| a\\|b\\n.ts | 0 | 0 | 2 |\n\n"
+        "Use SQLite.\n"
+        "[user message 2 of 2]\n"
+        "No, use DuckDB.\n\n"
+        "### Changed files, last changed first (commands may have changed others)\n"
+        "- src/db.ts: written\n"
+        "- a\\n.ts: edited 2 times; last: x = 1 → x = 2\n\n"
         "### Failed commands, newest first\n"
-        "- exit code 1, failed 3 times, succeeded later: npm test\n"
-        "- cancelled: sleep 9\\necho\n\n"
+        "- npm test: exit code 1, failed 3 times: TypeError: x; passes now: 12 passed\n"
+        "- sleep 9\\necho: cancelled\n\n"
+        "### Last results of other commands, newest first\n"
+        "- make: 2 times, last: built\n\n"
+        "### What you wrote on the way, oldest first\n"
+        "- DuckDB it is.\n"
+        "- The port is 80.\n\n"
         "### Plan ([x] is done, [>] in progress)\n"
         "- [x] schema\n"
         "- [>] cli\n"
@@ -72,12 +78,35 @@ def test_no_facts_are_no_text() -> None:
     assert render_facts(Facts(), ROOM) == ""
 
 
-def test_a_long_request_is_clipped_at_two_thousand_characters() -> None:
-    kept = render_facts(Facts(task="t", requests=said("r" * 2_000)), ROOM)
-    assert "r" * 2_000 in kept
-    clipped = render_facts(Facts(task="t", requests=said("r" * 2_001)), ROOM)
-    assert '[… 1 characters left out; recall("' in clipped
-    assert '") returns the whole]' in clipped
+def test_user_messages_are_whole_while_there_is_room() -> None:
+    long = "wish " * 3_000
+    assert long in render_facts(Facts(task="t", requests=said(long, "more")), ROOM)
+
+
+def test_pasted_blocks_are_clipped_before_what_the_user_wrote() -> None:
+    log = "\n".join(f"12:00:{n % 60:02} line {n}" for n in range(900))
+    text = f"This log is from today.\n\n{log}\n\nNever restart the broker.\n\n```\n{log}\n```\nThanks."
+    told = render_facts(Facts(task="t", requests=said(text)), 1_000)
+    assert "This log is from today." in told
+    assert "Never restart the broker." in told
+    assert told.endswith("Thanks.")
+    assert told.count('characters left out; recall("m0") returns the whole]') == 2
+
+
+def test_a_long_message_without_blocks_keeps_its_beginning_and_end() -> None:
+    told = render_facts(Facts(task="t", requests=said("begin " + "r" * 20_000 + " end")), 1_000)
+    assert "begin rrr" in told
+    assert told.endswith("rrr end")
+
+
+def test_the_sentences_that_tell_most_are_shown_once_within_their_room() -> None:
+    many = tuple(Sentence(f"Sentence number {n} says port {n}.", 2 + (n % 50 == 0)) for n in range(400))
+    told = render_facts(Facts(task="t", sentences=(*many, *many[:1])), ROOM)
+    lines = [line for line in told.splitlines() if line.startswith("- Sentence")]
+    assert estimate_text("\n".join(lines)) <= SENTENCE_TOKENS
+    assert len(lines) == len(set(lines))
+    assert {f"- {many[n].text}" for n in range(0, 400, 50)} < set(lines)
+    assert f"- {many[399].text}" in lines
 
 
 def test_older_requests_without_room_are_counted() -> None:
@@ -110,15 +139,16 @@ def test_the_newest_files_and_failures_come_before_older_requests() -> None:
         task="t",
         requests=said(*["r" * 2_000] * 30),
         files=tuple(FileFact(f"file{n}.py", edited=1) for n in range(100)),
-        failed_commands=tuple(failure(f"cmd{n}") for n in range(30)),
+        commands=tuple(failure(f"cmd{n}") for n in range(30)),
     )
     told = render_facts(facts, 1_000)
     assert told.count("[user message ") == 1
-    assert told.count(".py |") >= FIRST_FILES
-    assert told.count("\n- exit code 1") == FIRST_FAILURES
+    assert told.count(".py: edited") >= FIRST_FILES
+    assert told.count(": exit code 1") == FIRST_FAILURES
     assert "file0.py" in told
-    assert "cmd0\n" in told
-    assert f"29 user messages, {30 - FIRST_FAILURES} failed commands, " in told
+    assert "cmd0: " in told
+    assert "Not shown for lack of room: 29 user messages, " in told
+    assert f", {30 - FIRST_FAILURES} failed commands; " in told
 
 
 def test_open_plan_items_come_before_done_ones_and_all_keep_their_order() -> None:
@@ -147,9 +177,13 @@ facts_values = st.builds(
     task=wild,
     requests=st.lists(wild, max_size=8).map(lambda texts: said(*texts)),
     files=st.lists(st.builds(FileFact, wild, st.integers(0, 9)), max_size=30).map(tuple),
-    failed_commands=st.lists(
-        st.builds(FailedCommand, wild, st.sampled_from(ToolStatus), st.none() | st.integers(-9, 255)), max_size=8
+    commands=st.lists(
+        st.builds(
+            CommandFact, wild, failures=st.integers(0, 2), exit_code=st.none() | st.integers(-9, 255), error=wild
+        ),
+        max_size=8,
     ).map(tuple),
+    sentences=st.lists(st.builds(Sentence, wild, st.integers(2, 9)), max_size=8).map(tuple),
     calls=st.lists(st.tuples(wild, st.integers(1, 99)), max_size=12).map(tuple),
     plan=st.lists(st.builds(PlanItem, text=wild, status=statuses), max_size=8).map(tuple),
     rounds=st.integers(0, 99),
