@@ -14,7 +14,9 @@ from blockbuster import blockbuster_ctx
 
 from app.bootstrap.sandboxes import open_factory
 from app.settings import Settings
-from tests.behavior.harness import Client, RunningServer, settings_for
+from tests.behavior import clustered
+from tests.behavior.clustered import Running
+from tests.behavior.harness import Client, settings_for
 from tests.behavior.process import ServerProcess
 from tests.databases import make_database, opened, prepare
 from tests.logs import quiet_logs
@@ -24,7 +26,7 @@ from tests.requirements import missing, need
 
 __all__ = ["quiet_logs"]
 
-StartServer = Callable[..., RunningServer]
+StartServer = Callable[..., Running]
 StartProcess = Callable[..., ServerProcess]
 
 
@@ -100,16 +102,16 @@ def start_server(
     directory starts with an empty database."""
     kind = request.getfixturevalue("sandbox") if "sandbox" in request.fixturenames else "bubblewrap"
     need(kind)
-    running: list[RunningServer] = []
+    running: list[Running] = []
 
-    def start(**more: Any) -> RunningServer:
+    def start(**more: Any) -> Running:
         data_dir = more.pop("data_dir", tmp_path / "data")
         settings = settings_for(
             data_dir, provider, more.pop("sandbox", kind), **{"sandbox_image": sandbox_image, **more}
         )
         if not data_dir.exists():
             make_database(data_dir / "palimpsest.db")
-        server = RunningServer(settings).start()
+        server = clustered.start(settings)
         running.append(server)
         return server
 
@@ -132,12 +134,12 @@ def start_process(tmp_path: Path, provider: FakeProvider, sandbox_image: str) ->
 
 
 @pytest.fixture(scope="session")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RunningServer, FakeProvider]]:
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Running, FakeProvider]]:
     """The server of the tests marked `shared_server`, and its provider."""
     data_dir = tmp_path_factory.mktemp("shared") / "data"
     make_database(data_dir / "palimpsest.db", keep=True)
     with running_provider() as provider:
-        server = RunningServer(settings_for(data_dir, provider, "bubblewrap")).start()
+        server = clustered.start(settings_for(data_dir, provider, "bubblewrap"))
         yield server, provider
         server.stop()
 
@@ -162,7 +164,7 @@ def provider(request: pytest.FixtureRequest) -> Iterator[FakeProvider]:
 
 
 @pytest.fixture
-def server(request: pytest.FixtureRequest, provider: FakeProvider) -> Iterator[RunningServer]:
+def server(request: pytest.FixtureRequest, provider: FakeProvider) -> Iterator[Running]:
     """A server without sessions."""
     if is_shared(request):
         need("bubblewrap")
@@ -173,7 +175,7 @@ def server(request: pytest.FixtureRequest, provider: FakeProvider) -> Iterator[R
         yield request.getfixturevalue("start_server")()
 
 
-def delete_sessions(server: RunningServer) -> None:
+def delete_sessions(server: Running) -> None:
     with httpx.Client(base_url=server.url, timeout=30, trust_env=False, verify=False) as http:
         while items := http.get("/v1/sessions").raise_for_status().json()["items"]:
             for session in items:
@@ -181,6 +183,6 @@ def delete_sessions(server: RunningServer) -> None:
 
 
 @pytest.fixture
-async def client(server: RunningServer) -> AsyncIterator[Client]:
+async def client(server: Running) -> AsyncIterator[Client]:
     async with Client(server.url) as client:
         yield client

@@ -1,0 +1,98 @@
+"""The server under test as a cluster: two nodes for requests and three workers, with PALIMPSEST_TEST_CLUSTER=1.
+
+The nodes are instances of the service in threads of this process. They share nothing in memory: what one needs of
+another goes through real Postgres, Temporal and Redis servers. Requests go to the nodes in turn.
+"""
+
+from __future__ import annotations
+
+import atexit
+import shutil
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from itertools import cycle
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Protocol, Self
+
+from pydantic import SecretStr
+
+from app.settings import Settings
+from tests.behavior.harness import RunningServer, alternate
+from tests.databases import in_cluster
+from tests.redis import RedisServer
+from tests.requirements import need
+from tests.temporal import temporal
+
+API_NODES, WORKERS = 2, 3
+
+OF_ONE_WORKER = {"max_runs", "max_sandboxes", "max_background_summaries"}
+"""Limits that each worker has: a test that sets one of them gets one worker."""
+
+OF_ONE_API_NODE = {"max_readers"}
+
+
+class Running(Protocol):
+    """A server under test, of one process or of several nodes. `url` is that of a node that serves requests."""
+
+    settings: Settings
+
+    @property
+    def url(self) -> str: ...
+
+    def stop(self) -> None: ...
+
+
+def start(settings: Settings) -> Running:
+    """A server with these settings: a cluster where the tests run against one."""
+    return RunningCluster(settings).start() if in_cluster() else RunningServer(settings).start()
+
+
+@cache
+def broker() -> RedisServer:
+    """The Redis server of this process, which its tests share."""
+    folder = Path(mkdtemp(prefix="palimpsest-redis-"))
+    server = RedisServer(folder)
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    atexit.register(server.kill)
+    return server
+
+
+class RunningCluster:
+    """Nodes on one database and one data directory. Each use of `url` gives the next API node's; a `Client` of one of
+    them sends its requests to all in turn."""
+
+    def __init__(self, settings: Settings) -> None:
+        for kind in ("temporal", "redis"):
+            need(kind)
+        self.settings = settings
+        given = settings.model_fields_set
+        self._api = self._nodes("api", 1 if given & OF_ONE_API_NODE else API_NODES)
+        self._workers = self._nodes("worker", 1 if given & OF_ONE_WORKER else WORKERS)
+        self._urls: Iterator[str] = iter(())
+
+    def _nodes(self, role: str, count: int) -> Sequence[RunningServer]:
+        # At its end, a test waits for no step that is under way.
+        node = {"role": role, "temporal": temporal().address, "broker": SecretStr(broker().url), "drain_s": 0}
+        return [RunningServer(self.settings.model_copy(update=node)) for _ in range(count)]
+
+    @property
+    def url(self) -> str:
+        return next(self._urls)
+
+    def start(self) -> Self:
+        try:
+            with ThreadPoolExecutor() as pool:
+                list(pool.map(RunningServer.start, [*self._api, *self._workers]))
+        except BaseException:
+            self.stop()
+            raise
+        urls = [node.url for node in self._api]
+        alternate(urls)
+        self._urls = cycle(urls)
+        return self
+
+    def stop(self) -> None:
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(RunningServer.stop, [*self._api, *self._workers]))
