@@ -14,7 +14,7 @@ from functools import cache
 from itertools import cycle
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import Protocol, Self
+from typing import Self
 
 from pydantic import SecretStr
 
@@ -33,18 +33,7 @@ OF_ONE_WORKER = {"max_runs", "max_sandboxes", "max_background_summaries"}
 OF_ONE_API_NODE = {"max_readers"}
 
 
-class Running(Protocol):
-    """A server under test, of one process or of several nodes. `url` is that of a node that serves requests."""
-
-    settings: Settings
-
-    @property
-    def url(self) -> str: ...
-
-    def stop(self) -> None: ...
-
-
-def start(settings: Settings) -> Running:
+def start(settings: Settings) -> RunningServer:
     """A server with these settings: a cluster where the tests run against one."""
     return RunningCluster(settings).start() if in_cluster() else RunningServer(settings).start()
 
@@ -59,14 +48,18 @@ def broker() -> RedisServer:
     return server
 
 
-class RunningCluster:
+_running: dict[Path, RunningCluster] = {}
+"""By data directory."""
+
+
+class RunningCluster(RunningServer):
     """Nodes on one database and one data directory. Each use of `url` gives the next API node's; a `Client` of one of
     them sends its requests to all in turn."""
 
     def __init__(self, settings: Settings) -> None:
         for kind in ("temporal", "redis"):
             need(kind)
-        self.settings = settings
+        super().__init__(settings)
         given = settings.model_fields_set
         self._api = self._nodes("api", 1 if given & OF_ONE_API_NODE else API_NODES)
         self._workers = self._nodes("worker", 1 if given & OF_ONE_WORKER else WORKERS)
@@ -82,6 +75,11 @@ class RunningCluster:
         return next(self._urls)
 
     def start(self) -> Self:
+        """Starts all nodes. Those of a cluster before it on the same data are ended first: nodes with different
+        settings are no cluster."""
+        if (former := _running.get(self.settings.data_dir)) is not None:
+            former.stop()
+        _running[self.settings.data_dir] = self
         try:
             with ThreadPoolExecutor() as pool:
                 list(pool.map(RunningServer.start, [*self._api, *self._workers]))
@@ -94,5 +92,7 @@ class RunningCluster:
         return self
 
     def stop(self) -> None:
+        if _running.get(self.settings.data_dir) is self:
+            del _running[self.settings.data_dir]
         with ThreadPoolExecutor() as pool:
             list(pool.map(RunningServer.stop, [*self._api, *self._workers]))

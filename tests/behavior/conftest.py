@@ -15,10 +15,10 @@ from blockbuster import blockbuster_ctx
 from app.bootstrap.sandboxes import open_factory
 from app.settings import Settings
 from tests.behavior import clustered
-from tests.behavior.clustered import Running
-from tests.behavior.harness import Client, settings_for
+from tests.behavior.harness import Client, RunningServer, settings_for
+from tests.behavior.not_in_cluster import excluded
 from tests.behavior.process import ServerProcess
-from tests.databases import make_database, opened, prepare
+from tests.databases import in_cluster, make_database, opened, prepare
 from tests.logs import quiet_logs
 from tests.provider import FakeProvider
 from tests.provider.server import running_provider
@@ -26,8 +26,17 @@ from tests.requirements import missing, need
 
 __all__ = ["quiet_logs"]
 
-StartServer = Callable[..., Running]
+FOLDER = Path(__file__).parent
+StartServer = Callable[..., RunningServer]
 StartProcess = Callable[..., ServerProcess]
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves out what does not run against a cluster."""
+    if in_cluster():
+        left_out = excluded(item for item in items if item.path.parent == FOLDER)
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in set(left_out)]
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -102,9 +111,9 @@ def start_server(
     directory starts with an empty database."""
     kind = request.getfixturevalue("sandbox") if "sandbox" in request.fixturenames else "bubblewrap"
     need(kind)
-    running: list[Running] = []
+    running: list[RunningServer] = []
 
-    def start(**more: Any) -> Running:
+    def start(**more: Any) -> RunningServer:
         data_dir = more.pop("data_dir", tmp_path / "data")
         settings = settings_for(
             data_dir, provider, more.pop("sandbox", kind), **{"sandbox_image": sandbox_image, **more}
@@ -134,7 +143,7 @@ def start_process(tmp_path: Path, provider: FakeProvider, sandbox_image: str) ->
 
 
 @pytest.fixture(scope="session")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Running, FakeProvider]]:
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RunningServer, FakeProvider]]:
     """The server of the tests marked `shared_server`, and its provider."""
     data_dir = tmp_path_factory.mktemp("shared") / "data"
     make_database(data_dir / "palimpsest.db", keep=True)
@@ -164,7 +173,7 @@ def provider(request: pytest.FixtureRequest) -> Iterator[FakeProvider]:
 
 
 @pytest.fixture
-def server(request: pytest.FixtureRequest, provider: FakeProvider) -> Iterator[Running]:
+def server(request: pytest.FixtureRequest, provider: FakeProvider) -> Iterator[RunningServer]:
     """A server without sessions."""
     if is_shared(request):
         need("bubblewrap")
@@ -175,7 +184,7 @@ def server(request: pytest.FixtureRequest, provider: FakeProvider) -> Iterator[R
         yield request.getfixturevalue("start_server")()
 
 
-def delete_sessions(server: Running) -> None:
+def delete_sessions(server: RunningServer) -> None:
     with httpx.Client(base_url=server.url, timeout=30, trust_env=False, verify=False) as http:
         while items := http.get("/v1/sessions").raise_for_status().json()["items"]:
             for session in items:
@@ -183,6 +192,6 @@ def delete_sessions(server: Running) -> None:
 
 
 @pytest.fixture
-async def client(server: Running) -> AsyncIterator[Client]:
+async def client(server: RunningServer) -> AsyncIterator[Client]:
     async with Client(server.url) as client:
         yield client

@@ -36,15 +36,19 @@ class RunningServer:
     """The server under test. Leaving the context shuts it down gracefully."""
 
     settings: Settings
-    url: str = ""
+    _url: str = ""
     _server: Server | None = None
     _thread: threading.Thread | None = None
     _failure: BaseException | None = None
     _ready: threading.Event = field(default_factory=threading.Event)
 
+    @property
+    def url(self) -> str:
+        return self._url
+
     def start(self) -> Self:
         listener = bind(self.settings)
-        self.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        self._url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         self._server = make_server(self.settings, lambda _: self._ready.set())
 
         def run() -> None:

@@ -53,7 +53,9 @@ async def test_a_steer_through_another_node_is_taken_by_the_running_step(
 
 async def test_a_steer_during_the_last_step_belongs_to_its_run(a: Client, b: Client, provider: FakeProvider) -> None:
     """Also if the model finishes before the worker hears of it."""
-    provider.script(*[Reply(Text("half"), Gate(str(number)), Text("rest")) for number in range(10)], Reply(Text("End.")))
+    provider.script(
+        *[Reply(Text("half"), Gate(str(number)), Text("rest")) for number in range(10)], Reply(Text("End."))
+    )
     made = await a.create("begin")
     for number in range(10):
         await provider.reached(str(number))
