@@ -38,6 +38,15 @@ def start(settings: Settings) -> RunningServer:
     return RunningCluster(settings).start() if in_cluster() else RunningServer(settings).start()
 
 
+def prepare() -> None:
+    """Starts Temporal and Redis. Not by a thread that ends before the tests do: they end with the one that starts
+    them."""
+    for kind in ("temporal", "redis"):
+        need(kind)
+    temporal()
+    broker()
+
+
 @cache
 def broker() -> RedisServer:
     """The Redis server of this process, which its tests share."""
@@ -57,8 +66,6 @@ class RunningCluster(RunningServer):
     them sends its requests to all in turn."""
 
     def __init__(self, settings: Settings) -> None:
-        for kind in ("temporal", "redis"):
-            need(kind)
         super().__init__(settings)
         given = settings.model_fields_set
         self._api = self._nodes("api", 1 if given & OF_ONE_API_NODE else API_NODES)

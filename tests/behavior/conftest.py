@@ -54,6 +54,8 @@ def no_blocking() -> Iterator[None]:
 def empty_database() -> None:
     """Migrates once, here, where it blocks no event loop."""
     prepare()
+    if in_cluster():
+        clustered.prepare()
 
 
 @pytest.fixture(autouse=True, scope="session")
