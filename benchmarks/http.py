@@ -44,6 +44,8 @@ class Connection:
         self._writer.write(message)
         lines = (await self._reader.readuntil(b"\r\n\r\n")).split(b"\r\n")
         status = int(lines[0].split()[1])
+        if status == 204:
+            return status, b""
         headers = dict(line.lower().split(b": ", 1) for line in lines[1:] if line)
         if b"content-length" in headers:
             return status, await self._reader.readexactly(int(headers[b"content-length"]))

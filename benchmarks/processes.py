@@ -56,11 +56,13 @@ def resident(status: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """The three servers of a run."""
+    """The three servers of a run. In a cluster, `service` is the node that gets requests, and `reading` the one that
+    readers of streams are connected to."""
 
     source: Server
     floor: Server
     service: Server
+    reading: Server | None = None
 
 
 @asynccontextmanager

@@ -77,7 +77,7 @@ async def measure_steps(bench: Bench, *, long_messages: int, rounds: int) -> lis
     async with Worker.open(bench, "steps-long") as worker:
         await worker.run(long_messages // MESSAGES_PER_STEP)
         for _ in range(rounds):
-            short.append(await _short_overhead_ms(bench))
+            short.append(await short_overhead_ms(bench))
             calls = await worker.run(WARM_STEPS + 20, THINKING_MS)
             long.append(_overhead_ms(calls[WARM_STEPS:]))
             uploads.append(median([(received - begin) * 1000 for begin, _, received in calls]))
@@ -107,7 +107,7 @@ async def measure_steps(bench: Bench, *, long_messages: int, rounds: int) -> lis
     ]
 
 
-async def _short_overhead_ms(bench: Bench) -> float:
+async def short_overhead_ms(bench: Bench) -> float:
     """The overhead at about 50 messages in a new session: from ten steps before to ten steps after."""
     middle = SHORT_MESSAGES // MESSAGES_PER_STEP
     async with Worker.open(bench, "steps-short") as worker:

@@ -49,8 +49,8 @@ async def _open_floor(bench: Bench, load: Load) -> list[StreamReader]:
 async def _open_service(bench: Bench, load: Load) -> list[StreamReader]:
     """A session for each stream, followed by one reader from before its run begins."""
     readers = []
-    port = bench.service.port
-    async with Connection(port) as connection:
+    port = (bench.reading or bench.service).port
+    async with Connection(bench.service.port) as connection:
         for number in range(load.streams):
             session = await connection.ask("POST", "/v1/sessions", {"model": f"{PROVIDER}/{load.model}"})
             path = f"/v1/sessions/{session['id']}"
@@ -126,10 +126,15 @@ async def measure_latency(bench: Bench, load: Load) -> list[Result]:
     service: list[list[float]] = []
     for _ in range(load.rounds):
         floor.append(await _ages(await _open_floor(bench, load)))
-        service.append(await _ages(await _open_service(bench, load)))
+        service.append(await ages_of_tokens(bench, load))
     return [
         _latency_result(name, share, goal, floor, service) for name, share, goal in (("p50", 0.5, 2), ("p99", 0.99, 10))
     ]
+
+
+async def ages_of_tokens(bench: Bench, load: Load) -> list[float]:
+    """How old each token was when a reader of the service got it, in milliseconds."""
+    return await _ages(await _open_service(bench, load))
 
 
 async def _ages(readers: list[StreamReader]) -> list[float]:

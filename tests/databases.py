@@ -29,7 +29,12 @@ _kept: set[str] = set()
 
 def on_postgres() -> bool:
     """Whether the tests' databases are Postgres ones."""
-    return os.environ.get("PALIMPSEST_TEST_DATABASE", "sqlite") == "postgres"
+    return os.environ.get("PALIMPSEST_TEST_DATABASE", "sqlite") == "postgres" or in_cluster()
+
+
+def in_cluster() -> bool:
+    """Whether the tests of behavior run against a cluster."""
+    return os.environ.get("PALIMPSEST_TEST_CLUSTER", "") not in ("", "0")
 
 
 def prepare() -> None:

@@ -54,6 +54,11 @@ class Cluster:
 
     folder: Path
 
+    @property
+    def pid(self) -> int:
+        """The process whose children are all others of the server."""
+        return int((self.folder / "data" / "postmaster.pid").read_text().split()[0])
+
     def url(self, database: str) -> str:
         return f"postgresql+psycopg://{USER}@/{database}?host={self.folder}"
 

@@ -43,6 +43,11 @@ class Temporal:
         atexit.register(self.remove)
         self.start()
 
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
     def start(self) -> None:
         """Starts it and waits until it answers. What it knew before is kept."""
         found = program()

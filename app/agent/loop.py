@@ -54,6 +54,10 @@ class RunningSession(Protocol):
         """Awaited before each step; the interrupt ends it."""
         ...
 
+    async def before_end(self) -> None:
+        """Awaited when the model has finished: what was accepted until now belongs to this run."""
+        ...
+
     async def manual_round(self, conversation: Conversation) -> ManualRound | None:
         """The requested round of compaction, once."""
         ...
@@ -205,6 +209,7 @@ class AgentLoop:
                 self._cut_off = False
                 return None
             case Outcome.FINISHED:
+                await self._session.before_end()
                 # A finished run stays finished, even if a limit or a shutdown came with its last message.
                 return None if await self._deliver() else RunResult(RunOutcome.COMPLETED)
             case Outcome.CUT_OFF:

@@ -14,9 +14,11 @@ from blockbuster import blockbuster_ctx
 
 from app.bootstrap.sandboxes import open_factory
 from app.settings import Settings
+from tests.behavior import clustered
 from tests.behavior.harness import Client, RunningServer, settings_for
+from tests.behavior.not_in_cluster import excluded
 from tests.behavior.process import ServerProcess
-from tests.databases import make_database, opened, prepare
+from tests.databases import in_cluster, make_database, opened, prepare
 from tests.logs import quiet_logs
 from tests.provider import FakeProvider
 from tests.provider.server import running_provider
@@ -24,8 +26,17 @@ from tests.requirements import missing, need
 
 __all__ = ["quiet_logs"]
 
+FOLDER = Path(__file__).parent
 StartServer = Callable[..., RunningServer]
 StartProcess = Callable[..., ServerProcess]
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves out what does not run against a cluster."""
+    if in_cluster():
+        left_out = excluded(item for item in items if item.path.parent == FOLDER)
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in set(left_out)]
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -43,6 +54,8 @@ def no_blocking() -> Iterator[None]:
 def empty_database() -> None:
     """Migrates once, here, where it blocks no event loop."""
     prepare()
+    if in_cluster():
+        clustered.prepare()
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -109,7 +122,7 @@ def start_server(
         )
         if not data_dir.exists():
             make_database(data_dir / "palimpsest.db")
-        server = RunningServer(settings).start()
+        server = clustered.start(settings)
         running.append(server)
         return server
 
@@ -137,7 +150,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RunningSe
     data_dir = tmp_path_factory.mktemp("shared") / "data"
     make_database(data_dir / "palimpsest.db", keep=True)
     with running_provider() as provider:
-        server = RunningServer(settings_for(data_dir, provider, "bubblewrap")).start()
+        server = clustered.start(settings_for(data_dir, provider, "bubblewrap"))
         yield server, provider
         server.stop()
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import cycle
 from pathlib import Path
 from typing import Any, Self
 
@@ -35,15 +36,19 @@ class RunningServer:
     """The server under test. Leaving the context shuts it down gracefully."""
 
     settings: Settings
-    url: str = ""
+    _url: str = ""
     _server: Server | None = None
     _thread: threading.Thread | None = None
     _failure: BaseException | None = None
     _ready: threading.Event = field(default_factory=threading.Event)
 
+    @property
+    def url(self) -> str:
+        return self._url
+
     def start(self) -> Self:
         listener = bind(self.settings)
-        self.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        self._url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         self._server = make_server(self.settings, lambda _: self._ready.set())
 
         def run() -> None:
@@ -72,13 +77,36 @@ class RunningServer:
         self._server = None
 
 
+_peers: dict[str, tuple[httpx.URL, ...]] = {}
+
+
+def alternate(urls: Sequence[str]) -> None:
+    """Has clients of any of these servers, the nodes of a cluster, send their requests to all of them in turn."""
+    _peers.update(dict.fromkeys(urls, tuple(map(httpx.URL, urls))))
+
+
+class _Alternating(httpx.AsyncHTTPTransport):
+    """Sends each request to the next node."""
+
+    def __init__(self, nodes: Sequence[httpx.URL]) -> None:
+        super().__init__(verify=False, trust_env=False)
+        self._nodes = cycle(nodes)
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        request.url = request.url.copy_with(port=next(self._nodes).port)
+        return await super().handle_async_request(request)
+
+
 class Client:
     """A client of the server under test, with the calls that most tests make."""
 
     def __init__(self, url: str, *, key: str | None = None) -> None:
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         # `verify` has no effect on HTTP; without it, each client would load the machine's certificates.
-        self.http = httpx.AsyncClient(base_url=url, headers=headers, timeout=30, trust_env=False, verify=False)
+        transport = _Alternating(_peers[url]) if url in _peers else None
+        self.http = httpx.AsyncClient(
+            base_url=url, headers=headers, timeout=30, trust_env=False, verify=False, transport=transport
+        )
 
     async def __aenter__(self) -> Self:
         return self

@@ -21,7 +21,7 @@ import pytest
 from tests.behavior.harness import ANTHROPIC, OPENAI, RESPONSES
 from tests.behavior.preloaded import ROOT as ROOT
 from tests.behavior.preloaded import Forked, start
-from tests.databases import database_environment, make_database
+from tests.databases import database_environment, in_cluster, make_database
 from tests.provider import FakeProvider
 
 
@@ -44,6 +44,8 @@ class ServerProcess:
     _process: subprocess.Popen[str] | Forked | None = None
 
     def __enter__(self) -> Self:
+        if in_cluster() and "PALIMPSEST_TEMPORAL" not in self.more:
+            pytest.fail("this test starts a single server: it belongs into tests/behavior/not_in_cluster.py")
         if not self.data_dir.exists():
             make_database(self.data_dir / "palimpsest.db")
         with (self.data_dir.parent / "server.log").open("a") as log:

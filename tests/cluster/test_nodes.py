@@ -51,6 +51,22 @@ async def test_a_steer_through_another_node_is_taken_by_the_running_step(
     await assert_sound(b, made["id"])
 
 
+async def test_a_steer_during_the_last_step_belongs_to_its_run(a: Client, b: Client, provider: FakeProvider) -> None:
+    """Also if the model finishes before the worker hears of it."""
+    provider.script(
+        *[Reply(Text("half"), Gate(str(number)), Text("rest")) for number in range(10)], Reply(Text("End."))
+    )
+    made = await a.create("begin")
+    for number in range(10):
+        await provider.reached(str(number))
+        await b.post(made["id"], f"steer {number}")
+        provider.open(str(number))
+    events = await a.until_idle(made["id"])
+    assert len(of_type(events, "session.idle")) == 1
+    assert len(user_texts(await b.messages(made["id"]))) == 11
+    await assert_sound(b, made["id"])
+
+
 async def test_messages_sent_one_after_the_other_are_each_answered(
     a: Client, b: Client, provider: FakeProvider
 ) -> None:

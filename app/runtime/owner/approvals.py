@@ -83,9 +83,11 @@ class StoredApprovals:
             await self._rung.wait()
             return
         while (left := (moment - now()).total_seconds()) > 0:
+            # No `wait_for`: before Python 3.12 it loses a cancellation that comes together with the ring.
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._rung.wait(), min(left, RECHECK_S))
-                return
+                async with asyncio.timeout(min(left, RECHECK_S)):
+                    await self._rung.wait()
+                    return
 
     def withdraw(self, by: ApprovalEnd) -> None:
         """See `ports.ApprovalDesk.withdraw`."""

@@ -100,7 +100,7 @@ class SessionOwner:
         self._message_source = StoredMessages(self._recorder, claimed.id, claimed.epoch)
         self._broke_off = False
         self.catch_up: Callable[[], Awaitable[None]] | None = None
-        """Called before each step: acts on what other nodes of a cluster have changed."""
+        """Called before each step and after the last one: acts on what other nodes of a cluster have changed."""
         self._has_work = asyncio.Event()
         self._hands_over = False
 
@@ -256,6 +256,11 @@ class SessionOwner:
         if spilled := conversation.spilled():
             with suppress(Stopped):
                 await self._interrupt.guard(self._session.write_spilled(spilled), patient=True)
+
+    async def before_end(self) -> None:
+        """See `RunningSession.before_end`."""
+        if self.catch_up is not None:
+            await self.catch_up()
 
     async def manual_round(self, conversation: Conversation) -> ManualRound | None:
         """See `RunningSession.manual_round`."""

@@ -69,7 +69,8 @@ class Sandboxes:
         """Waits for an expected kind, at most as long as a call waits for a sandbox."""
         if kind in self.expected:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._came.wait(), self._policy.wait_s)
+                async with asyncio.timeout(self._policy.wait_s):
+                    await self._came.wait()
 
     def resolve(self, asked: str | SandboxSpec | None) -> SandboxSpec:
         """The complete spec of a new session; see `SandboxPolicy.complete` for its errors."""
@@ -244,7 +245,8 @@ class Sandboxes:
         if handle.users:
             handle.unused = asyncio.Event()
             try:
-                await asyncio.wait_for(handle.unused.wait(), REMOVAL_WAIT_S)
+                async with asyncio.timeout(REMOVAL_WAIT_S):
+                    await handle.unused.wait()
             except TimeoutError:
                 log.warning("sandbox_removed_in_use", session_id=session_id)
             finally:

@@ -4,11 +4,11 @@ with many containers on the host 8 ms."""
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from secrets import token_hex
 
 # No gitconfig, environment or ssl/private: the first two may hold credentials, the last one does.
 FILES = (
@@ -71,7 +71,9 @@ class Etc:
             (self.directory / name).touch()
         # Whatever the server's umask is: a command has a user of its own.
         for path in (self.directory, *self.directory.rglob("*")):
-            path.chmod(0o755 if path.is_dir() else 0o644)
+            # Another node that shares the data directory may be replacing its copies.
+            with suppress(FileNotFoundError):
+                path.chmod(0o755 if path.is_dir() else 0o644)
 
     def _copy(self, name: str) -> None:
         """Replaces a copy as a whole: a command may be reading the one before."""
@@ -81,7 +83,8 @@ class Etc:
         except OSError:  # gone, or closed to this server
             copy.unlink(missing_ok=True)
             return
-        new = copy.with_name(f".{copy.name}.{os.getpid()}")
+        # Process ids are not unique among nodes that share the data directory: in containers they often are the same.
+        new = copy.with_name(f".{copy.name}.{token_hex(8)}")
         new.write_bytes(content)
         new.chmod(0o644)
         new.replace(copy)

@@ -72,8 +72,10 @@ class Cgroups:
             groups = cls(directory)
             try:
                 if {"memory", "pids"} <= set((directory / "cgroup.subtree_control").read_text().split()):
-                    groups.create("probe", SandboxLimits())
-                    groups.remove("probe")
+                    # Its own name, since other nodes may start on this machine at the same time.
+                    probe = f"probe-{threading.get_native_id()}"
+                    groups.create(probe, SandboxLimits())
+                    groups.remove(probe)
                     return groups
             except OSError:
                 continue

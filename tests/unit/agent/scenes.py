@@ -358,6 +358,9 @@ class SteadySession:
     async def prepare(self, conversation: Conversation) -> None:
         """Everything is known."""
 
+    async def before_end(self) -> None:
+        """Nobody else changes it."""
+
     async def manual_round(self, conversation: Conversation) -> ManualRound | None:
         return None if self.requested is None else await self.requested()
 

@@ -149,6 +149,22 @@ async def test_a_run_frees_its_resources_while_it_waits(stage: Stage, decided: b
     assert rests == [True, False]
 
 
+async def test_a_decision_at_the_same_moment_does_not_keep_a_cancelled_run_waiting(stage: Stage) -> None:
+    attempt, calls = await _hold(stage)
+    epoch = await stage.claim()
+    begun = asyncio.Event()
+    recorder = Recorder(stage.database, stage.bus, stage.session_id, epoch)
+    approval_gate = StoredApprovals(recorder, stage.session_id, epoch, lambda _: begun.set())
+    waiting = asyncio.create_task(approval_gate.decisions(attempt.message_id))
+    async with asyncio.timeout(10):
+        await begun.wait()
+        await _decide(stage, calls[1].call_id, APPROVE)
+        approval_gate.ring()
+        waiting.cancel()
+        await asyncio.wait({waiting})
+    assert waiting.cancelled()
+
+
 async def test_a_crashed_run_leaves_no_pending_approvals(stage: Stage) -> None:
     _, calls = await _hold(stage)
     await _decide(stage, calls[1].call_id, APPROVE)

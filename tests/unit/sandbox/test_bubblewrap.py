@@ -11,6 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -322,8 +323,9 @@ def test_the_nearest_group_that_delegates_controllers_is_used(tmp_path: Path) ->
     )
     # a plain directory has no `memory.max`, as a group without the controller has none
     assert Cgroups.find(tmp_path, own) is None
+    name_of_probe = f"probe-{threading.get_native_id()}"
     for name in ("memory.max", "pids.max", "cgroup.procs", "cpu.max"):
-        probe = tmp_path / "user.slice" / "palimpsest-probe"
+        probe = tmp_path / "user.slice" / f"palimpsest-{name_of_probe}"
         probe.mkdir(exist_ok=True)
         (probe / name).write_text("max")
     found = Cgroups.find(tmp_path, own)
@@ -331,7 +333,7 @@ def test_the_nearest_group_that_delegates_controllers_is_used(tmp_path: Path) ->
     assert found.parent == tmp_path / "user.slice"
     assert int((probe / "memory.max").read_text()) == 2048 * 2**20
     assert (probe / "cpu.max").read_text() == "200000 100000\n"
-    found.add("probe", 42)
+    found.add(name_of_probe, 42)
     assert (probe / "cgroup.procs").read_text().startswith("42")
 
 

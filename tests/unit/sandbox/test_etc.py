@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -88,3 +89,10 @@ def test_a_removed_directory_is_made_again(host: Path, tmp_path: Path) -> None:
     shutil.rmtree(tmp_path / "copies")
     etc.refresh()
     assert files(tmp_path / "copies") == {"services", "localtime", "passwd", "group"}
+
+
+def test_nodes_that_start_on_one_directory_at_once_do_not_disturb_each_other(host: Path, tmp_path: Path) -> None:
+    nodes = [Etc(tmp_path / "copies", network=True, host=host) for _ in range(200)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(Etc.refresh, nodes))
+    assert files(tmp_path / "copies") == {"services", "localtime", "passwd", "group", "resolv.conf"}

@@ -1,0 +1,109 @@
+"""The tests of behavior that do not run against a cluster, with the reason for each. A test is named as pytest names
+it, without the folder; a name stands for all that begin with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import pytest
+
+NO_SERVER = "it needs no server, or starts one as a command of its own"
+STARTS = "it is about the start of one server: its command line, its settings, its first words and its exit"
+ENDS = "it ends, kills or freezes one server; tests/cluster and `python -m benchmarks.take_over` do so to nodes"
+LIMITS = "it measures the memory, descriptors or connections of one process, or uses them up"
+METRICS = "it reads metrics, which each node has for itself"
+NODES_OF_ITS_OWN = "it starts nodes, a broker or a Postgres server of its own"
+FOLLOWS_AT_ONCE = (
+    "it lets the model finish right after the response to a cancel or an interrupt, which reaches a worker some"
+    " milliseconds later: either may come first"
+)
+
+EXCLUDED: Mapping[str, Sequence[str]] = {
+    NO_SERVER: (
+        "test_access.py::test_loopback_needs_no_key",
+        "test_access.py::test_without_keys_the_server_binds_only_loopback",
+        "test_eval.py",
+        "test_fuzz.py::test_a_violation_of_the_document_is_a_crash",
+        "test_fuzz.py::test_hostile_input_crashes_nothing",
+        "test_operations_page.py::test_every_state_of_a_part_is_explained",
+        "test_page.py::test_the_modules_insert_no_markup",
+        "test_page.py::test_the_page_has_no_inline_code",
+        "test_recorded_histories.py",
+        "test_wheel.py",
+    ),
+    STARTS: (
+        "test_allowed_hosts.py::test_local_unsafe_refuses_a_list",
+        "test_allowed_hosts.py::test_no_way_leads_around_the_list",
+        "test_allowed_hosts.py::test_packages_are_installed_and_repositories_cloned",
+        "test_allowed_hosts.py::test_the_attempts_were_real",
+        "test_allowed_hosts.py::test_the_web_only_saw_requests_for_allowed_hosts",
+        "test_cli.py::test_a_closed_pipe_ends_a_command_with_its_own_server",
+        "test_cli.py::test_a_data_directory_that_is_in_use_is_left_alone",
+        "test_cli.py::test_a_second_ctrl_c_quits_at_once",
+        "test_cli.py::test_a_second_server_on_one_data_directory_is_refused",
+        "test_cli.py::test_a_startup_error_of_the_commands_server_is_one_sentence",
+        "test_cli.py::test_program_options_are_not_server_options",
+        "test_cli.py::test_the_example_in_the_banner_works_verbatim",
+        "test_cli.py::test_the_module_alone_starts_the_server",
+        "test_cli.py::test_the_server_of_the_same_data_directory_is_found",
+        "test_cli.py::test_the_server_reports_what_it_found_and_how_to_try_it",
+        "test_cli.py::test_without_a_server_the_command_starts_one",
+        "test_cli_approvals.py::test_a_command_with_its_own_server_prints_its_address",
+        "test_secrets.py",
+        "test_start.py",
+    ),
+    ENDS: (
+        "test_allowed_hosts.py::test_a_killed_server_leaves_no_way_open",
+        "test_approval_restarts.py",
+        "test_background_compaction.py::test_a_background_summary_ends_with_its_server",
+        "test_compaction_recovery.py::test_a_compaction_survives_a_kill",
+        "test_compaction_recovery.py::test_a_run_continues_after_its_server_ended_during_an_automatic_round",
+        "test_compaction_recovery.py::test_a_running_session_continues_after_its_server_ended_before_or_during_a_round",
+        "test_compaction_recovery.py::test_an_idle_session_is_unchanged_after_its_server_ended_during_a_round",
+        "test_compaction_recovery.py::test_the_cost_of_a_round_before_its_server_ended_is_kept",
+        "test_fencing.py",
+        "test_interrupted_calls.py::test_a_call_that_printed_nothing_names_nothing_to_recall",
+        "test_interrupted_calls.py::test_a_restart_names_the_calls_that_its_end_cut_off",
+        "test_interrupted_calls.py::test_a_server_may_park_interrupted_runs",
+        "test_interrupted_calls.py::test_a_server_told_to_shut_down_ends_its_streams_properly",
+        "test_interrupted_calls.py::test_output_before_a_kill_is_shown_and_can_be_recalled",
+        "test_kills.py",
+        "test_never_stuck.py",
+        "test_recovery.py",
+        "test_responses.py::test_a_killed_server_continues_with_its_reasoning",
+        "test_shutdown.py",
+        "test_soak.py",
+        "test_tracing.py::test_the_log_of_a_run_and_of_the_end",
+    ),
+    LIMITS: (
+        "test_connections.py",
+        "test_large_bodies.py",
+        "test_large_histories.py",
+        "test_lost_logs.py",
+        "test_many_at_once.py",
+        "test_many_downloads.py",
+        "test_resource_attacks.py",
+        "test_slow_reader.py",
+        "test_stalled_readers.py",
+    ),
+    METRICS: (
+        "test_allowed_hosts.py::test_refusals_are_counted",
+        "test_cancel_places.py::test_a_cancel_ends_a_run_that_waits_for_another",
+        "test_operations_page.py",
+    ),
+    NODES_OF_ITS_OWN: (
+        "test_broker.py",
+        "test_moving_workspaces.py",
+        "test_postgres.py",
+    ),
+    FOLLOWS_AT_ONCE: (
+        "test_compaction_order.py::test_until_idle_waits_for_a_round_of_an_idle_session[cancelled]",
+        "test_queue.py::test_a_message_in_any_phase_is_delivered_exactly_once[interrupt]",
+    ),
+}
+
+
+def excluded(items: Iterable[pytest.Item]) -> list[pytest.Item]:
+    """Those of the tests that do not run against a cluster."""
+    names = tuple(name for group in EXCLUDED.values() for name in group)
+    return [item for item in items if f"{item.path.name}::{item.name}".startswith(names)]
