@@ -40,7 +40,10 @@ class PassedOn:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            target = await self._connect()
+            try:
+                target = await self._connect()
+            except OSError:  # the other side is away
+                return
             if target is None:
                 await reader.read()
                 return
@@ -53,7 +56,8 @@ class PassedOn:
             writer.transport.abort()
 
     async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(OSError):
+        # uvloop's transports say with a RuntimeError that they were closed meanwhile.
+        with suppress(OSError, RuntimeError):
             while data := await reader.read(65536):
                 await self._flowing.wait()
                 writer.write(data)

@@ -48,9 +48,9 @@ class User:
         """Runs the session from its creation until it is idle."""
         if not await self._create():
             return
-        url = str(self._caller.http.base_url)
+        urls, headers = self._caller.urls, self._caller.headers
         readers = [
-            asyncio.create_task(read(url, self._ledger, self._book, kind, random.Random(self._rng.random())))
+            asyncio.create_task(read(urls, self._ledger, self._book, kind, random.Random(self._rng.random()), headers))
             for kind in self._plan.readers
         ]
         self._book.faults["slow readers"] += self._plan.readers.count("slow")
