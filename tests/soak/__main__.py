@@ -14,7 +14,7 @@ from collections.abc import Coroutine, Sequence
 from typing import Any, TypeVar
 
 from tests.requirements import missing
-from tests.soak.cluster.plan import cluster_faults
+from tests.soak.cluster.plan import CLUSTER_FAULTS
 from tests.soak.plan import FAULTS, faults_of
 from tests.soak.report import as_json, summary
 from tests.soak.rig import Options, run
@@ -54,6 +54,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--cluster", action="store_true", help="run 2 API nodes and 3 workers on Postgres, Temporal, Redis and S3"
     )
     parser.add_argument("--longest", type=float, default=LONGEST_S, help=f"of a cluster's fault ({LONGEST_S:g} s)")
+    parser.add_argument("--fault", action="append", choices=CLUSTER_FAULTS, help="a cluster's only fault; repeatable")
     parser.add_argument("--shared-folder", action="store_true", help="a cluster without S3: nodes share a directory")
     parser.add_argument("--keep", action="store_true", help="keep data and log; they are kept on a violation anyway")
     parser.add_argument("--plan", action="store_true", help="print the faults of the seed and do nothing")
@@ -112,21 +113,13 @@ def _soak_cluster(given: argparse.Namespace, seed: int) -> int:
     from tests.soak.cluster import command, rig
 
     if given.plan:
-        for fault in cluster_faults(seed, PLANNED, given.gap, given.longest):
+        for fault in command.faults_of(seed, given, PLANNED):
             print(f"+{fault.after_s:5.1f} s  {fault.kind}  {fault.seconds:.1f} s, pick {fault.pick:.3f}")
         return 0
     if (reason := command.absent()) is not None:
         print(reason, file=sys.stderr)
         return 2
-    options = command.options_of(
-        seed,
-        given.minutes * 60,
-        given.sessions,
-        given.gap,
-        given.longest,
-        has_store=not given.shared_folder,
-        keep=given.keep,
-    )
+    options = command.options_of(seed, given)
     logging.getLogger("asyncio").setLevel(logging.CRITICAL)
     try:
         result = asyncio.run(_ended_by_signals(rig.run(options, _say)))

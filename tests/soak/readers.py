@@ -136,6 +136,8 @@ async def _read_once(
         if response.status_code == 409:
             connection.book.violated("what was seen is in the log", f"the log ends before {connection.seq}", ledger.id)
             return False
+        if connection.seq and response.status_code == 200:
+            connection.book.counts["streams continued"] += 1
         if response.status_code != 200:
             return response.status_code >= 500 or ledger.deleted is None
         async for block in _blocks(response, pause_s):

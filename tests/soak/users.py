@@ -46,7 +46,7 @@ class User:
 
     async def run(self) -> None:
         """Runs the session from its creation until it is idle."""
-        if not await self._create():
+        if not await self.create():
             return
         urls, headers = self._caller.urls, self._caller.headers
         readers = [
@@ -64,7 +64,7 @@ class User:
             if self._plan.is_deleted and not self._stopping.is_set():
                 await self._delete()
             else:
-                await self._settle()
+                await self.settle()
         finally:
             for reader in readers:
                 reader.cancel()
@@ -72,7 +72,8 @@ class User:
                 if isinstance(failed, Exception):
                     raise failed
 
-    async def _create(self) -> bool:
+    async def create(self) -> bool:
+        """Makes the session; returns whether it is known to be there."""
         body = {
             "id": self._ledger.id,
             "task": self._ledger.task,
@@ -209,7 +210,7 @@ class User:
             self._ledger.last_seq = session["last_seq"]
         return session
 
-    async def _settle(self) -> None:
+    async def settle(self) -> None:
         """Waits until the session is idle with nothing pending. What a cancel or a parked run holds back is let go by
         one more message. Time in which faults keep the server from its work does not count."""
         waited, looked = 0.0, time.monotonic()

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from dataclasses import asdict
 from typing import Any
 
 from tests.requirements import missing
-from tests.soak.cluster.plan import cluster_faults
+from tests.soak.cluster.plan import CLUSTER_FAULTS, ClusterFault, cluster_faults
 from tests.soak.cluster.rig import ClusterResult, Options
 from tests.soak.report import listed, violations
 
 MOST_FAULTS = 10_000
+"""More than any run has time for."""
 
 
 def absent() -> str | None:
@@ -21,12 +23,15 @@ def absent() -> str | None:
     return None
 
 
-def options_of(
-    seed: int, seconds: float, sessions: int, gap_s: float, longest_s: float, *, has_store: bool, keep: bool
-) -> Options:
-    """A run with random faults."""
-    faults = cluster_faults(seed, MOST_FAULTS, gap_s, longest_s)
-    return Options(seed, seconds, sessions, faults, has_store=has_store, keep=keep)
+def options_of(seed: int, given: Namespace) -> Options:
+    """A run with the faults that the command line asks for."""
+    faults = faults_of(seed, given, MOST_FAULTS)
+    return Options(seed, given.minutes * 60, given.sessions, faults, has_store=not given.shared_folder, keep=given.keep)
+
+
+def faults_of(seed: int, given: Namespace, count: int) -> tuple[ClusterFault, ...]:
+    """So many faults of the command line's kinds."""
+    return cluster_faults(seed, count, given.gap, given.longest, given.fault or CLUSTER_FAULTS)
 
 
 def summary(result: ClusterResult) -> str:
@@ -43,7 +48,7 @@ def summary(result: ClusterResult) -> str:
         f"deeds:      {listed(deeds)}",
         f"slowest:    cancel {book.slowest_cancel_s:.1f} s, start {book.slowest_start_s:.1f} s",
         f"memory:     {', '.join(f'{name} {mb:.0f} MB' for name, mb in result.memory.items()) or 'unknown'}",
-        *result.extra,
+        *result.probed,
         *violations(book.violations)[1:],
         f"{len(book.violations)} violations",
     ]
@@ -59,6 +64,7 @@ def as_json(result: ClusterResult) -> dict[str, Any]:
         "lives": result.lives,
         "faults": dict(result.book.faults),
         "told": result.told,
+        "probed": result.probed,
         "left_out": result.left_out,
         "counts": dict(result.book.counts),
         "slowest_cancel_s": round(result.book.slowest_cancel_s, 2),

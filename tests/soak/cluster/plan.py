@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -51,16 +52,18 @@ class ClusterFault:
     pick: float
 
 
-def cluster_faults(seed: int, count: int, gap_s: float, longest_s: float) -> tuple[ClusterFault, ...]:
-    """So many faults; each kind comes once before one comes twice. A worker is killed first, so that the shortest run
-    has a take-over."""
+def cluster_faults(
+    seed: int, count: int, gap_s: float, longest_s: float, kinds: Sequence[ClusterFaultKind] = CLUSTER_FAULTS
+) -> tuple[ClusterFault, ...]:
+    """So many faults; each of the `kinds` comes once before one comes twice. A worker is killed first, so that the
+    shortest run has a take-over."""
     rng = random.Random(f"{seed}/cluster")
     faults: list[ClusterFault] = []
     while len(faults) < count:
-        kinds = rng.sample(CLUSTER_FAULTS, len(CLUSTER_FAULTS))
+        in_turn = rng.sample(kinds, len(kinds))
         if not faults:
-            kinds.sort(key=lambda kind: kind != "kill_worker")
-        for kind in kinds:
+            in_turn.sort(key=lambda kind: kind != "kill_worker")
+        for kind in in_turn:
             after_s = rng.uniform(0.5, 1.5) * gap_s
             lasting = rng.uniform(SHORTEST, 1) * longest_s
             faults.append(ClusterFault(round(after_s, 2), kind, round(lasting, 2), rng.random()))

@@ -6,6 +6,7 @@ import asyncio
 import random
 import shutil
 import signal
+import subprocess
 import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -21,6 +22,7 @@ from tests.soak.cluster.audit import audit_rest, check_all
 from tests.soak.cluster.faults import Stage, cause
 from tests.soak.cluster.nodes import HEADERS, Node, Role
 from tests.soak.cluster.plan import ClusterFault
+from tests.soak.cluster.probe import Probe, Window, told
 from tests.soak.cluster.services import running_services
 from tests.soak.cluster.witness import Witness
 from tests.soak.host import LARGE_WINDOW, SMALL_WINDOW, ServerFailed
@@ -34,26 +36,30 @@ from tests.soak.users import User, pause, read_logs
 CALL_S = 10.0
 """After so many seconds a caller gives up a node and takes another one."""
 TELL_S = 10.0
+LAST_S = 10.0
+"""How long users go on after the last fault."""
 EXPECTED: Sequence[bytes] = (b'"session_write_failed"', b'"request_failed"', b"returned without completing response")
-"""Errors that nodes may log while a fault lasts, and shortly after: a write that failed, and an answer that could not be
-given, or not to its end."""
+"""Errors that nodes may log while a fault lasts, and shortly after: a write that failed, and an answer that could not
+be given, or not to its end."""
 
 Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """A run: its faults in order, how long it works at least, in seconds, how many sessions are at work at once, its
-    nodes, and whether these have workspaces of their own, with a store."""
+    """A run: its faults in order, for how many seconds it causes them (None: until all were caused), how many sessions
+    are at work at once, its nodes, and whether these have workspaces of their own, with a store."""
 
     seed: int
-    seconds: float
+    seconds: float | None
     sessions: int
     faults: Sequence[ClusterFault]
     apis: int = 2
     workers: int = 3
     has_store: bool = True
     keep: bool = False
+    probes: bool = False
+    """Whether to measure what keeps working during each fault."""
 
 
 @dataclass(slots=True)
@@ -68,8 +74,7 @@ class ClusterResult:
     told: list[str]
     memory: dict[str, float]
     book: Book
-    folder: Path | None = None
-    extra: list[str] = field(default_factory=list)
+    probed: list[str] = field(default_factory=list)
 
 
 @asynccontextmanager
@@ -138,14 +143,12 @@ async def run(options: Options, say: Say) -> ClusterResult:
         work.told,
         work.memory,
         book,
-        folder if book.violations else None,
+        work.probed,
     )
 
 
 def _dump(stage: Stage, folder: Path) -> None:
     """The database, for whoever looks into a violation."""
-    import subprocess
-
     with (folder / "database.sql").open("w") as file:
         url = stage.services.database_url.replace("+psycopg", "")
         subprocess.run(["pg_dump", url], stdout=file, stderr=subprocess.DEVNULL, check=False)
@@ -165,6 +168,9 @@ class ClusterWork:
         self._caller = Caller([node.url for node in stage.apis], stage.book, HEADERS, CALL_S)
         self.told: list[str] = []
         self.memory: dict[str, float] = {}
+        self.probed: list[str] = []
+        self._windows: list[Window] = []
+        self._probe = Probe(self._caller, stage.book, options.seed)
 
     async def run(self) -> None:
         watches = [LogWatch(node.log, self._stage.book, EXPECTED) for node in self._stage.nodes]
@@ -182,21 +188,25 @@ class ClusterWork:
     async def _soak(self) -> None:
         """Runs users and faults until the time is over, then users until each session is idle."""
         slots = [asyncio.create_task(self._slot(number)) for number in range(self._options.sessions)]
-        keeper = asyncio.create_task(self._keep_up())
+        helpers = [asyncio.create_task(self._keep_up())]
+        if self._options.probes:
+            helpers.append(asyncio.create_task(self._probe.run()))
         try:
             await self._cause_all()
             self._stopping.set()
             await asyncio.gather(*slots)
         finally:
             self._stopping.set()
-            for task in (keeper, *slots):
+            for task in (*helpers, *slots):
                 task.cancel()
-            await asyncio.wait([keeper, *slots])
+            await asyncio.wait([*helpers, *slots])
+        await self._probe.finish()
         while self._stage.watches:
             await asyncio.wait(set(self._stage.watches))
 
     async def _cause_all(self) -> None:
-        end = time.monotonic() + self._options.seconds
+        seconds = self._options.seconds
+        end = time.monotonic() + seconds if seconds is not None else float("inf")
         for fault in self._options.faults:
             if time.monotonic() + fault.after_s > end:
                 break
@@ -204,11 +214,22 @@ class ClusterWork:
             if fault.kind not in self._stage.possible():
                 continue
             begun = time.monotonic()
-            hit = await cause(self._stage, fault)
+            hit = await self._watched(fault)
             line = f"{begun - self._begun:5.0f} s  {fault.kind} of {hit}, took {time.monotonic() - begun:.1f} s"
             self.told.append(line)
             self._say(line)
-        await asyncio.sleep(max(0.0, end - time.monotonic()))
+        await asyncio.sleep(LAST_S if seconds is None else max(0.0, end - time.monotonic()))
+
+    async def _watched(self, fault: ClusterFault) -> str:
+        """Causes a fault; returns what it hit."""
+        counts = self._stage.book.counts
+        window = Window(fault.kind, time.monotonic(), time.time())
+        events, deltas = counts["events seen"], counts["deltas seen"]
+        hit = await cause(self._stage, fault)
+        window.ended = time.monotonic()
+        window.events, window.deltas = counts["events seen"] - events, counts["deltas seen"] - deltas
+        self._windows.append(window)
+        return hit
 
     async def _slot(self, number: int) -> None:
         """Session after session, as one user at a time."""
@@ -254,6 +275,9 @@ class ClusterWork:
             watch.look()
         await asyncio.to_thread(audit.audit, stage.services.database_url, book)
         await asyncio.to_thread(check_all, stage, workspaces)
+        if self._options.probes:
+            url = stage.services.database_url
+            self.probed = [await asyncio.to_thread(told, window, self._probe.samples, url) for window in self._windows]
         audit.audit_provider(self._provider, book)
 
     async def _tell(self) -> None:
