@@ -55,6 +55,8 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--longest", type=float, default=LONGEST_S, help=f"of a cluster's fault ({LONGEST_S:g} s)")
     parser.add_argument("--fault", action="append", choices=CLUSTER_FAULTS, help="a cluster's only fault; repeatable")
+    parser.add_argument("--rounds", type=int, help="cause each fault of a cluster so often, however long that takes")
+    parser.add_argument("--probes", action="store_true", help="measure what keeps working during a cluster's faults")
     parser.add_argument("--shared-folder", action="store_true", help="a cluster without S3: nodes share a directory")
     parser.add_argument("--keep", action="store_true", help="keep data and log; they are kept on a violation anyway")
     parser.add_argument("--plan", action="store_true", help="print the faults of the seed and do nothing")

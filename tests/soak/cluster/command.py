@@ -25,7 +25,8 @@ def absent() -> str | None:
 
 def options_of(seed: int, given: Namespace) -> Options:
     """A run with the faults that the command line asks for."""
-    faults = faults_of(seed, given, MOST_FAULTS)
+    kinds = given.fault or CLUSTER_FAULTS
+    faults = faults_of(seed, given, given.rounds * len(kinds) if given.rounds else MOST_FAULTS)
     return Options(seed, given.minutes * 60, given.sessions, faults, has_store=not given.shared_folder, keep=given.keep)
 
 
