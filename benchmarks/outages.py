@@ -8,13 +8,11 @@ invariant is checked as in `python -m tests.soak --cluster`.
 from __future__ import annotations
 
 import argparse
-import asyncio
-import logging
 import sys
 
-from tests.soak.cluster.command import absent, summary
+from tests.soak.cluster.command import execute
 from tests.soak.cluster.plan import ClusterFault, ClusterFaultKind
-from tests.soak.cluster.rig import Options, run
+from tests.soak.cluster.rig import Options
 
 AWAY: tuple[ClusterFaultKind, ...] = ("engine_away", "broker_away", "database_away", "store_away")
 APART_S = 20.0
@@ -24,7 +22,7 @@ APART_S = 20.0
 def options_of(seconds: float, sessions: int, apart_s: float = APART_S) -> Options:
     """A run in which each service is away for so long."""
     faults = tuple(ClusterFault(apart_s, kind, seconds, 0.0) for kind in AWAY)
-    return Options(1, None, sessions, faults, probes=True)
+    return Options(1, None, sessions, faults, reports=True, probes=True)
 
 
 def main() -> int:
@@ -33,14 +31,7 @@ def main() -> int:
     parser.add_argument("--sessions", type=int, default=12, help="at work at once (default: 12)")
     parser.add_argument("--apart", type=float, default=APART_S, help=f"seconds between outages (default: {APART_S:g})")
     options = parser.parse_args()
-    if (reason := absent()) is not None:
-        print(reason, file=sys.stderr)
-        return 2
-    logging.getLogger("asyncio").setLevel(logging.CRITICAL)
-    work = run(options_of(options.seconds, options.sessions, options.apart), lambda line: print(line, file=sys.stderr))
-    result = asyncio.run(work)
-    print(summary(result))
-    return int(bool(result.book.violations))
+    return execute(options_of(options.seconds, options.sessions, options.apart))
 
 
 if __name__ == "__main__":

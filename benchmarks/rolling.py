@@ -8,13 +8,11 @@ that no stream has a hole, no step is repeated, and no command ran twice.
 from __future__ import annotations
 
 import argparse
-import asyncio
-import logging
 import sys
 
-from tests.soak.cluster.command import absent, summary
+from tests.soak.cluster.command import execute
 from tests.soak.cluster.plan import ClusterFault
-from tests.soak.cluster.rig import Options, run
+from tests.soak.cluster.rig import Options
 
 APART_S = 10.0
 """Seconds before a restart of all nodes: the sessions are at work."""
@@ -25,15 +23,8 @@ def main() -> int:
     parser.add_argument("--sessions", type=int, default=50, help="at work at once (default: 50)")
     parser.add_argument("--times", type=int, default=1, help="how often all nodes are restarted (default: 1)")
     options = parser.parse_args()
-    if (reason := absent()) is not None:
-        print(reason, file=sys.stderr)
-        return 2
-    logging.getLogger("asyncio").setLevel(logging.CRITICAL)
     faults = (ClusterFault(APART_S, "roll", 0.0, 0.0),) * options.times
-    plan = Options(1, None, options.sessions, faults, probes=True)
-    result = asyncio.run(run(plan, lambda line: print(line, file=sys.stderr)))
-    print(summary(result))
-    return int(bool(result.book.violations))
+    return execute(Options(1, None, options.sessions, faults, reports=True))
 
 
 if __name__ == "__main__":

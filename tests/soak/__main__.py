@@ -8,13 +8,12 @@ import json
 import logging
 import os
 import random
-import signal
 import sys
-from collections.abc import Coroutine, Sequence
-from typing import Any, TypeVar
+from collections.abc import Sequence
 
 from tests.requirements import missing
 from tests.soak.cluster.plan import CLUSTER_FAULTS
+from tests.soak.ending import ENDED, ended_by_signals, say
 from tests.soak.plan import FAULTS, faults_of
 from tests.soak.report import as_json, summary
 from tests.soak.rig import Options, run
@@ -23,11 +22,8 @@ GAP_S = 4.0
 """Seconds between faults, on average: the server has time for a few steps in between."""
 LONGEST_S = 60.0
 """How long a fault of a cluster lasts at most; a sixth of it at least."""
-ENDED = 130
-"""The exit code of a run that was stopped, as in shells after Ctrl-C."""
 PLANNED = 50
 """Faults of a cluster that `--plan` prints."""
-Ended = TypeVar("Ended")
 IMAGE = os.environ.get("PALIMPSEST_TEST_IMAGE", "palimpsest/test-busybox:latest")
 
 
@@ -64,17 +60,6 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-async def _ended_by_signals(work: Coroutine[Any, Any, Ended]) -> Ended:
-    """Cleans up on SIGTERM as on Ctrl-C."""
-    task = asyncio.ensure_future(work)
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-    return await task
-
-
-def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     given = parse(arguments)
     seed = random.SystemRandom().randrange(10**6) if given.seed is None else given.seed
@@ -100,9 +85,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     # The provider keeps writing to clients that were killed; asyncio logs each write.
     logging.getLogger("asyncio").setLevel(logging.ERROR)
-    work = run(options, _say)
+    work = run(options, say)
     try:
-        result = asyncio.run(_ended_by_signals(work))
+        result = asyncio.run(ended_by_signals(work))
     except (KeyboardInterrupt, asyncio.CancelledError):
         print("ended before its time; nothing was checked", file=sys.stderr)
         return ENDED
@@ -112,24 +97,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _soak_cluster(given: argparse.Namespace, seed: int) -> int:
     # What a cluster needs is not installed everywhere.
-    from tests.soak.cluster import command, rig
+    from tests.soak.cluster import command
 
     if given.plan:
         for fault in command.faults_of(seed, given, PLANNED):
             print(f"+{fault.after_s:5.1f} s  {fault.kind}  {fault.seconds:.1f} s, pick {fault.pick:.3f}")
         return 0
-    if (reason := command.absent()) is not None:
-        print(reason, file=sys.stderr)
-        return 2
-    options = command.options_of(seed, given)
-    logging.getLogger("asyncio").setLevel(logging.CRITICAL)
-    try:
-        result = asyncio.run(_ended_by_signals(rig.run(options, _say)))
-    except (KeyboardInterrupt, asyncio.CancelledError):
-        print("ended before its time; nothing was checked", file=sys.stderr)
-        return ENDED
-    print(json.dumps(command.as_json(result), indent=2) if given.json else command.summary(result))
-    return 1 if result.book.violations else 0
+    return command.execute(command.options_of(seed, given), as_document=given.json)
 
 
 if __name__ == "__main__":

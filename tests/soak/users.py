@@ -17,6 +17,8 @@ from tests.soak.readers import read
 
 SETTLE_S = 240.0
 """Timeout for a session to become idle after its last action, in seconds, on a busy machine."""
+SEEN_S = 30.0
+"""Timeout for a reader to get the last events of an idle session, in seconds, on a busy machine."""
 CANCEL_S = 30.0
 """The contract says 2 s; the rest is for a busy machine. The summary has the measured times."""
 POLL_S = 0.7
@@ -65,6 +67,7 @@ class User:
                 await self._delete()
             else:
                 await self.settle()
+                await self._see_all()
         finally:
             for reader in readers:
                 reader.cancel()
@@ -229,6 +232,22 @@ class User:
         session = await self._session()
         seen = {name: (session or {}).get(name) for name in ("status", "outcome", "queue", "compaction", "last_seq")}
         self._book.violated("a session comes to rest", f"after {SETTLE_S:.0f} s it is {seen}", self._ledger.id)
+
+    async def _see_all(self) -> None:
+        """Waits until a steady reader has every event. Time in which faults keep it from them does not count."""
+        if "steady" not in self._plan.readers or not self._ledger.settled:
+            return
+        waited, looked = 0.0, time.monotonic()
+        while missing := set(range(1, self._ledger.last_seq + 1)) - self._ledger.seen.keys():
+            if waited > SEEN_S:
+                detail = f"{SEEN_S:.0f} s after the end a reader lacks {sorted(missing)[:5]} of {self._ledger.last_seq}"
+                self._book.violated("a stream is complete", detail, self._ledger.id)
+                return
+            await asyncio.sleep(POLL_S)
+            now = time.monotonic()
+            if not self._book.is_excused(looked, now):
+                waited += now - looked
+            looked = now
 
 
 async def read_logs(caller: Caller, book: Book) -> None:

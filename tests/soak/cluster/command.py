@@ -2,17 +2,38 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+import logging
+import sys
 from argparse import Namespace
 from dataclasses import asdict
 from typing import Any
 
 from tests.requirements import missing
 from tests.soak.cluster.plan import CLUSTER_FAULTS, ClusterFault, cluster_faults
-from tests.soak.cluster.rig import ClusterResult, Options
+from tests.soak.cluster.rig import ClusterResult, Options, run
+from tests.soak.ending import ENDED, ended_by_signals, say
 from tests.soak.report import listed, violations
 
 MOST_FAULTS = 10_000
 """More than any run has time for."""
+
+
+def execute(options: Options, *, as_document: bool = False) -> int:
+    """Runs it and prints the result; returns the exit code. On SIGTERM everything is ended, as on Ctrl-C."""
+    if (reason := absent()) is not None:
+        print(reason, file=sys.stderr)
+        return 2
+    # The provider and the witness lose connections to nodes that were killed; asyncio logs each.
+    logging.getLogger("asyncio").setLevel(logging.CRITICAL)
+    try:
+        result = asyncio.run(ended_by_signals(run(options, say)))
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        print("ended before its time; nothing was checked", file=sys.stderr)
+        return ENDED
+    print(json.dumps(as_json(result), indent=2) if as_document else summary(result))
+    return int(bool(result.book.violations))
 
 
 def absent() -> str | None:
@@ -49,7 +70,7 @@ def summary(result: ClusterResult) -> str:
         f"deeds:      {listed(deeds)}",
         f"slowest:    cancel {book.slowest_cancel_s:.1f} s, start {book.slowest_start_s:.1f} s",
         f"memory:     {', '.join(f'{name} {mb:.0f} MB' for name, mb in result.memory.items()) or 'unknown'}",
-        *result.probed,
+        *result.reports,
         *violations(book.violations)[1:],
         f"{len(book.violations)} violations",
     ]
@@ -65,7 +86,7 @@ def as_json(result: ClusterResult) -> dict[str, Any]:
         "lives": result.lives,
         "faults": dict(result.book.faults),
         "told": result.told,
-        "probed": result.probed,
+        "reports": result.reports,
         "left_out": result.left_out,
         "counts": dict(result.book.counts),
         "slowest_cancel_s": round(result.book.slowest_cancel_s, 2),

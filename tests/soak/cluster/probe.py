@@ -18,6 +18,8 @@ from tests.soak.users import User
 
 PERIOD_S = 2.0
 """Seconds between two probes."""
+MOST = 30
+"""Probes whose sessions are not idle yet: more would only add load."""
 PROMPT_S = 2.0
 """Within which an answer counts as prompt."""
 
@@ -57,6 +59,10 @@ class Probe:
 
     async def run(self) -> None:
         while True:
+            self._users = {user for user in self._users if not user.done()}
+            if len(self._users) >= MOST:
+                await asyncio.wait(self._users, return_when=asyncio.FIRST_COMPLETED)
+                continue
             sample = Sample(time.monotonic())
             self.samples.append(sample)
             user = asyncio.create_task(self._use(sample, len(self.samples)))
@@ -86,17 +92,23 @@ def told(window: Window, samples: Sequence[Sample], url: str) -> str:
     lasted = window.ended - window.begun
     during = [sample for sample in samples if window.begun <= sample.begun < window.ended]
     steps = steps_between(url, window.wall, window.wall + lasted)
-    done = sum(sample.done is not None and sample.done < window.ended for sample in during)
-    late = [sample.done - window.ended for sample in during if sample.done is not None and sample.done > window.ended]
     lines = [
         f"{window.what}, {lasted:.0f} s:",
+        f"running sessions: {steps} steps finished; readers got {window.events} events, {window.deltas} pieces of text",
+        *(_probed(window, during) if during else []),
+    ]
+    return "\n  ".join(lines)
+
+
+def _probed(window: Window, during: Sequence[Sample]) -> list[str]:
+    done = sum(sample.done is not None and sample.done < window.ended for sample in during)
+    late = [sample.done - window.ended for sample in during if sample.done is not None and sample.done > window.ended]
+    return [
         f"reads answered {_prompt([sample.read_s for sample in during])}",
         f"new sessions accepted {_prompt([sample.accepted_s for sample in during])}",
         f"new sessions completed meanwhile {done} of {len(during)}"
         + (f", the others up to {max(late):.1f} s after its end" if late else ""),
-        f"running sessions: {steps} steps finished; readers got {window.events} events, {window.deltas} pieces of text",
     ]
-    return "\n  ".join(lines)
 
 
 def steps_between(url: str, begun: float, ended: float) -> int:

@@ -58,8 +58,10 @@ class Options:
     workers: int = 3
     has_store: bool = True
     keep: bool = False
+    reports: bool = False
+    """Whether the result has a report of each fault: how much was done meanwhile."""
     probes: bool = False
-    """Whether to measure what keeps working during each fault."""
+    """Whether that covers requests and new sessions, which are then made every second or two."""
 
 
 @dataclass(slots=True)
@@ -74,7 +76,7 @@ class ClusterResult:
     told: list[str]
     memory: dict[str, float]
     book: Book
-    probed: list[str] = field(default_factory=list)
+    reports: list[str] = field(default_factory=list)
 
 
 @asynccontextmanager
@@ -143,7 +145,7 @@ async def run(options: Options, say: Say) -> ClusterResult:
         work.told,
         work.memory,
         book,
-        work.probed,
+        work.reports,
     )
 
 
@@ -168,7 +170,7 @@ class ClusterWork:
         self._caller = Caller([node.url for node in stage.apis], stage.book, HEADERS, CALL_S)
         self.told: list[str] = []
         self.memory: dict[str, float] = {}
-        self.probed: list[str] = []
+        self.reports: list[str] = []
         self._windows: list[Window] = []
         self._probe = Probe(self._caller, stage.book, options.seed)
 
@@ -275,9 +277,9 @@ class ClusterWork:
             watch.look()
         await asyncio.to_thread(audit.audit, stage.services.database_url, book)
         await asyncio.to_thread(check_all, stage, workspaces)
-        if self._options.probes:
+        if self._options.reports:
             url = stage.services.database_url
-            self.probed = [await asyncio.to_thread(told, window, self._probe.samples, url) for window in self._windows]
+            self.reports = [await asyncio.to_thread(told, window, self._probe.samples, url) for window in self._windows]
         audit.audit_provider(self._provider, book)
 
     async def _tell(self) -> None:
