@@ -19,6 +19,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from benchmarks import crowd_take_over
 from tests.behavior.checks import assert_sound, at
 from tests.behavior.harness import Client, Event, command, of_type
 from tests.cluster.rig import Cluster
@@ -90,13 +91,29 @@ async def measure(tries: int, hows: Sequence[str]) -> dict[str, list[float]]:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.take_over", description=__doc__.splitlines()[0])
     parser.add_argument("--tries", type=int, default=10, help="of each kind (default: 10)")
-    parser.add_argument("hows", nargs="*", metavar="HOW", help="kill, freeze (default: both)")
+    parser.add_argument("--fault", action="append", choices=HOWS, help="the only kind (default: both); repeatable")
+    parser.add_argument("--sessions", type=int, default=1, help="of the worker, with more than one in all phases (1)")
     options = parser.parse_args()
-    found = asyncio.run(measure(options.tries, options.hows or list(HOWS)))
+    hows = options.fault or list(HOWS)
+    if options.sessions > 1:
+        return _measure_crowds(hows, options.tries, options.sessions)
+    found = asyncio.run(measure(options.tries, hows))
     for how, seconds in found.items():
         told = f"median {statistics.median(seconds):.2f} s, worst {max(seconds):.2f} s, {len(seconds)} tries"
         print(f"{how:7} {told}  {' '.join(f'{each:.2f}' for each in seconds)}")
     return int(any(statistics.median(seconds) > GOAL_S for seconds in found.values()))
+
+
+def _measure_crowds(hows: Sequence[str], tries: int, sessions: int) -> int:
+    """Prints what was measured of workers with many sessions; returns whether anything was wrong or late."""
+    found = {how: asyncio.run(crowd_take_over.measure(how, tries, sessions)) for how in hows}
+    for how, each in found.items():
+        print(each.told(how, sessions))
+    wrong = sum(len(each.wrong) for each in found.values())
+    late = [how for how, each in found.items() if each.is_late]
+    print(f"missed {crowd_take_over.GOAL_S:g} s or {crowd_take_over.WORST_S:g} s: {', '.join(late) or 'none'}")
+    print(f"{wrong} violations")
+    return int(bool(wrong or late))
 
 
 if __name__ == "__main__":

@@ -40,23 +40,27 @@ class PassedOn:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            target = await self._connect()
+            try:
+                target = await self._connect()
+            except OSError:  # the other side is away
+                return
             if target is None:
                 await reader.read()
                 return
             there, back = target
             try:
-                await asyncio.gather(self._pass_on(reader, back), self._pass_on(there, writer))
+                # If one way breaks, both do. uvloop's transports say with a RuntimeError that they were closed.
+                with suppress(OSError, RuntimeError):
+                    await asyncio.gather(self._pass_on(reader, back), self._pass_on(there, writer))
             finally:
                 back.transport.abort()
         finally:
             writer.transport.abort()
 
     async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(OSError):
-            while data := await reader.read(65536):
-                await self._flowing.wait()
-                writer.write(data)
-                await writer.drain()
-            if writer.can_write_eof():
-                writer.write_eof()
+        while data := await reader.read(65536):
+            await self._flowing.wait()
+            writer.write(data)
+            await writer.drain()
+        if writer.can_write_eof():
+            writer.write_eof()

@@ -147,6 +147,11 @@ class Tenures:
             if row.owner == self._setup.node:
                 # Left by a tenure whose last write failed.
                 await self._release(tenure.session_id)
+            elif (former := row.owner) is not None:
+                # As above, on a node that died then, or got no second try: the engine has given up its tenure.
+                await self._setup.database.writer.write(
+                    lambda c: ownership.free_idle(c, tenure.session_id, former), session_id=tenure.session_id
+                )
             return False
 
         def take_owner(owner: SessionOwner) -> None:

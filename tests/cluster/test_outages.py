@@ -17,6 +17,7 @@ from tests.behavior.harness import command as shell
 from tests.cluster.rig import Cluster
 from tests.provider import FakeProvider, Gate, Reply, Text
 from tests.requirements import need
+from tests.s3 import CREDENTIALS, S3Server, running_s3
 from tests.temporal import Temporal
 
 
@@ -27,6 +28,14 @@ def engine() -> Iterator[Temporal]:
     server = Temporal()
     yield server
     server.remove()
+
+
+@pytest.fixture
+def s3() -> Iterator[S3Server]:
+    """A server that the test may stop."""
+    need("s3")
+    with running_s3() as server:
+        yield server
 
 
 @pytest.fixture
@@ -109,6 +118,27 @@ async def test_a_session_that_crashes_its_owners_is_left_by_them(
     await _until(lambda: cluster.row(made["id"])["status"] == "idle")
     assert cluster.log("w").count("session_owner_crashed") == 3
     await _until(lambda: cluster.row(made["id"])["owner"] is None)
+
+
+async def test_a_worker_that_dies_after_a_run_leaves_no_claim(
+    cluster: Cluster, a: Client, provider: FakeProvider, s3: S3Server
+) -> None:
+    """It waits for the run's last snapshot then: the session is idle and still its own."""
+    for name in ("w", "other"):
+        cluster.start(name, "worker", PALIMPSEST_WORKSPACE_STORE=s3.url(), **CREDENTIALS)
+    provider.script(Reply(Gate("begun"), shell("echo changed > file")), Reply(Text("Done.")))
+    made = await a.create("begin")
+    await provider.reached("begun")
+    s3.stop()
+    provider.open("begun")
+    await a.wait_for(made["id"], shows("session.idle"))
+    former = cluster.row(made["id"])
+    assert (former["status"], former["owner"] is None) == ("idle", False)
+    cluster.nodes[cluster.worker_of(made["id"])].end(signal.SIGKILL)
+    s3.resume()
+    await _until(lambda: cluster.row(made["id"])["owner"] is None)
+    assert cluster.row(made["id"])["epoch"] > former["epoch"], "the dead worker is not fenced off"
+    await assert_sound(a, made["id"])
 
 
 async def test_a_worker_that_the_engine_refuses_can_be_stopped(cluster: Cluster) -> None:

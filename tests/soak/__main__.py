@@ -8,20 +8,22 @@ import json
 import logging
 import os
 import random
-import signal
 import sys
-from collections.abc import Coroutine, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from tests.requirements import missing
+from tests.soak.cluster.plan import CLUSTER_FAULTS
+from tests.soak.ending import ENDED, ended_by_signals, say
 from tests.soak.plan import FAULTS, faults_of
-from tests.soak.report import Result, as_json, summary
+from tests.soak.report import as_json, summary
 from tests.soak.rig import Options, run
 
 GAP_S = 4.0
 """Seconds between faults, on average: the server has time for a few steps in between."""
-ENDED = 130
-"""The exit code of a run that was stopped, as in shells after Ctrl-C."""
+LONGEST_S = 60.0
+"""How long a fault of a cluster lasts at most; a sixth of it at least."""
+PLANNED = 50
+"""Faults of a cluster that `--plan` prints."""
 IMAGE = os.environ.get("PALIMPSEST_TEST_IMAGE", "palimpsest/test-busybox:latest")
 
 
@@ -44,22 +46,25 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--sandbox", choices=("bubblewrap", "docker"), default="bubblewrap", help="where commands run (bubblewrap)"
     )
     parser.add_argument("--image", default=IMAGE, help=f"image of Docker sandboxes (default: {IMAGE})")
+    parser.add_argument(
+        "--cluster", action="store_true", help="run 2 API nodes and 3 workers on Postgres, Temporal, Redis and S3"
+    )
+    parser.add_argument("--longest", type=float, default=LONGEST_S, help=f"of a cluster's fault ({LONGEST_S:g} s)")
+    parser.add_argument("--fault", action="append", choices=CLUSTER_FAULTS, help="a cluster's only fault; repeatable")
+    parser.add_argument("--rounds", type=int, help="cause each fault of a cluster so often, however long that takes")
+    parser.add_argument("--probes", action="store_true", help="measure what keeps working during a cluster's faults")
+    parser.add_argument("--shared-folder", action="store_true", help="a cluster without S3: nodes share a directory")
     parser.add_argument("--keep", action="store_true", help="keep data and log; they are kept on a violation anyway")
     parser.add_argument("--plan", action="store_true", help="print the faults of the seed and do nothing")
     parser.add_argument("--json", action="store_true", help="print a JSON document instead of the summary")
     return parser.parse_args(arguments)
 
 
-async def _ended_by_signals(work: Coroutine[Any, Any, Result]) -> Result:
-    """Cleans up on SIGTERM as on Ctrl-C."""
-    task = asyncio.ensure_future(work)
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-    return await task
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     given = parse(arguments)
     seed = random.SystemRandom().randrange(10**6) if given.seed is None else given.seed
+    if given.cluster:
+        return _soak_cluster(given, seed)
     if given.plan:
         for fault in faults_of(seed, given.minutes * 60, given.gap, FAULTS):
             print(f"{fault.at_s:7.2f} s  {fault.kind}  {fault.seconds:.2f} s, pick {fault.pick:.3f}")
@@ -80,14 +85,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     # The provider keeps writing to clients that were killed; asyncio logs each write.
     logging.getLogger("asyncio").setLevel(logging.ERROR)
-    work = run(options, lambda line: print(line, file=sys.stderr, flush=True))
+    work = run(options, say)
     try:
-        result = asyncio.run(_ended_by_signals(work))
+        result = asyncio.run(ended_by_signals(work))
     except (KeyboardInterrupt, asyncio.CancelledError):
         print("ended before its time; nothing was checked", file=sys.stderr)
         return ENDED
     print(json.dumps(as_json(result), indent=2) if given.json else summary(result))
     return 1 if result.violations else 0
+
+
+def _soak_cluster(given: argparse.Namespace, seed: int) -> int:
+    # What a cluster needs is not installed everywhere.
+    from tests.soak.cluster import command
+
+    if given.plan:
+        for fault in command.faults_of(seed, given, PLANNED):
+            print(f"+{fault.after_s:5.1f} s  {fault.kind}  {fault.seconds:.1f} s, pick {fault.pick:.3f}")
+        return 0
+    return command.execute(command.options_of(seed, given), as_document=given.json)
 
 
 if __name__ == "__main__":

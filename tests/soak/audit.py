@@ -49,7 +49,7 @@ TASKS = "palimpsest_tasks"
 """The gauge of asyncio tasks."""
 
 
-def audit_seen(path: Path, book: Book) -> None:
+def audit_seen(path: Path | str, book: Book) -> None:
     """Checks against a database what readers have seen of it, and checks running sessions for what holds at any
     instant; used while the server is down. Records what its end interrupted."""
     met: Counter[str] = Counter()
@@ -63,7 +63,7 @@ def audit_seen(path: Path, book: Book) -> None:
     book.met(met)
 
 
-def audit(path: Path, book: Book) -> None:
+def audit(path: Path | str, book: Book) -> None:
     """Checks every session of an idle database."""
     if (found := integrity(path)) != "ok":
         book.violated("the database is whole", found[:500])

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,15 +39,28 @@ class Answered:
 
 
 class Caller:
-    """Calls the server of a run; forbidden responses are recorded in the book."""
+    """Calls the server of a run, or for each call any of its nodes; forbidden responses are recorded in the book."""
 
-    def __init__(self, url: str, book: Book) -> None:
+    def __init__(
+        self, urls: Sequence[str], book: Book, headers: Mapping[str, str] | None = None, call_s: float = CALL_S
+    ) -> None:
+        self.urls = urls
+        self.headers = headers
         self._book = book
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=20)
-        self.http = httpx.AsyncClient(base_url=url, timeout=CALL_S, trust_env=False, limits=limits)
+        self._clients = [
+            httpx.AsyncClient(base_url=url, headers=headers, timeout=call_s, trust_env=False, limits=limits)
+            for url in urls
+        ]
+
+    @property
+    def http(self) -> httpx.AsyncClient:
+        """The client of one server."""
+        return random.choice(self._clients)
 
     async def aclose(self) -> None:
-        await self.http.aclose()
+        for client in self._clients:
+            await client.aclose()
 
     async def once(self, method: str, path: str, *, json: Any = None, content: bytes | None = None) -> Answered:
         """One call; the connection may break."""
@@ -58,7 +73,7 @@ class Caller:
             return Answered(None, {}, sent, time.monotonic())
         self._book.counts["calls"] += 1
         ended = time.monotonic()
-        if response.status_code >= 500 and not self._book.is_excused(sent, ended):
+        if response.status_code >= 500 and not self._book.is_excused(sent, ended, calls=True):
             self._book.violated("no server errors", f"{method} {path}: {response.status_code} {response.text[:300]}")
         is_json = response.headers.get("content-type", "").startswith(("application/json", "application/problem+json"))
         body = response.json() if is_json and response.content else {}

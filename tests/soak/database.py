@@ -46,9 +46,9 @@ class Stored:
 
 
 @contextmanager
-def reading(path: Path) -> Iterator[Connection]:
-    """A connection that reads one state of the database."""
-    engine = backend_of(url_of(path)).reading(1)
+def reading(path: Path | str) -> Iterator[Connection]:
+    """A connection that reads one state of the database, which has this path or URL."""
+    engine = backend_of(path if isinstance(path, str) else url_of(path)).reading(1)
     try:
         with engine.connect() as connection:
             yield connection
@@ -116,9 +116,9 @@ def load(connection: Connection, session_id: str) -> Stored | None:
     )
 
 
-def integrity(path: Path) -> str:
+def integrity(path: Path | str) -> str:
     """`ok`, or what SQLite finds wrong with the file."""
-    if on_postgres():
+    if isinstance(path, str) or on_postgres():
         return "ok"
     with reading(path) as connection:
         return "; ".join(connection.execute(text("PRAGMA integrity_check")).scalars())

@@ -85,7 +85,7 @@ class Book:
     """Server ends with at least one session in that activity."""
     slowest_cancel_s: float = 0.0
     slowest_start_s: float = 0.0
-    _excused: list[tuple[float, float]] = field(default_factory=list)
+    _excused: list[tuple[float, float, bool]] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def violated(self, rule: str, detail: str, session_id: str | None = None) -> None:
@@ -106,18 +106,21 @@ class Book:
         return [ledger for ledger in list(self.sessions.values()) if ledger.deleted is None]
 
     @contextmanager
-    def excusing(self, seconds_after: float) -> Iterator[None]:
-        """Inside the context, and `seconds_after` after it, the server may answer with errors, or late."""
+    def excusing(self, seconds_after: float, *, calls: bool = True) -> Iterator[None]:
+        """Inside the context, and `seconds_after` after it, the server may be late, and with `calls` it may answer with
+        errors."""
         begun = time.monotonic()
         # Open to the end of time while it lasts: a call that fails meanwhile asks before this is over.
-        under_way = (begun, float("inf"))
+        under_way = (begun, float("inf"), calls)
         self._excused.append(under_way)
         try:
             yield
         finally:
             self._excused.remove(under_way)
-            self._excused.append((begun, time.monotonic() + seconds_after))
+            self._excused.append((begun, time.monotonic() + seconds_after, calls))
 
-    def is_excused(self, begun: float, ended: float) -> bool:
-        """Whether a fault that explains errors and lateness fell into this time."""
-        return any(first <= ended and begun <= last for first, last in self._excused)
+    def is_excused(self, begun: float, ended: float, *, calls: bool = False) -> bool:
+        """Whether a fault that explains lateness, or with `calls` errors, fell into this time."""
+        return any(
+            first <= ended and begun <= last and (of_calls or not calls) for first, last, of_calls in self._excused
+        )

@@ -90,8 +90,10 @@ class Model:
     """Answers every request: a few steps with calls, then a text. The answer hangs on the seed, the newest message and
     how often it was answered. `digits` make the sleeps of this run's commands known in a list of processes."""
 
-    def __init__(self, seed: int, weather: Weather, digits: str) -> None:
+    def __init__(self, seed: int, weather: Weather, digits: str, witness: int | None = None) -> None:
+        """`witness` is a port of this machine to which each command sends its token, None for none."""
         self._seed = seed
+        self._tells = "" if witness is None else f"echo {{}} >/dev/tcp/127.0.0.1/{witness}; "
         self._weather = weather
         self._digits = digits
         self._turns: Counter[str] = Counter()
@@ -149,7 +151,7 @@ class Model:
         with self._lock:
             self._tokens += 1
             token = f"c{self._tokens}"
-        digits = self._digits
+        digits, tells = self._digits, self._tells.format(token)
         body = rng.choice(
             [
                 "true",
@@ -163,7 +165,7 @@ class Model:
                 f"wc -l < {LOG}",
             ]
         )
-        arguments: dict[str, object] = {"command": f"echo {token} >> {LOG} || exit {NO_ROOM}; {body}"}
+        arguments: dict[str, object] = {"command": f"echo {token} >> {LOG} || exit {NO_ROOM}; {tells}{body}"}
         if rng.random() < 0.15:
             arguments = {"command": f"{arguments['command']}; sleep 20.{digits}", "timeout_s": 1}
         return arguments

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -84,12 +84,12 @@ class Connection:
             self.texts[part] = known + data["text"]
 
 
-def _client(url: str, kind: ReaderKind) -> httpx.AsyncClient:
+def _client(kind: ReaderKind, headers: Mapping[str, str] | None) -> httpx.AsyncClient:
     """A slow reader's socket takes little, so that the server's side fills."""
     options = [(socket.SOL_SOCKET, socket.SO_RCVBUF, SLOW_BYTES)] if kind == "slow" else None
     transport = httpx.AsyncHTTPTransport(socket_options=options)
     timeout = httpx.Timeout(READ_S, read=READ_S)
-    return httpx.AsyncClient(base_url=url, transport=transport, timeout=timeout, trust_env=False)
+    return httpx.AsyncClient(headers=headers, transport=transport, timeout=timeout, trust_env=False)
 
 
 async def _blocks(response: httpx.Response, pause_s: float) -> AsyncIterator[bytes]:
@@ -102,28 +102,42 @@ async def _blocks(response: httpx.Response, pause_s: float) -> AsyncIterator[byt
             await asyncio.sleep(pause_s)
 
 
-async def read(url: str, ledger: SessionLedger, book: Book, kind: ReaderKind, rng: random.Random) -> None:
-    """Follows a session until it is deleted or the task is cancelled, across all restarts of the server."""
+async def read(
+    urls: Sequence[str],
+    ledger: SessionLedger,
+    book: Book,
+    kind: ReaderKind,
+    rng: random.Random,
+    headers: Mapping[str, str] | None = None,
+) -> None:
+    """Follows a session until it is deleted or the task is cancelled, across all restarts of the server; each
+    connection goes to any of the `urls`."""
     seq = 0
-    async with _client(url, kind) as http:
+    async with _client(kind, headers) as http:
         while True:
             connection = Connection(ledger, book, seq)
             left_after = rng.randint(1, 60) if kind == "vanishing" else None
             with suppress(httpx.TransportError, httpx.StreamError):
-                if not await _read_once(http, connection, SLOW_S if kind == "slow" else 0.0, left_after):
+                if not await _read_once(
+                    http, rng.choice(urls), connection, SLOW_S if kind == "slow" else 0.0, left_after
+                ):
                     return
             seq = connection.seq if left_after is None else rng.choice((0, connection.seq))
             await asyncio.sleep(PAUSE_S)
 
 
-async def _read_once(http: httpx.AsyncClient, connection: Connection, pause_s: float, left_after: int | None) -> bool:
+async def _read_once(
+    http: httpx.AsyncClient, url: str, connection: Connection, pause_s: float, left_after: int | None
+) -> bool:
     """Reads until the connection ends; returns False if there is nothing more to come."""
     headers = {"Last-Event-ID": str(connection.seq)} if connection.seq else {}
     ledger, count = connection.ledger, 0
-    async with http.stream("GET", f"/v1/sessions/{ledger.id}/events", headers=headers) as response:
+    async with http.stream("GET", f"{url}/v1/sessions/{ledger.id}/events", headers=headers) as response:
         if response.status_code == 409:
             connection.book.violated("what was seen is in the log", f"the log ends before {connection.seq}", ledger.id)
             return False
+        if connection.seq and response.status_code == 200:
+            connection.book.counts["streams continued"] += 1
         if response.status_code != 200:
             return response.status_code >= 500 or ledger.deleted is None
         async for block in _blocks(response, pause_s):

@@ -84,24 +84,24 @@ def summary(result: Result) -> str:
     book = result.book
     lines = [
         f"seed {result.seed}, {result.seconds:.0f} s, {result.sandbox}, {result.lives} lives of the server",
-        f"faults:     {_listed(book.faults)}",
+        f"faults:     {listed(book.faults)}",
         f"ends met:   {_met(book)}",
         *(f"left out:   {kind}: {why}" for kind, why in sorted(result.left_out.items())),
-        f"sessions:   {_listed(book.counts, SESSION_COUNTS)}",
-        f"messages:   {_listed({n.removeprefix('messages '): c for n, c in book.counts.items() if 'messages ' in n})}",
-        f"deeds:      {_listed({n.removeprefix('deed '): c for n, c in book.counts.items() if n.startswith('deed ')})}",
-        f"edits:      {_listed({n: c for n, c in book.counts.items() if n.startswith(('edits', 'withdrawals'))})}",
-        f"traffic:    {_listed(book.counts, TRAFFIC)}",
+        f"sessions:   {listed(book.counts, SESSION_COUNTS)}",
+        f"messages:   {listed({n.removeprefix('messages '): c for n, c in book.counts.items() if 'messages ' in n})}",
+        f"deeds:      {listed({n.removeprefix('deed '): c for n, c in book.counts.items() if n.startswith('deed ')})}",
+        f"edits:      {listed({n: c for n, c in book.counts.items() if n.startswith(('edits', 'withdrawals'))})}",
+        f"traffic:    {listed(book.counts, TRAFFIC)}",
         f"slowest:    cancel {book.slowest_cancel_s:.1f} s, start {book.slowest_start_s:.1f} s",
         *_costs(result),
-        *_violations(book.violations),
+        *violations(book.violations),
     ]
     return "\n".join(lines)
 
 
 def _met(book: Book) -> str:
     """The activities interrupted by the server's ends, and the number of ends for each."""
-    return f"{_listed(book.met_ends)}; sessions {_listed(book.met_sessions)}"
+    return f"{listed(book.met_ends)}; sessions {listed(book.met_sessions)}"
 
 
 def _costs(result: Result) -> list[str]:
@@ -119,15 +119,17 @@ def _costs(result: Result) -> list[str]:
     return [*lines, f"tasks:      {result.tasks[0]:g} at the start, {result.tasks[1]:g} at the end"]
 
 
-def _violations(violations: list[Violation]) -> list[str]:
-    rules = Counter(violation.rule for violation in violations)
-    lines = [f"violations: {len(violations)}"]
+def violations(found: list[Violation]) -> list[str]:
+    """Their number, how often each rule was broken, and the first of them."""
+    rules = Counter(violation.rule for violation in found)
+    lines = [f"violations: {len(found)}"]
     lines += [f"  {count:5}  {rule}" for rule, count in rules.most_common()]
-    lines += [f"  - {v.rule}: {v.detail}" + (f" ({v.session_id})" if v.session_id else "") for v in violations[:SHOWN]]
+    lines += [f"  - {v.rule}: {v.detail}" + (f" ({v.session_id})" if v.session_id else "") for v in found[:SHOWN]]
     return lines
 
 
-def _listed(counts: Mapping[str, int], names: tuple[str, ...] | None = None) -> str:
+def listed(counts: Mapping[str, int], names: tuple[str, ...] | None = None) -> str:
+    """Counts on one line, those of `names` if given, without zeros."""
     chosen = names or sorted(counts)
     return ", ".join(f"{name} {counts[name]}" for name in chosen if counts.get(name)) or "none"
 

@@ -143,7 +143,7 @@ class _Work:
         self._begun = begun
         self._live = 0
         self._stopping = asyncio.Event()
-        self._caller = Caller(stage.host.url, book)
+        self._caller = Caller([stage.host.url], book)
         self.before: Cost | None = None
         self.after: Cost | None = None
         self.tasks: tuple[float, float] | None = None
@@ -172,7 +172,7 @@ class _Work:
             await self._caller.aclose()
 
     async def _warm_up(self) -> None:
-        caller = Caller(self._stage.host.url, self._book)
+        caller = Caller([self._stage.host.url], self._book)
         try:
             async with asyncio.TaskGroup() as users:
                 for plan in warm_ups(max(WARM_UPS, self._options.sessions)):

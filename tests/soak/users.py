@@ -17,6 +17,8 @@ from tests.soak.readers import read
 
 SETTLE_S = 240.0
 """Timeout for a session to become idle after its last action, in seconds, on a busy machine."""
+SEEN_S = 30.0
+"""Timeout for a reader to get the last events of an idle session, in seconds, on a busy machine."""
 CANCEL_S = 30.0
 """The contract says 2 s; the rest is for a busy machine. The summary has the measured times."""
 POLL_S = 0.7
@@ -46,11 +48,11 @@ class User:
 
     async def run(self) -> None:
         """Runs the session from its creation until it is idle."""
-        if not await self._create():
+        if not await self.create():
             return
-        url = str(self._caller.http.base_url)
+        urls, headers = self._caller.urls, self._caller.headers
         readers = [
-            asyncio.create_task(read(url, self._ledger, self._book, kind, random.Random(self._rng.random())))
+            asyncio.create_task(read(urls, self._ledger, self._book, kind, random.Random(self._rng.random()), headers))
             for kind in self._plan.readers
         ]
         self._book.faults["slow readers"] += self._plan.readers.count("slow")
@@ -64,7 +66,8 @@ class User:
             if self._plan.is_deleted and not self._stopping.is_set():
                 await self._delete()
             else:
-                await self._settle()
+                await self.settle()
+                await self._see_all()
         finally:
             for reader in readers:
                 reader.cancel()
@@ -72,7 +75,8 @@ class User:
                 if isinstance(failed, Exception):
                     raise failed
 
-    async def _create(self) -> bool:
+    async def create(self) -> bool:
+        """Makes the session; returns whether it is known to be there."""
         body = {
             "id": self._ledger.id,
             "task": self._ledger.task,
@@ -209,7 +213,7 @@ class User:
             self._ledger.last_seq = session["last_seq"]
         return session
 
-    async def _settle(self) -> None:
+    async def settle(self) -> None:
         """Waits until the session is idle with nothing pending. What a cancel or a parked run holds back is let go by
         one more message. Time in which faults keep the server from its work does not count."""
         waited, looked = 0.0, time.monotonic()
@@ -228,6 +232,22 @@ class User:
         session = await self._session()
         seen = {name: (session or {}).get(name) for name in ("status", "outcome", "queue", "compaction", "last_seq")}
         self._book.violated("a session comes to rest", f"after {SETTLE_S:.0f} s it is {seen}", self._ledger.id)
+
+    async def _see_all(self) -> None:
+        """Waits until a steady reader has every event. Time in which faults keep it from them does not count."""
+        if "steady" not in self._plan.readers or not self._ledger.settled:
+            return
+        waited, looked = 0.0, time.monotonic()
+        while missing := set(range(1, self._ledger.last_seq + 1)) - self._ledger.seen.keys():
+            if waited > SEEN_S:
+                detail = f"{SEEN_S:.0f} s after the end a reader lacks {sorted(missing)[:5]} of {self._ledger.last_seq}"
+                self._book.violated("a stream is complete", detail, self._ledger.id)
+                return
+            await asyncio.sleep(POLL_S)
+            now = time.monotonic()
+            if not self._book.is_excused(looked, now):
+                waited += now - looked
+            looked = now
 
 
 async def read_logs(caller: Caller, book: Book) -> None:

@@ -96,6 +96,16 @@ def take_over(connection: Connection, session_id: str) -> None:
     connection.execute(_TAKE_OVER, {"sid": session_id})
 
 
+_FREE_IDLE = _OF_SESSION.where(sessions.c.owner == bindparam("former"), ~_HAS_WORK).values(
+    epoch=sessions.c.epoch + 1, owner=None
+)
+
+
+def free_idle(connection: Connection, session_id: str, former: str) -> None:
+    """Ends the claim of a node that is gone, and fences that node off, if the session has no work for another one."""
+    connection.execute(_FREE_IDLE, {"sid": session_id, "former": former})
+
+
 def with_work(connection: Connection, quiet_since: datetime | None, limit: int) -> Sequence[str]:
     """Ids of sessions that need an owner, oldest change first; only those without a change since a time, if one is
     given: their owner may be gone."""
