@@ -16,7 +16,7 @@ DEV := $(VENV)/.dev
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test test-all soak fuzz attack check bench docs page vendor build clean
+.PHONY: help install run cluster test test-all soak fuzz attack check bench docs page vendor build clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -25,6 +25,9 @@ install: $(DEV) ## Create .venv with the service and the development tools
 
 run: $(RUNTIME) ## Start the server on http://127.0.0.1:8000
 	@$(BIN)/palimpsest serve $(ARGS)
+
+cluster: $(DEV) ## Start a cluster on this machine, with workers to kill
+	@$(BIN)/python -m scripts.cluster $(ARGS)
 
 # A file that is named is run with all its tests.
 test: $(DEV) ## Run the tests, without the extended ones

@@ -1,4 +1,5 @@
-"""A Postgres server for the tests, from Debian's packages: started on first use, thrown away at the end of the run."""
+"""A Postgres server for the tests, from Debian's packages: started on first use, thrown away at the end of the run.
+`scripts.cluster` keeps one in a folder."""
 
 from __future__ import annotations
 
@@ -33,6 +34,9 @@ SETTINGS = {
     "max_connections": "400",
     "autovacuum": "off",
 }
+
+KEPT = {name: SETTINGS[name] for name in ("listen_addresses", "max_connections")}
+"""The settings of a server whose data are kept."""
 
 
 def binaries() -> Path | None:
@@ -104,22 +108,25 @@ def cluster() -> Cluster:
 
 class Server:
     """The server as a process of this one. `folder` has its data, its socket and its log. With `durable`, what was
-    committed survives `stop`; otherwise the newest commits may be lost with its memory."""
+    committed survives `stop`; otherwise the newest commits may be lost with its memory. A `folder` that is given is
+    kept, and may have the data of an earlier server."""
 
-    def __init__(self, *, durable: bool = False) -> None:
-        self._settings = SETTINGS | ({"synchronous_commit": "on"} if durable else {})
+    def __init__(self, folder: Path | None = None, *, durable: bool = False) -> None:
+        self._settings = SETTINGS | ({"synchronous_commit": "on"} if durable else {}) if folder is None else KEPT
         programs = binaries()
         assert programs is not None, missing()
         self._programs = programs
-        self.folder = Path(mkdtemp(prefix="palimpsest-postgres-"))
+        self.folder = Path(mkdtemp(prefix="palimpsest-postgres-")) if folder is None else folder
         if os.geteuid() == 0:
             shutil.chown(self.folder, ACCOUNT, ACCOUNT)
-        options = ["-A", "trust", "-U", USER, "-E", "UTF8", "--locale=C.UTF-8", "-N"]
-        initdb = _as_account([programs / "initdb", "-D", self.folder / "data", *options])
-        subprocess.run(initdb, check=True, stdout=subprocess.DEVNULL, cwd="/")
+        if not (self.folder / "data").exists():
+            options = ["-A", "trust", "-U", USER, "-E", "UTF8", "--locale=C.UTF-8", "-N"]
+            initdb = _as_account([programs / "initdb", "-D", self.folder / "data", *options])
+            subprocess.run(initdb, check=True, stdout=subprocess.DEVNULL, cwd="/")
         self._owner = os.getpid()
         self._process: subprocess.Popen[bytes] | None = None
-        atexit.register(self.remove)
+        if folder is None:
+            atexit.register(self.remove)
         self.start()
 
     def start(self) -> None:
@@ -128,7 +135,8 @@ class Server:
         settings += [f"-cunix_socket_directories={self.folder}"]
         command = _as_account([self._programs / "postgres", "-D", self.folder / "data", *settings])
         with (self.folder / "log").open("a") as log:
-            self._process = subprocess.Popen(command, stdout=log, stderr=log, cwd="/")
+            # Out of reach of a terminal's Ctrl-C: whoever uses it ends first.
+            self._process = subprocess.Popen(command, stdout=log, stderr=log, cwd="/", start_new_session=True)
         self._await()
 
     def _await(self) -> None:
@@ -145,10 +153,10 @@ class Server:
                     raise AssertionError((self.folder / "log").read_text()) from None
                 time.sleep(0.05)
 
-    def stop(self) -> None:
-        """Ends it at once, like a crash."""
+    def stop(self, how: signal.Signals = signal.SIGQUIT) -> None:
+        """Ends it: at once, like a crash, unless the signal is another one."""
         if self._process is not None:
-            self._process.send_signal(signal.SIGQUIT)
+            self._process.send_signal(how)
             self._process.wait(30)
             self._process = None
 

@@ -1,4 +1,5 @@
-"""A Redis server for a test, from Debian's package: on a port of its own, without a file, killed for real."""
+"""A Redis server for a test or for `scripts.cluster`, from Debian's package: on a port of its own, without a file,
+killed for real."""
 
 from __future__ import annotations
 
@@ -39,7 +40,8 @@ class RedisServer:
         command = ["setpriv", "--pdeathsig=KILL", "redis-server", "--port", str(self.port), "--bind", "127.0.0.1"]
         command += ["--save", "", "--appendonly", "no", "--dir", str(self._folder), *self._options]
         with (self._folder / "redis.log").open("a") as output:
-            self._process = subprocess.Popen(command, stdout=output, stderr=output)
+            # Out of reach of a terminal's Ctrl-C: whoever uses it ends first.
+            self._process = subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True)
         deadline = time.monotonic() + 30
         while True:
             try:

@@ -1,4 +1,4 @@
-"""A Temporal server for the tests, the development server from PyPI: it keeps everything in memory."""
+"""A Temporal server for the tests and for `scripts.cluster`, the development server from PyPI."""
 
 from __future__ import annotations
 
@@ -30,17 +30,19 @@ def missing() -> str | None:
 
 
 class Temporal:
-    """The server as a process of this one, at `address`."""
+    """The server as a process of this one, at `address`. A `folder` that is given is kept, and may have the data of an
+    earlier server."""
 
-    def __init__(self) -> None:
-        self._folder = Path(mkdtemp(prefix="palimpsest-temporal-"))
+    def __init__(self, folder: Path | None = None) -> None:
+        self._folder = Path(mkdtemp(prefix="palimpsest-temporal-")) if folder is None else folder
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self._port = free.getsockname()[1]
         self.address = f"127.0.0.1:{self._port}"
         self._owner = os.getpid()
         self._process: subprocess.Popen[bytes] | None = None
-        atexit.register(self.remove)
+        if folder is None:
+            atexit.register(self.remove)
         self.start()
 
     @property
@@ -56,7 +58,8 @@ class Temporal:
         options += ["--db-filename", str(self._folder / "db")]
         command = ["setpriv", "--pdeathsig=KILL", found, "server", "start-dev", *options]
         with (self._folder / "log").open("a") as log:
-            self._process = subprocess.Popen(command, stdout=log, stderr=log, cwd="/")
+            # Out of reach of a terminal's Ctrl-C: whoever uses it ends first.
+            self._process = subprocess.Popen(command, stdout=log, stderr=log, cwd="/", start_new_session=True)
         self._await()
 
     def _await(self) -> None:

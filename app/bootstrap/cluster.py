@@ -14,6 +14,7 @@ from app.runtime.telemetry.health import Look, checked
 from app.settings import Settings
 
 if TYPE_CHECKING:
+    from app.cluster.engine import EngineAddress
     from app.cluster.node import Node
 
 TASK_QUEUE = "palimpsest-"
@@ -43,18 +44,23 @@ async def cluster_node(settings: Settings, setup: RuntimeSetup, bounds: RunBound
     server may serve several clusters."""
     if settings.temporal is None:
         return None
-    from app.cluster.engine import EngineAddress
     from app.cluster.node import Node
 
+    return await Node.at(engine_address(settings, settings.temporal, instance_id), setup, bounds)
+
+
+def engine_address(settings: Settings, target: str, instance_id: str) -> EngineAddress:
+    """The engine at `target`, and the task queue of a database."""
+    from app.cluster.engine import EngineAddress
+
     key = settings.temporal_api_key
-    address = EngineAddress(
-        settings.temporal,
+    return EngineAddress(
+        target,
         settings.temporal_namespace,
         settings.temporal_tls,
         None if key is None else key.get_secret_value(),
         f"{TASK_QUEUE}{instance_id}",
     )
-    return await Node.at(address, setup, bounds)
 
 
 def cluster_looks(node: Node | None) -> dict[str, Look]:

@@ -10,13 +10,14 @@ import platform
 import sys
 import tempfile
 from collections.abc import Awaitable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import Literal
 
 import typer
 
 from app.bootstrap import default_model, provider_configs
+from app.cli.check import Check
+from app.cli.cluster_checks import cluster
 from app.cli.screen import COMPLETED, FAILED, InvalidSettingsError, Screen
 from app.cli.startup import how_to_close, load_settings, unknown_variables
 from app.cli.target import answers, own_url
@@ -75,19 +76,9 @@ async def _of(settings: Settings) -> list[Check]:
         asyncio.to_thread(prompts, settings),
         address(settings),
         asyncio.to_thread(access, settings),
-        broker(settings),
+        cluster(settings),
     ]
     return [check for group in await asyncio.gather(*work) for check in group]
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One finding. `missing` means that the server cannot work without it; `fix` says how to fix it."""
-
-    name: str
-    status: Literal["ok", "warning", "missing"]
-    detail: str
-    fix: str | None = None
 
 
 def python() -> Check:
@@ -300,26 +291,6 @@ async def address(settings: Settings) -> list[Check]:
             return []
         return [Check("address", "missing", error.detail, "Set PALIMPSEST_PORT to a free port.")]
     return [Check("address", "ok", f"{where} is free")]
-
-
-async def broker(settings: Settings) -> list[Check]:
-    """The broker between servers, if one is set: whether it can be reached."""
-    if settings.broker is None:
-        return []
-    from app.cluster.broker import BrokerError, RedisBroker
-
-    try:
-        opened = await asyncio.to_thread(RedisBroker, settings.broker.get_secret_value())
-    except BrokerError as error:
-        return [Check("broker", "missing", str(error), "Fix or unset PALIMPSEST_BROKER.")]
-    try:
-        await opened.connect()
-    except BrokerError as error:
-        detail = f"{opened.address} cannot be used: {error}"
-        return [Check("broker", "warning", detail, "Start it, or fix PALIMPSEST_BROKER. Live text is late without it.")]
-    finally:
-        await opened.aclose()
-    return [Check("broker", "ok", f"Redis at {opened.address}")]
 
 
 def access(settings: Settings) -> list[Check]:

@@ -7,14 +7,18 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 import structlog
+from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest, GetSystemInfoRequest
 from temporalio.client import Client
 from temporalio.exceptions import WorkflowAlreadyStartedError
-from temporalio.service import KeepAliveConfig, RPCError
+from temporalio.service import KeepAliveConfig, RPCError, RPCStatusCode
 
 from app.cluster.workflow import RING, TASK_TIMEOUT, SessionWorkflow, session_workflow_id
 from app.errors import UnavailableError
 
 RPC_TIMEOUT = timedelta(seconds=5)
+
+LOOK_S = 15.0
+"""Seconds for a look from outside, with its connection."""
 
 RING_RETRIES_S = (0.1, 0.3, 1.0, 3.0)
 """Waits between attempts to ring. After the last one, the sweep finds the session."""
@@ -146,3 +150,32 @@ async def _client(address: EngineAddress, *, lazy: bool) -> Client:
 
 def _unavailable(error: Exception) -> UnavailableError:
     return UnavailableError(f"The engine does not answer: {error}.")
+
+
+@dataclass(frozen=True, slots=True)
+class EngineInfo:
+    """What an engine says of itself. `version` is empty if it does not say."""
+
+    version: str
+    has_namespace: bool
+
+
+async def look_at(address: EngineAddress) -> EngineInfo:
+    """Asks the engine at an address for its version and its namespace. Raises `UnavailableError` if it does not answer,
+    or refuses."""
+    try:
+        async with asyncio.timeout(LOOK_S):
+            client = await _client(address, lazy=False)
+            service = client.workflow_service
+            info = await service.get_system_info(GetSystemInfoRequest(), timeout=RPC_TIMEOUT)
+            try:
+                await service.describe_namespace(
+                    DescribeNamespaceRequest(namespace=address.namespace), timeout=RPC_TIMEOUT
+                )
+            except RPCError as error:
+                if error.status is not RPCStatusCode.NOT_FOUND:
+                    raise
+                return EngineInfo(info.server_version, has_namespace=False)
+    except (RPCError, RuntimeError, TimeoutError) as error:
+        raise _unavailable(error) from error
+    return EngineInfo(info.server_version, has_namespace=True)
