@@ -15,22 +15,8 @@ yaml = pytest.importorskip("yaml")
 
 ROOT = Path(__file__).resolve().parents[3]
 CONTRACT_TARGETS = {
-    *(
-        "help",
-        "install",
-        "run",
-        "test",
-        "test-all",
-        "soak",
-        "fuzz",
-        "attack",
-        "check",
-        "bench",
-        "docs",
-        "page",
-        "vendor",
-    ),
-    *("build", "clean"),
+    *("help", "install", "run", "cluster", "test", "test-all", "soak", "fuzz", "attack", "check", "bench", "docs"),
+    *("page", "vendor", "build", "clean"),
 }
 
 
