@@ -57,7 +57,7 @@ def test_kustomize_takes_all_manifests() -> None:
 
 def _known() -> set[str]:
     aliases = {"OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"}
-    return Settings.variables() | aliases | FOREIGN
+    return {*Settings.variables(), *aliases, *FOREIGN}
 
 
 @pytest.mark.parametrize(("kind", "part"), [("ConfigMap", "data"), ("Secret", "stringData")])
