@@ -15,7 +15,21 @@ yaml = pytest.importorskip("yaml")
 
 ROOT = Path(__file__).resolve().parents[3]
 CONTRACT_TARGETS = {
-    *("help", "install", "run", "test", "test-all", "soak", "fuzz", "attack", "check", "bench", "docs", "vendor"),
+    *(
+        "help",
+        "install",
+        "run",
+        "test",
+        "test-all",
+        "soak",
+        "fuzz",
+        "attack",
+        "check",
+        "cluster",
+        "bench",
+        "docs",
+        "vendor",
+    ),
     *("build", "clean"),
 }
 
