@@ -69,7 +69,10 @@ def servers(folder: Path) -> Iterator[Servers]:
         (folder / name).mkdir(exist_ok=True)
     try:
         database = postgres.Server(folder / "postgres")
-    except (subprocess.CalledProcessError, AssertionError) as error:
+    except subprocess.CalledProcessError as error:
+        reason = "Its account must be able to reach this folder; under root, that is `postgres`."
+        raise StartError(f"Postgres cannot be set up in {folder / 'postgres'}. {reason}") from error
+    except AssertionError as error:
         raise StartError(f"Postgres cannot be started in {folder / 'postgres'}: {error}") from error
     try:
         cluster = postgres.Cluster(database.folder)

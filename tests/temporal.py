@@ -82,6 +82,12 @@ class Temporal:
             self._process.wait(30)
             self._process = None
 
+    def forget(self) -> None:
+        """Kills it, and removes what it knew."""
+        self.stop()
+        for path in self._folder.glob("db*"):
+            path.unlink()
+
     def remove(self) -> None:
         """Ends it. Does nothing in a forked process."""
         if os.getpid() == self._owner:

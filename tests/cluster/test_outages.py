@@ -93,6 +93,23 @@ async def test_a_lost_ring_is_made_up_for_by_another_nodes_sweep(
     await assert_sound(b, made["id"])
 
 
+async def test_an_engine_that_has_lost_everything_needs_no_backup(
+    cluster: Cluster, a: Client, provider: FakeProvider, engine: Temporal
+) -> None:
+    """As after a restoration of the database, whose runs were active in the backup."""
+    cluster.start("w", "worker")
+    provider.script(Reply(Text("half", 2), Gate("never")), Reply(Text("Done.")))
+    made = await a.create("begin")
+    await provider.reached("never")
+    cluster.nodes["w"].end(signal.SIGKILL)
+    await asyncio.to_thread(engine.forget)
+    await asyncio.to_thread(engine.start)
+    cluster.start("w2", "worker")
+    await asyncio.wait_for(a.until_idle(made["id"]), 90)
+    assert (await a.session(made["id"]))["outcome"] == "completed"
+    await assert_sound(a, made["id"])
+
+
 async def test_a_dead_workers_session_can_be_deleted(cluster: Cluster, a: Client, provider: FakeProvider) -> None:
     cluster.start("w", "worker")
     provider.script(Reply(Text("half", 2), Gate("never")))
