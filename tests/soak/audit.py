@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.db.lanes import LANE_PER_SESSION
+from app.sandbox.host.watch import MAX_WATCHERS, WATCHERS
 from tests.databases import on_postgres
 from tests.provider import FakeProvider
 from tests.soak.checks import check_deleted, check_killed, check_seen, check_session
@@ -42,7 +43,8 @@ LANES = LANE_PER_SESSION.connections if on_postgres() else 0
 SOCKETS = 2 + LANES
 """Sockets above those at the start: the one for reading metrics, and one just being closed."""
 THREADS = 2 + LANES
-"""Threads above those at the start, when each other pool has reached its maximum number of users."""
+"""Threads above those at the start, when each other pool has reached its maximum number of users. Not counted are those
+that watch commands: as many last as commands were ever checked at one instant, up to the pool's maximum."""
 ZERO = ("palimpsest_running_sessions", "palimpsest_stream_readers", "palimpsest_channels")
 """Gauges that are zero on an idle server."""
 TASKS = "palimpsest_tasks"
@@ -166,11 +168,19 @@ def _excess(start: Rest, now: Rest) -> list[str]:
         ("small blocks of memory", was.blocks or 0, is_.blocks or 0, BLOCKS),
         ("open files", was.files, is_.files, FILES),
         ("sockets", was.sockets, is_.sockets, SOCKETS),
-        ("threads", was.threads, is_.threads, THREADS),
+        ("threads", _without_watchers(was), _without_watchers(is_), THREADS),
+        ("threads that watch commands", 0, is_.pools.get(WATCHERS, 0), MAX_WATCHERS),
         ("tasks", start.tasks, now.tasks, 0),
     )
-    return [
+    excess = [
         f"{before:.0f} {what} at the start, {after:.0f} now"
         for what, before, after, more in counted
         if after > before + more
     ]
+    if any("threads" in line for line in excess):
+        excess.append(f"threads by pool: {dict(was.pools)} at the start, {dict(is_.pools)} now")
+    return excess
+
+
+def _without_watchers(cost: Cost) -> int:
+    return cost.threads - cost.pools.get(WATCHERS, 0)

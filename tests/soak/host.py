@@ -115,8 +115,8 @@ class Host:
             if time.monotonic() > deadline:
                 raise ServerFailed(f"the server did not say within {TELL_S} s what it holds")
             await asyncio.sleep(0.02)
-        blocks = int(self._answer.read_text())
-        return replace(await asyncio.to_thread(self.cost), blocks=blocks)
+        told = json.loads(self._answer.read_text())
+        return replace(await asyncio.to_thread(self.cost), blocks=told["blocks"], pools=told["pools"])
 
     async def start(self) -> float:
         """Starts a server and waits until it answers; returns the seconds that took. Raises `ServerFailed`."""

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a process holds: resident memory in MB (10^6 bytes), open files without its sockets, sockets, threads, and
-    Python's own count of its small blocks of memory, None where nobody has asked the process."""
+    """What a process holds: resident memory in MB (10^6 bytes), open files without its sockets, sockets and threads;
+    and if the process was asked, Python's own count of its small blocks of memory, and its threads by their pools."""
 
     rss_mb: float
     files: int
     sockets: int
     threads: int
     blocks: int | None = None
+    pools: Mapping[str, int] = field(default_factory=dict)
 
 
 def cost_of(pid: int) -> Cost:

@@ -2,16 +2,19 @@
 
 What a process has in memory says little of what it still needs: Python looks for garbage rarely, and the allocator
 keeps what was given back to it. So the server is asked by a signal; it then looks for garbage, gives back what is free,
-and counts what is left.
+and counts what is left, and its threads by their pools.
 """
 
 from __future__ import annotations
 
 import ctypes
 import gc
+import json
 import os
 import signal
 import sys
+import threading
+from collections import Counter
 from pathlib import Path
 from types import FrameType
 
@@ -26,7 +29,9 @@ def _tell(_signal: int, _frame: FrameType | None) -> None:
         trim(0)
     answer = Path(os.environ[ANSWER])
     draft = answer.with_suffix(".draft")
-    draft.write_text(str(sys.getallocatedblocks()))
+    # A pool numbers its threads: `name_0`.
+    pools = Counter(thread.name.rpartition("_")[0] or thread.name for thread in threading.enumerate())
+    draft.write_text(json.dumps({"blocks": sys.getallocatedblocks(), "pools": pools}))
     draft.replace(answer)
 
 

@@ -24,7 +24,9 @@ FIRST_COUNT_S = 1.0
 """Age of a command at which the workspace is counted for the first time: most have ended by then."""
 REST = 10
 """Minimum pause after a count, in multiples of its duration."""
-_THREADS = ThreadPoolExecutor(max_workers=64, thread_name_prefix="sandbox-watch")
+WATCHERS, MAX_WATCHERS = "sandbox-watch", 64
+"""The pool for checks and counts, and its maximum number of threads, of which each lasts once it was needed."""
+_THREADS = ThreadPoolExecutor(MAX_WATCHERS, thread_name_prefix=WATCHERS)
 """A pool only for checks and counts: commands and files must not wait for a count, nor a check for other counts."""
 _COUNTING = threading.Semaphore(2)
 """Held during a step of a count. Parallel steps would keep the event loop waiting for the GIL."""
