@@ -20,8 +20,9 @@ RPC_TIMEOUT = timedelta(seconds=5)
 LOOK_S = 15.0
 """Seconds for a look from outside, with its connection."""
 
-RING_RETRIES_S = (0.1, 0.3, 1.0, 3.0)
-"""Waits between attempts to ring. After the last one, the sweep finds the session."""
+RING_RETRIES_S = (0.1, 0.3, 1.0, *(3.0,) * 30)
+"""Waits between attempts to ring, so that a session begins within seconds of the end of an outage of a minute or more.
+After the last one, the sweep finds the session, which may take half a minute longer."""
 
 KEEP_ALIVE = KeepAliveConfig(interval_millis=2_000, timeout_millis=2_000)
 """Notices an engine that disappeared without closing its connections."""

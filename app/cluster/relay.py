@@ -379,7 +379,7 @@ class BrokerRelay:
         finally:
             for task in tasks:
                 task.cancel()
-            await asyncio.wait(tasks)
+            await asyncio.gather(*tasks, return_exceptions=True)  # several of them may have failed
 
     async def _watch(self) -> None:
         """Notices a broker that is frozen or does not deliver."""

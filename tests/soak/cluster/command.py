@@ -48,7 +48,16 @@ def options_of(seed: int, given: Namespace) -> Options:
     """A run with the faults that the command line asks for."""
     kinds = given.fault or CLUSTER_FAULTS
     faults = faults_of(seed, given, given.rounds * len(kinds) if given.rounds else MOST_FAULTS)
-    return Options(seed, given.minutes * 60, given.sessions, faults, has_store=not given.shared_folder, keep=given.keep)
+    return Options(
+        seed,
+        None if given.rounds else given.minutes * 60,
+        given.sessions,
+        faults,
+        has_store=not given.shared_folder,
+        keep=given.keep,
+        reports=given.probes,
+        probes=given.probes,
+    )
 
 
 def faults_of(seed: int, given: Namespace, count: int) -> tuple[ClusterFault, ...]:

@@ -196,6 +196,8 @@ class ClusterWork:
         try:
             await self._cause_all()
             self._stopping.set()
+            for probing in helpers[1:]:
+                probing.cancel()
             await asyncio.gather(*slots)
         finally:
             self._stopping.set()
@@ -261,13 +263,14 @@ class ClusterWork:
 
     async def _check(self, watches: Sequence[LogWatch]) -> None:
         stage, book = self._stage, self._stage.book
+        # Only when nothing is owned any more, the last snapshots are those that API nodes read.
+        await audit_rest(stage)
         await read_logs(self._caller, book)
         # A workspace may be an older one; what ran is known from the witness.
         workspaces = {ledger.id: ledger.ran for ledger in book.living()}
         for ledger in book.living():
             ledger.ran = None
         await self._caller.aclose()
-        await audit_rest(stage)
         self.memory = {node.name: node.cost().rss_mb for node in stage.nodes}
         for node in stage.nodes:
             code = await node.end(signal.SIGTERM)
