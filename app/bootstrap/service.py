@@ -175,8 +175,13 @@ def _notify(observers: Observers, items: Sequence[StreamItem]) -> None:
 async def _trace(
     settings: Settings, observers: Observers, registry: Dispatch, tools: Sequence[str], stack: AsyncExitStack
 ) -> None:
-    """Adds tracing to the observers of committed events, if a receiver is configured."""
-    if settings.otlp_endpoint and (exporter := await asyncio.to_thread(otlp_exporter, settings.otlp_endpoint)):
+    """Adds tracing to the observers of committed events, if a receiver is configured. An API node of a cluster sees how
+    runs begin, but not how they end: their workers trace them."""
+    if (
+        settings.otlp_endpoint
+        and settings.role != "api"
+        and (exporter := await asyncio.to_thread(otlp_exporter, settings.otlp_endpoint))
+    ):
         traces = await stack.enter_async_context(tracing(exporter, model_of=registry.model_of, tools=tools))
         observers.append(traces.observe)
 

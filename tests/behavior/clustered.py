@@ -94,7 +94,7 @@ class RunningCluster(RunningServer):
             self.stop()
             raise
         urls = [node.url for node in self._api]
-        alternate(urls)
+        alternate(urls, [node.url for node in self._workers])
         self._urls = cycle(urls)
         return self
 

@@ -77,24 +77,65 @@ class RunningServer:
         self._server = None
 
 
-_peers: dict[str, tuple[httpx.URL, ...]] = {}
+@dataclass(frozen=True, slots=True)
+class _Nodes:
+    """The nodes of a cluster: those that serve requests, and all."""
+
+    api: tuple[httpx.URL, ...]
+    all: tuple[httpx.URL, ...]
 
 
-def alternate(urls: Sequence[str]) -> None:
-    """Has clients of any of these servers, the nodes of a cluster, send their requests to all of them in turn."""
-    _peers.update(dict.fromkeys(urls, tuple(map(httpx.URL, urls))))
+WAITING = "palimpsest_waiting_runs"
+_peers: dict[str, _Nodes] = {}
+"""By the URLs of nodes that serve requests."""
+
+
+def alternate(api: Sequence[str], others: Sequence[str]) -> None:
+    """Has clients of any of these nodes of a cluster send their requests to those with an API in turn. Metrics are the
+    sums over all nodes, as operators see them."""
+    nodes = _Nodes(tuple(map(httpx.URL, api)), tuple(map(httpx.URL, [*api, *others])))
+    _peers.update(dict.fromkeys(api, nodes))
 
 
 class _Alternating(httpx.AsyncHTTPTransport):
     """Sends each request to the next node."""
 
-    def __init__(self, nodes: Sequence[httpx.URL]) -> None:
+    def __init__(self, nodes: _Nodes) -> None:
         super().__init__(verify=False, trust_env=False)
-        self._nodes = cycle(nodes)
+        self._next = cycle(nodes.api)
+        self._all = nodes.all
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        request.url = request.url.copy_with(port=next(self._nodes).port)
+        if request.url.path == "/metrics":
+            return await self._metrics(request)
+        return await self._ask(request, next(self._next))
+
+    async def _ask(self, request: httpx.Request, node: httpx.URL) -> httpx.Response:
+        request.url = request.url.copy_with(port=node.port)
         return await super().handle_async_request(request)
+
+    async def _metrics(self, request: httpx.Request) -> httpx.Response:
+        # By the line that begins a family, and without a value for its other comments.
+        families: dict[str, dict[str, float | None]] = {}
+        family: dict[str, float | None] = {}
+        for node in self._all:
+            answer = await self._ask(request, node)
+            for line in (await answer.aread()).decode().splitlines():
+                name, _, value = line.rpartition(" ")
+                if line.startswith("# HELP"):
+                    family = families.setdefault(line, {})
+                elif line.startswith("#"):
+                    family[line] = None
+                else:
+                    # Each node counts the waiting sessions of the whole cluster.
+                    add = max if name == WAITING else float.__add__
+                    family[name] = add(float(family.get(name) or 0), float(value))
+            await answer.aclose()
+        lines = []
+        for first, rest in families.items():
+            lines += [first, *(name if value is None else f"{name} {value}" for name, value in rest.items())]
+        headers = {"content-type": answer.headers["content-type"]}
+        return httpx.Response(answer.status_code, headers=headers, content="\n".join([*lines, ""]).encode())
 
 
 class Client:

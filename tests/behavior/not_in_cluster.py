@@ -11,11 +11,25 @@ NO_SERVER = "it needs no server, or starts one as a command of its own"
 STARTS = "it is about the start of one server: its command line, its settings, its first words and its exit"
 ENDS = "it ends, kills or freezes one server; tests/cluster and `python -m benchmarks.take_over` do so to nodes"
 LIMITS = "it measures the memory, descriptors or connections of one process, or uses them up"
-METRICS = "it reads metrics, which each node has for itself"
+OF_ONE_NODE = (
+    "it reads the metrics, the log lines or the readiness that one process has, which several nodes share here"
+)
+ONCE_A_SECOND = (
+    "it expects a server to know at each moment how many runs wait; nodes count them once a second, and accept a"
+    " compaction however many there are"
+)
 NODES_OF_ITS_OWN = "it starts nodes, a broker or a Postgres server of its own"
+LEARNED = (
+    "it expects the next run, or an estimate by an API node, to use what a run has learned about its model, which only"
+    " its worker knows until the others are restarted"
+)
+LOGGED_IN = (
+    "it expects a cookie to be named after the port of one server, or a logout on one server to take effect on another"
+    " in less than the five seconds for which that one may know the login"
+)
 FOLLOWS_AT_ONCE = (
-    "it lets the model finish right after the response to a cancel or an interrupt, which reaches a worker some"
-    " milliseconds later: either may come first"
+    "it expects an order of two things that nodes do at the same moment, such as the model's end and the arrival of a"
+    " cancel at the worker, some milliseconds after the response to it"
 )
 
 EXCLUDED: Mapping[str, Sequence[str]] = {
@@ -72,6 +86,7 @@ EXCLUDED: Mapping[str, Sequence[str]] = {
         "test_recovery.py",
         "test_responses.py::test_a_killed_server_continues_with_its_reasoning",
         "test_shutdown.py",
+        "test_retention.py::test_everything_is_kept_unless_a_setting_says_so",
         "test_soak.py",
         "test_tracing.py::test_the_log_of_a_run_and_of_the_end",
     ),
@@ -86,10 +101,36 @@ EXCLUDED: Mapping[str, Sequence[str]] = {
         "test_slow_reader.py",
         "test_stalled_readers.py",
     ),
-    METRICS: (
+    OF_ONE_NODE: (
         "test_allowed_hosts.py::test_refusals_are_counted",
-        "test_cancel_places.py::test_a_cancel_ends_a_run_that_waits_for_another",
         "test_operations_page.py",
+        "test_outages.py::test_a_provider_that_answers_with_errors_is_failing",
+        "test_tracing.py::test_the_spans_of_a_run",
+        "test_recount.py::test_the_log_has_a_line_when_a_round_begins_and_when_it_ends",
+    ),
+    ONCE_A_SECOND: (
+        "test_pressure.py::test_a_manual_compaction_takes_a_slot_in_the_queue",
+        "test_pressure.py::test_runs_beyond_the_limit_wait_in_order",
+    ),
+    LEARNED: (
+        "test_asked_rounds.py::test_a_dry_run_and_a_round_read_the_same_notes",
+        "test_asked_rounds.py::test_a_round_reports_the_size_of_the_whole_context_from_its_start[True]",
+        "test_asked_rounds.py::test_no_summary_is_requested_that_would_save_nothing",
+        "test_effort.py::test_a_model_without_efforts_is_called_without_one",
+        "test_effort.py::test_a_refused_effort_is_replaced_by_the_nearest_accepted_one",
+        "test_messages_that_cannot_fit.py::test_an_assumed_window_refuses_nothing",
+        "test_overflow.py::test_a_refusal_of_a_summarizer_teaches_its_window",
+        "test_overflow.py::test_every_shape_is_recovered_from",
+        "test_responses.py::test_a_missing_item_is_not_a_missing_path",
+        "test_responses.py::test_a_model_is_switched_to_the_other_endpoint_once",
+        "test_server_windows.py::test_queried_windows_show_in_the_list_of_models",
+        "test_server_windows.py::test_the_first_request_fits_the_window_that_the_server_reports[vllm]",
+    ),
+    LOGGED_IN: (
+        "test_login.py::test_a_logout_takes_effect_at_once",
+        "test_login.py::test_a_stream_ends_with_its_login",
+        "test_login.py::test_a_valid_key_starts_a_login",
+        "test_login.py::test_only_the_servers_own_cookie_counts",
     ),
     NODES_OF_ITS_OWN: (
         "test_broker.py",
@@ -99,6 +140,7 @@ EXCLUDED: Mapping[str, Sequence[str]] = {
     FOLLOWS_AT_ONCE: (
         "test_compaction_order.py::test_until_idle_waits_for_a_round_of_an_idle_session[cancelled]",
         "test_queue.py::test_a_message_in_any_phase_is_delivered_exactly_once[interrupt]",
+        "test_queue.py::test_a_withdrawn_message_keeps_the_previous_outcome",
     ),
 }
 
