@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 import structlog
+from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.client import Client
 from temporalio.exceptions import WorkflowAlreadyStartedError
-from temporalio.service import KeepAliveConfig, RPCError
+from temporalio.service import KeepAliveConfig, RPCError, RPCStatusCode
 
 from app.cluster.workflow import RING, TASK_TIMEOUT, SessionWorkflow, session_workflow_id
 from app.errors import UnavailableError
@@ -59,7 +60,7 @@ class Engine:
         try:
             return await _client(self._address, lazy=False)
         except (RPCError, RuntimeError) as error:
-            raise _unavailable(error) from error
+            raise self._unavailable(error) from error
 
     def ring(self, session_id: str) -> None:
         """Has the session owned, at once or again. Never waits; a ring that fails is repeated, then left to the
@@ -101,7 +102,7 @@ class Engine:
         except WorkflowAlreadyStartedError:
             return False
         except (RPCError, RuntimeError) as error:
-            raise _unavailable(error) from error
+            raise self._unavailable(error) from error
         return True
 
     async def _start(self, session_id: str, *, rings: bool) -> None:
@@ -117,13 +118,21 @@ class Engine:
         )
 
     async def check(self) -> None:
-        """Raises `UnavailableError` if the engine does not answer."""
+        """Raises `UnavailableError` if the engine does not answer, or refuses this node: its namespace, key or
+        certificate. It is asked about the namespace, since its health says nothing of these."""
+        request = DescribeNamespaceRequest(namespace=self._address.namespace)
         try:
-            healthy = await self._client.service_client.check_health(timeout=RPC_TIMEOUT)
+            await self._client.workflow_service.describe_namespace(request, timeout=RPC_TIMEOUT)
         except (RPCError, RuntimeError) as error:
-            raise _unavailable(error) from error
-        if not healthy:
-            raise UnavailableError("The engine is not serving.")
+            raise self._unavailable(error) from error
+
+    def _unavailable(self, error: Exception) -> UnavailableError:
+        status = error.status if isinstance(error, RPCError) else None
+        if status is RPCStatusCode.NOT_FOUND:
+            return UnavailableError(f"The engine has no namespace {self._address.namespace}.")
+        if status in (RPCStatusCode.UNAUTHENTICATED, RPCStatusCode.PERMISSION_DENIED):
+            return UnavailableError(f"The engine refuses this server's key: {error}.")
+        return UnavailableError(f"The engine does not answer: {error}.")
 
     async def aclose(self) -> None:
         """Waits for rings that are under way, a moment at most: the sweep of another node makes up for the rest."""
@@ -142,7 +151,3 @@ async def _client(address: EngineAddress, *, lazy: bool) -> Client:
         keep_alive_config=KEEP_ALIVE,
         lazy=lazy,
     )
-
-
-def _unavailable(error: Exception) -> UnavailableError:
-    return UnavailableError(f"The engine does not answer: {error}.")

@@ -31,6 +31,10 @@ FLUSH_S = 1.0
 """Seconds that the last messages have at shutdown."""
 BATCH_BYTES = 1 << 20
 """Sent at a time, beyond which other sessions wait for the next batch."""
+MAX_NODE_CHARS, MAX_ASKS = 64, 10_000
+"""Of the id of a node that asks for open parts, and of such questions that wait; an asking node repeats a lost one."""
+MALFORMED_S = 60.0
+"""Seconds between two lines in the log about malformed messages."""
 
 log = structlog.get_logger(__name__)
 
@@ -65,6 +69,7 @@ class BrokerRelay:
         self._work = asyncio.Event()
         self._is_sent = asyncio.Event()
         self._heard = 0.0
+        self._logs_malformed_at = 0.0
         self.is_connected = False
         self.traffic = Traffic()
 
@@ -284,17 +289,26 @@ class BrokerRelay:
         try:
             update = decode(data)
         except MalformedUpdateError as error:
-            self.traffic.malformed += 1
-            log.warning("broker_message_malformed", error=str(error)[:200])
+            self._refuse(error)
             return
         if kind == "sessions":
             self._bus.all.publish(update.events)
         else:
             self._apply(update, is_answer=kind == "node")
 
+    def _refuse(self, error: MalformedUpdateError) -> None:
+        """Counts a malformed message, and logs the first one of each minute: they may be many."""
+        self.traffic.malformed += 1
+        at = asyncio.get_running_loop().time()
+        if at >= self._logs_malformed_at:
+            self._logs_malformed_at = at + MALFORMED_S
+            log.warning("broker_message_malformed", error=str(error)[:200], so_far=self.traffic.malformed)
+
     def _take_question(self, session_id: str, node: str) -> None:
         outlet = self._outlets.get(session_id)
-        if outlet is not None and outlet.is_ready and node != self._node:
+        if len(node) > MAX_NODE_CHARS or len(self._asks) >= MAX_ASKS:
+            self._refuse(MalformedUpdateError("a question of no node, or one too many"))
+        elif outlet is not None and outlet.is_ready and node != self._node:
             outlet.ask()
             self._asks[session_id, node] = None
             self._work.set()
