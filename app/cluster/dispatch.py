@@ -43,7 +43,7 @@ CANCEL_S = 1.0
 """How long a canceled session may have no owner before this node stores the cancel itself: it may be waiting for a
 worker."""
 
-CANCEL_OWNED_S = 1.4
+CANCEL_OWNED_S = 1.2
 """How long a canceled session's owner may take to store the cancel before this node does so and fences it off: it may
 be dead or frozen, which the engine would notice too late for the two seconds that a cancel may take. An owner looks at
 its row twice a second."""

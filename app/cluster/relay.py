@@ -32,9 +32,7 @@ FLUSH_S = 1.0
 BATCH_BYTES = 1 << 20
 """Sent at a time, beyond which other sessions wait for the next batch."""
 MAX_NODE_CHARS, MAX_ASKS = 64, 10_000
-"""Of the id of a node that asks for open parts, and of such questions that wait; an asking node repeats a lost one."""
-MALFORMED_S = 60.0
-"""Seconds between two lines in the log about malformed messages."""
+"""Of a node's id, and of nodes' questions that wait."""
 
 log = structlog.get_logger(__name__)
 
@@ -69,7 +67,6 @@ class BrokerRelay:
         self._work = asyncio.Event()
         self._is_sent = asyncio.Event()
         self._heard = 0.0
-        self._logs_malformed_at = 0.0
         self.is_connected = False
         self.traffic = Traffic()
 
@@ -198,8 +195,7 @@ class BrokerRelay:
                 del self._changed[session_id]
             else:
                 # Moved to the end: it may have more, but others come first.
-                del self._changed[session_id]
-                self._changed[session_id] = None
+                self._changed[session_id] = self._changed.pop(session_id)
                 data = encode(update)
                 batch.append(Message(self._channel_of(session_id), data, outlet, outlet.asked))
                 size += len(data)
@@ -216,19 +212,16 @@ class BrokerRelay:
                 self.traffic.sent += len(batch)
                 self.traffic.sent_bytes += sum(len(message.data) for message in batch)
                 for message, listeners in zip(batch, counts, strict=True):
-                    outlet = message.outlet
-                    if (
-                        outlet is not None
-                        and not self._others(message.channel, listeners)
-                        and outlet.asked == message.asked
-                    ):
+                    if (outlet := message.outlet) is None or self._others(message.channel, listeners):
+                        continue
+                    if outlet.asked == message.asked:
                         outlet.no_listeners()
                 if self._wanted != self._requested:
                     await self._change_subscriptions()
             self._is_sent.set()
 
     def _others(self, channel: str, listeners: int) -> int:
-        """Of the listeners of a channel, those on other nodes."""
+        """Those of a channel's listeners that are on other nodes."""
         return listeners - (channel in self._confirmed)
 
     async def _change_subscriptions(self) -> None:
@@ -289,25 +282,17 @@ class BrokerRelay:
         try:
             update = decode(data)
         except MalformedUpdateError as error:
-            self._refuse(error)
+            self.traffic.refuse(error)
             return
         if kind == "sessions":
             self._bus.all.publish(update.events)
         else:
             self._apply(update, is_answer=kind == "node")
 
-    def _refuse(self, error: MalformedUpdateError) -> None:
-        """Counts a malformed message, and logs the first one of each minute: they may be many."""
-        self.traffic.malformed += 1
-        at = asyncio.get_running_loop().time()
-        if at >= self._logs_malformed_at:
-            self._logs_malformed_at = at + MALFORMED_S
-            log.warning("broker_message_malformed", error=str(error)[:200], so_far=self.traffic.malformed)
-
     def _take_question(self, session_id: str, node: str) -> None:
         outlet = self._outlets.get(session_id)
         if len(node) > MAX_NODE_CHARS or len(self._asks) >= MAX_ASKS:
-            self._refuse(MalformedUpdateError("a question of no node, or one too many"))
+            self.traffic.dropped += 1
         elif outlet is not None and outlet.is_ready and node != self._node:
             outlet.ask()
             self._asks[session_id, node] = None

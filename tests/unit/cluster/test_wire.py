@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
 from app.bootstrap import secrets_of
 from app.cluster.broker import BrokerError, RedisBroker, address_of
+from app.cluster.sending import Traffic
 from app.cluster.wire import (
     MAX_BODY_BYTES,
     MAX_EVENT_BYTES,
@@ -159,3 +161,12 @@ def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(builtins, "__import__", absent)
     with pytest.raises(BrokerError, match=r"pip install 'palimpsest\[cluster\]'"):
         RedisBroker("redis://h")
+
+
+def test_malformed_messages_are_counted_and_logged_once_a_minute() -> None:
+    traffic = Traffic()
+    with capture_logs() as logs:
+        for _ in range(100):
+            traffic.refuse(MalformedUpdateError("x" * 1_000))
+    assert traffic.malformed == 100
+    assert [(line["event"], len(line["error"])) for line in logs] == [("broker_message_malformed", 200)]
