@@ -75,6 +75,13 @@ class Temporal:
         assert found is not None
         return [found, "operator", "cluster", "health", "--address", self.address]
 
+    def add_namespace(self, name: str) -> None:
+        """Registers a namespace. The server's caches learn of it within some seconds."""
+        found = program()
+        assert found is not None
+        command = [found, "operator", "namespace", "create", "--namespace", name, "--address", self.address]
+        subprocess.run(command, capture_output=True, check=True)
+
     def stop(self) -> None:
         """Kills it."""
         if self._process is not None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from typing import Any
 
 import structlog
@@ -15,10 +16,10 @@ from app.agent.interrupt import StopReason
 from app.cluster.engine import Engine
 from app.cluster.tenures import Tenures
 from app.db.repositories import ownership, sessions
-from app.errors import PalimpsestError, ServerBusyError
+from app.errors import PalimpsestError, ServerBusyError, StorageError, UnavailableError
 from app.messages import new_id
 from app.runtime.registry import too_many_runs
-from app.runtime.setup import RuntimeSetup
+from app.runtime.setup import RuntimeSetup, in_background
 from app.sessions import Status
 
 LEAVE_S = 6.0
@@ -28,9 +29,24 @@ frozen. Twice the time after which the engine gives up a worker."""
 LOOK_S = 0.05
 """How often it is checked whether an owner has left."""
 
+RENEW_S = 0.5
+"""How often an operation that keeps owners from a session renews that."""
+
+RENEWED_S = 3.0
+"""After how many seconds without having renewed it an operation gives up, since another one may have replaced it."""
+
+DEAD_S = 4.0
+"""After how many seconds without a renewal, by this node's clock, another operation counts as dead. More than
+`RENEWED_S`, so that two never work on a session at the same time."""
+
 CANCEL_S = 1.0
 """How long a canceled session may have no owner before this node stores the cancel itself: it may be waiting for a
 worker."""
+
+CANCEL_OWNED_S = 1.2
+"""How long a canceled session's owner may take to store the cancel before this node does so and fences it off: it may
+be dead or frozen, which the engine would notice too late for the two seconds that a cancel may take. An owner looks at
+its row twice a second."""
 
 COUNT_S = 1.0
 """How often waiting sessions are counted."""
@@ -127,21 +143,33 @@ class ClusterDispatch:
         """See `Dispatch.interrupt`. A cancel does not wait for a worker, since it only takes milliseconds to store."""
         self.wake(session_id)
         if reason == "cancel":
-            task = asyncio.create_task(self._cancel_unowned(session_id), name=f"cancel-{session_id}")
+            task = asyncio.create_task(self._cancel(session_id), name=f"cancel-{session_id}")
             self._canceling.add(task)
             task.add_done_callback(self._canceling.discard)
 
-    async def _cancel_unowned(self, session_id: str) -> None:
+    async def _cancel(self, session_id: str) -> None:
+        """Stores a cancel that the session's owner, if it has one, does not store in time."""
         await asyncio.sleep(CANCEL_S)
         try:
-            row = await self._setup.database.read(lambda c: sessions.find(c, session_id))
-            if row is None or row.status == Status.IDLE or not row.cancel_requested or row.owner is not None:
+            row = await self._uncanceled(session_id)
+            if row is not None and row.owner is not None:
+                await asyncio.sleep(CANCEL_OWNED_S - CANCEL_S)
+                later = await self._uncanceled(session_id)
+                row = None if later is None or later.epoch != row.epoch else later
+            if row is None:
                 return
+            if row.owner is not None:
+                log.warning("owner_fenced_off", session_id=session_id)
             if await self._tenures.hold(session_id, steps=False):
                 self._engine.ring(session_id)
         except PalimpsestError as error:
             # Its next owner finds the cancel in the row.
             log.warning("cancel_not_stored", session_id=session_id, reason=error.detail)
+
+    async def _uncanceled(self, session_id: str) -> Row[Any] | None:
+        """The row of a session whose cancel has not been stored; None if there is no such cancel."""
+        row = await self._setup.database.read(lambda c: sessions.find(c, session_id))
+        return None if row is None or row.status == Status.IDLE or not row.cancel_requested else row
 
     async def aclose(self) -> None:
         """Gives up what is still under way; the sessions' next owners find it in their rows."""
@@ -156,18 +184,73 @@ class ClusterDispatch:
 
     @asynccontextmanager
     async def without_owner(self, session_id: str) -> AsyncIterator[None]:
-        """See `Dispatch.without_owner`."""
+        """See `Dispatch.without_owner`. Raises `UnavailableError` if another operation has replaced this one, since
+        this node was frozen or cut off from the database."""
         operation = new_id()
         try:
-            while not await self._write(session_id, lambda c: _bar(c, session_id, operation)):  # noqa: ASYNC110
-                await asyncio.sleep(LOOK_S)
-            self._nudge(session_id)
-            await self._until_left(session_id)
-            yield
+            await self._bar(session_id, operation)
+            async with self._barring(session_id, operation):
+                self._nudge(session_id)
+                await self._until_left(session_id)
+                yield
         finally:
             await self._write(session_id, lambda c: ownership.unbar(c, session_id, operation))
             if await self._setup.database.read(lambda c: _has_work(c, session_id)):
                 self._engine.ring(session_id)
+
+    async def _bar(self, session_id: str, operation: str) -> None:
+        """Waits for another operation on the session, or for its bar to be no longer renewed. The two clocks are not
+        compared: this node sees for itself how long the bar stays the same."""
+        loop = asyncio.get_running_loop()
+        other: ownership.Bar | None = None
+        since = loop.time()
+        while True:
+            dead = other if loop.time() - since > DEAD_S else None
+            found = await self._write(session_id, partial(_bar, session_id=session_id, operation=operation, dead=dead))
+            if found is None:
+                return
+            if found != other:
+                other, since = found, loop.time()
+            await asyncio.sleep(LOOK_S)
+
+    @asynccontextmanager
+    async def _barring(self, session_id: str, operation: str) -> AsyncIterator[None]:
+        """Renews the bar while the context lasts, and ends the context's work once it is lost."""
+        try:
+            async with (
+                asyncio.timeout(None) as work,
+                in_background(self._renew(session_id, operation, work), f"bar-{session_id}"),
+            ):
+                yield
+        except TimeoutError as error:
+            if not work.expired():
+                raise
+            raise UnavailableError("This node was cut off for too long; try again.") from error
+
+    async def _renew(self, session_id: str, operation: str, work: asyncio.Timeout) -> None:
+        loop = asyncio.get_running_loop()
+        renewed = loop.time()
+        while loop.time() - renewed < RENEWED_S:
+            await asyncio.sleep(RENEW_S)
+            begun = loop.time()
+            try:
+                async with asyncio.timeout(RENEWED_S):
+                    if not await self._write(session_id, lambda c: ownership.renew_bar(c, session_id, operation)):
+                        break
+                renewed = begun
+            except (StorageError, TimeoutError) as error:
+                log.debug("bar_not_renewed", session_id=session_id, reason=str(error))
+        # A deletion that has just removed the row is at its end: its context is left before this takes effect.
+        if await self._is_gone(session_id):
+            return
+        log.warning("operation_replaced", session_id=session_id)
+        work.reschedule(loop.time())
+
+    async def _is_gone(self, session_id: str) -> bool:
+        try:
+            return await self._setup.database.read(lambda c: sessions.find(c, session_id)) is None
+        except StorageError:
+            return False
 
     async def _until_left(self, session_id: str) -> None:
         try:
@@ -185,9 +268,9 @@ class ClusterDispatch:
         return await self._setup.database.writer.write(work, session_id=session_id)
 
 
-def _bar(connection: Connection, session_id: str, operation: str) -> bool:
+def _bar(connection: Connection, session_id: str, operation: str, dead: ownership.Bar | None) -> ownership.Bar | None:
     """Raises `NotFoundError` if the session was deleted meanwhile."""
-    return ownership.bar(connection, sessions.row(connection, session_id), operation)
+    return ownership.bar(connection, sessions.row(connection, session_id), operation, dead)
 
 
 def _has_work(connection: Connection, session_id: str) -> bool:

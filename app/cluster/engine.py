@@ -64,7 +64,7 @@ class Engine:
         try:
             return await _client(self._address, lazy=False)
         except (RPCError, RuntimeError) as error:
-            raise _unavailable(error) from error
+            raise _unavailable(error, self._address) from error
 
     def ring(self, session_id: str) -> None:
         """Has the session owned, at once or again. Never waits; a ring that fails is repeated, then left to the
@@ -106,7 +106,7 @@ class Engine:
         except WorkflowAlreadyStartedError:
             return False
         except (RPCError, RuntimeError) as error:
-            raise _unavailable(error) from error
+            raise _unavailable(error, self._address) from error
         return True
 
     async def _start(self, session_id: str, *, rings: bool) -> None:
@@ -122,13 +122,13 @@ class Engine:
         )
 
     async def check(self) -> None:
-        """Raises `UnavailableError` if the engine does not answer."""
+        """Raises `UnavailableError` if the engine does not answer, or refuses this node: its namespace, key or
+        certificate. It is asked about the namespace, since its health says nothing of these."""
+        request = DescribeNamespaceRequest(namespace=self._address.namespace)
         try:
-            healthy = await self._client.service_client.check_health(timeout=RPC_TIMEOUT)
+            await self._client.workflow_service.describe_namespace(request, timeout=RPC_TIMEOUT)
         except (RPCError, RuntimeError) as error:
-            raise _unavailable(error) from error
-        if not healthy:
-            raise UnavailableError("The engine is not serving.")
+            raise _unavailable(error, self._address) from error
 
     async def aclose(self) -> None:
         """Waits for rings that are under way, a moment at most: the sweep of another node makes up for the rest."""
@@ -149,7 +149,12 @@ async def _client(address: EngineAddress, *, lazy: bool) -> Client:
     )
 
 
-def _unavailable(error: Exception) -> UnavailableError:
+def _unavailable(error: Exception, address: EngineAddress) -> UnavailableError:
+    status = error.status if isinstance(error, RPCError) else None
+    if status is RPCStatusCode.NOT_FOUND:
+        return UnavailableError(f"The engine has no namespace {address.namespace}.")
+    if status in (RPCStatusCode.UNAUTHENTICATED, RPCStatusCode.PERMISSION_DENIED):
+        return UnavailableError(f"The engine refuses this server's key: {error}.")
     return UnavailableError(f"The engine does not answer: {error}.")
 
 
@@ -178,5 +183,5 @@ async def look_at(address: EngineAddress) -> EngineInfo:
                     raise
                 return EngineInfo(info.server_version, has_namespace=False)
     except (RPCError, RuntimeError, TimeoutError) as error:
-        raise _unavailable(error) from error
+        raise _unavailable(error, address) from error
     return EngineInfo(info.server_version, has_namespace=True)

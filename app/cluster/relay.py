@@ -31,6 +31,8 @@ FLUSH_S = 1.0
 """Seconds that the last messages have at shutdown."""
 BATCH_BYTES = 1 << 20
 """Sent at a time, beyond which other sessions wait for the next batch."""
+MAX_NODE_CHARS, MAX_ASKS = 64, 10_000
+"""Of a node's id, and of nodes' questions that wait."""
 
 log = structlog.get_logger(__name__)
 
@@ -193,8 +195,7 @@ class BrokerRelay:
                 del self._changed[session_id]
             else:
                 # Moved to the end: it may have more, but others come first.
-                del self._changed[session_id]
-                self._changed[session_id] = None
+                self._changed[session_id] = self._changed.pop(session_id)
                 data = encode(update)
                 batch.append(Message(self._channel_of(session_id), data, outlet, outlet.asked))
                 size += len(data)
@@ -211,19 +212,16 @@ class BrokerRelay:
                 self.traffic.sent += len(batch)
                 self.traffic.sent_bytes += sum(len(message.data) for message in batch)
                 for message, listeners in zip(batch, counts, strict=True):
-                    outlet = message.outlet
-                    if (
-                        outlet is not None
-                        and not self._others(message.channel, listeners)
-                        and outlet.asked == message.asked
-                    ):
+                    if (outlet := message.outlet) is None or self._others(message.channel, listeners):
+                        continue
+                    if outlet.asked == message.asked:
                         outlet.no_listeners()
                 if self._wanted != self._requested:
                     await self._change_subscriptions()
             self._is_sent.set()
 
     def _others(self, channel: str, listeners: int) -> int:
-        """Of the listeners of a channel, those on other nodes."""
+        """Those of a channel's listeners that are on other nodes."""
         return listeners - (channel in self._confirmed)
 
     async def _change_subscriptions(self) -> None:
@@ -284,8 +282,7 @@ class BrokerRelay:
         try:
             update = decode(data)
         except MalformedUpdateError as error:
-            self.traffic.malformed += 1
-            log.warning("broker_message_malformed", error=str(error)[:200])
+            self.traffic.refuse(error)
             return
         if kind == "sessions":
             self._bus.all.publish(update.events)
@@ -294,7 +291,9 @@ class BrokerRelay:
 
     def _take_question(self, session_id: str, node: str) -> None:
         outlet = self._outlets.get(session_id)
-        if outlet is not None and outlet.is_ready and node != self._node:
+        if len(node) > MAX_NODE_CHARS or len(self._asks) >= MAX_ASKS:
+            self.traffic.dropped += 1
+        elif outlet is not None and outlet.is_ready and node != self._node:
             outlet.ask()
             self._asks[session_id, node] = None
             self._work.set()

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
+from time import monotonic
 from typing import NamedTuple
 
+import structlog
+
 from app.cluster.outlet import Outlet
+from app.cluster.wire import MalformedUpdateError
 
 MAX_WAITING = 10_000
 MAX_WAITING_BYTES = 8 << 20
 """Messages, other than live text, that may wait to be sent; others are dropped and readers find their events in the
 log."""
+
+MALFORMED_S = 60.0
+"""Seconds between two lines in the log about malformed messages."""
+
+log = structlog.get_logger(__name__)
 
 
 @dataclass(slots=True)
@@ -27,6 +36,15 @@ class Traffic:
     malformed: int = 0
     losses: int = 0
     """How often the broker was lost."""
+    _logs_at: float = 0.0
+
+    def refuse(self, error: MalformedUpdateError) -> None:
+        """Counts a malformed message, and logs the first one of each minute: they may be many."""
+        self.malformed += 1
+        at = monotonic()
+        if at >= self._logs_at:
+            self._logs_at = at + MALFORMED_S
+            log.warning("broker_message_malformed", error=str(error)[:200], so_far=self.malformed)
 
 
 class Message(NamedTuple):

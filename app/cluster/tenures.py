@@ -32,6 +32,10 @@ step within two. All sessions of a node share one query."""
 log = structlog.get_logger(__name__)
 
 
+class DrainingError(UnavailableError):
+    """This node is about to stop: another one should own the session."""
+
+
 @dataclass(slots=True, eq=False)
 class Tenure:
     """One session that is owned here. `owner` is None until the session is claimed; `version` is what the row was
@@ -102,13 +106,12 @@ class Tenures:
     async def hold(self, session_id: str, *, steps: bool = True) -> bool:
         """Owns a session until it is idle, or stopped here; returns whether it still has work. Without `steps`, it
         makes none: it only stores how a canceled run ends. Cancellation stops it and waits for its end. Raises
-        `StorageError`, and `UnavailableError` if this node takes no more sessions."""
+        `StorageError`, and `DrainingError` if this node takes no more sessions."""
         while (former := self._held.get(session_id)) is not None:
             # The engine has given up this node's former tenure, which is still ending.
             await former.ended.wait()
         if self._drains:
-            # As a failure, so that the engine waits a moment before it offers the session again, maybe to this node.
-            raise UnavailableError("This node takes no more sessions.")
+            raise DrainingError("This node takes no more sessions.")
         tenure = self._held[session_id] = Tenure(session_id, drains=not steps)
         task = asyncio.create_task(self._run(tenure), name=f"session-{session_id}")
         try:

@@ -18,6 +18,15 @@ node itself, to see whether the broker delivers."""
 MAX_EVENT_BYTES = 128 * 1024
 """A larger event is sent without its data, which readers then take from the log."""
 
+MAX_BODY_BYTES = 4 * 1024 * 1024
+"""The data of all events of a message; those beyond are sent without theirs."""
+
+MAX_ITEMS = 20_000
+"""Events, deltas or open parts of a message. An owner has at most some hundred of each."""
+
+MAX_MESSAGE_BYTES = 16 * 1024 * 1024
+"""A larger message is refused before it is parsed. The largest ones have full data, and the names of 20,000 events."""
+
 
 class MalformedUpdateError(ValueError):
     """Bytes that no node of this version has sent."""
@@ -53,7 +62,7 @@ class Update:
 
 
 def encode(update: Update) -> bytes:
-    bodies = [item.data if len(item.data) <= MAX_EVENT_BYTES else b"" for item in update.events]
+    bodies = _bodies(update.events)
     events = [
         (item.type, item.seq, item.closes, item.voids, len(data))
         for item, data in zip(update.events, bodies, strict=True)
@@ -63,21 +72,40 @@ def encode(update: Update) -> bytes:
     return b"\n".join([orjson.dumps((*head, update.open, events, deltas)), b"".join(bodies)])
 
 
+def _bodies(events: Sequence[StreamItem]) -> list[bytes]:
+    """The events' data as it is sent: empty where it is too large, or the message is full."""
+    bodies: list[bytes] = []
+    room = MAX_BODY_BYTES
+    for item in events:
+        fits = len(item.data) <= min(MAX_EVENT_BYTES, room)
+        bodies.append(item.data if fits else b"")
+        room -= len(bodies[-1])
+    return bodies
+
+
 _Natural = Annotated[int, Field(ge=0)]
 _Event = tuple[str, int | None, str | None, str | None, _Natural]
 _Delta = tuple[str, _Natural, str, str, str, dict[str, Any] | None]
-_Head = tuple[str, str, _Natural, _Natural, bool, bool, list[str], list[_Event], list[_Delta]]
+_Opened = Annotated[list[str], Field(max_length=MAX_ITEMS)]
+_Events = Annotated[list[_Event], Field(max_length=MAX_ITEMS)]
+_Deltas = Annotated[list[_Delta], Field(max_length=MAX_ITEMS)]
+_Head = tuple[str, str, _Natural, _Natural, bool, bool, _Opened, _Events, _Deltas]
 _HEAD: TypeAdapter[_Head] = TypeAdapter(_Head)
 
 
 def decode(message: bytes) -> Update:
-    """Raises `MalformedUpdateError`: all types are checked, since a wrong one would fail only where it is applied."""
+    """Raises `MalformedUpdateError`: all types are checked, since a wrong one would fail only where it is applied, and
+    all sizes, since they cost memory here."""
+    if len(message) > MAX_MESSAGE_BYTES:
+        raise MalformedUpdateError(f"{len(message):,} bytes are too many")
     line, _, body = message.partition(b"\n")
     try:
         head = _HEAD.validate_json(line, strict=True)
     except ValidationError as error:
         raise MalformedUpdateError(f"{error.error_count()} fields are not as expected") from error
     node, session_id, epoch, newest, full, deleted, opened, events, deltas = head
+    if sum(event[-1] for event in events) != len(body):
+        raise MalformedUpdateError("the events' sizes do not add up to that of their data")
     return Update(
         node,
         session_id,

@@ -10,6 +10,7 @@ from datetime import timedelta
 import structlog
 from temporalio import activity
 from temporalio.client import Client
+from temporalio.exceptions import ApplicationError
 from temporalio.worker import (
     FixedSizeSlotSupplier,
     PollerBehaviorSimpleMaximum,
@@ -20,8 +21,8 @@ from temporalio.worker import (
 
 from app.cluster.engine import Engine
 from app.cluster.slots import RunSlots
-from app.cluster.tenures import Tenures
-from app.cluster.workflow import OWN, SessionWorkflow
+from app.cluster.tenures import DrainingError, Tenures
+from app.cluster.workflow import DRAINING, OWN, SessionWorkflow
 from app.errors import UnavailableError
 from app.runtime.background import in_background
 
@@ -41,6 +42,9 @@ DECISIONS = 100
 RETRY_S = 1.0
 """Seconds between attempts to reach an engine that does not answer."""
 
+LOG_S = 60.0
+"""Seconds between two lines in the log about an engine that does not answer or refuses this node."""
+
 ENDING_S = 15.0
 """How long owners may take to end at once, before they are cut off as in a crash."""
 
@@ -58,12 +62,16 @@ class EngineWorker:
         self._worker: Worker | None = None
         self._task: asyncio.Task[None] | None = None
         self._closes = False
+        self._logs_at = 0.0
 
     @activity.defn(name=OWN)
     async def own(self, session_id: str) -> bool:
         """Owns a session until it is idle; returns whether it still has work, for another worker."""
         async with in_background(_heartbeats(), "heartbeats"):
-            return await self._tenures.hold(session_id)
+            try:
+                return await self._tenures.hold(session_id)
+            except DrainingError as error:
+                raise ApplicationError(error.detail, type=DRAINING) from error
 
     @asynccontextmanager
     async def working(self, drain_s: float) -> AsyncIterator[None]:
@@ -76,17 +84,26 @@ class EngineWorker:
                 await self.end(drain_s)
 
     async def _run(self, drain_s: float) -> None:
-        """Works until it is shut down, and begins again if the engine's client fails."""
+        """Works until it is shut down, and begins again if the engine refuses it or its client fails."""
         while not self._closes:
             try:
+                # A worker reports a missing namespace as an error that cannot be told from others.
+                await self._engine.check()
                 self._worker = self._make(await self._engine.connected(), drain_s)
                 await self._worker.run()
-            except UnavailableError:
-                pass
-            except Exception:
-                log.exception("engine_worker_failed")
+            except UnavailableError as error:
+                self._log_once(error.detail)
+            except Exception as error:
+                self._log_once(str(error), exc_info=True)
             if not self._closes:
                 await asyncio.sleep(RETRY_S)
+
+    def _log_once(self, reason: str, *, exc_info: bool = False) -> None:
+        """Logs why there is no worker, once a minute: it is tried again every second."""
+        at = asyncio.get_running_loop().time()
+        if at >= self._logs_at:
+            self._logs_at = at + LOG_S
+            log.warning("engine_worker_failed", reason=reason, exc_info=exc_info)
 
     def _make(self, client: Client, drain_s: float) -> Worker:
         fixed = FixedSizeSlotSupplier(DECISIONS)

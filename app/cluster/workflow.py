@@ -11,11 +11,13 @@ from datetime import timedelta
 
 from temporalio import workflow
 from temporalio.common import RetryPolicy
-from temporalio.exceptions import ActivityError, TimeoutError
+from temporalio.exceptions import ActivityError, ApplicationError, TimeoutError
 
 NAME = "palimpsest-session"
 OWN = "own"
 RING = "ring"
+DRAINING = "draining"
+"""The type of the error of a worker that is about to stop: it was given the session in its last moments."""
 
 TASK_TIMEOUT = timedelta(seconds=1)
 """How long a worker may take for one decision of a workflow, which takes it milliseconds. A decision may be given to a
@@ -80,8 +82,16 @@ class SessionWorkflow:
             if isinstance(error.cause, TimeoutError):
                 # Its worker is gone: another one continues at once.
                 return True
+            if _drains(error) and not self._failures:
+                # It asks for no more sessions by now. Only a second refusal waits, in case that all workers stop.
+                self._failures = 1
+                return True
             await workflow.sleep(min(WAIT_S * 2**self._failures, MOST_WAIT_S))
             self._failures = min(self._failures + 1, 10)
             return True
         self._failures = 0
         return more
+
+
+def _drains(error: ActivityError) -> bool:
+    return isinstance(error.cause, ApplicationError) and error.cause.type == DRAINING

@@ -189,3 +189,22 @@ async def _until(reached: Callable[[], Any]) -> None:
     async with asyncio.timeout(30):
         while not await asyncio.to_thread(reached):  # noqa: ASYNC110 - it is another process's
             await asyncio.sleep(0.05)
+
+
+async def test_a_missing_namespace_is_named_and_used_once_it_exists(
+    cluster: Cluster, a: Client, provider: FakeProvider, engine: Temporal
+) -> None:
+    node = cluster.start("w", "all", PALIMPSEST_TEMPORAL_NAMESPACE="late")
+    async with Client(node.url) as client:
+        readiness = await _component(client, "engine", "unavailable")
+        assert not readiness["components"]["engine"]["ok"]
+        assert "no namespace late" in readiness["components"]["engine"]["detail"]
+        await _until(lambda: "engine_worker_failed" in cluster.log("w"))
+        await asyncio.to_thread(engine.add_namespace, "late")
+        await _component(client, "engine", "ok")
+        provider.script(Reply(Text("Done.")))
+        made = await client.create("begin")
+        await asyncio.wait_for(client.until_idle(made["id"]), 60)
+        # It tried once a second.
+        assert cluster.log("w").count("engine_worker_failed") == 1
+        assert "Traceback" not in cluster.log("w")

@@ -12,8 +12,9 @@ from app.db.models import sessions
 from app.messages import now
 from app.sessions import Status
 
-BAR_LASTS = timedelta(minutes=10)
-"""How long a session stays barred if the process that barred it has died; removing a large workspace takes less."""
+BAR_LASTS = timedelta(seconds=20)
+"""How long a session stays barred from owners after the process that barred it has renewed that for the last time. It
+renews it twice a second; the rest is for clocks of machines that differ."""
 
 _OF_SESSION = update(sessions).where(sessions.c.id == bindparam("sid"))
 _HAS_WORK = or_(sessions.c.status != Status.IDLE, sessions.c.compaction_in_progress.is_(True))
@@ -24,6 +25,13 @@ class RowVersion(NamedTuple):
 
     epoch: int
     nudges: int
+
+
+class Bar(NamedTuple):
+    """What keeps owners from a session: the operation, and when it renewed that."""
+
+    operation: str
+    at: datetime
 
 
 _NUDGE = _OF_SESSION.values(nudges=sessions.c.nudges + 1)
@@ -69,15 +77,26 @@ def owner_of(connection: Connection, session_id: str) -> str | None:
     return connection.execute(_OWNER, {"sid": session_id}).scalar()
 
 
-def bar(connection: Connection, row: Row[Any], operation: str) -> bool:
-    """Keeps new owners from the session of this row and asks its current one to leave. Returns False if another
-    operation has barred it."""
+def bar(connection: Connection, row: Row[Any], operation: str, dead: Bar | None = None) -> Bar | None:
+    """Keeps new owners from the session of this row and asks its current one to leave. Returns the bar of another
+    operation that prevents this, unless that is the `dead` one; None if the session is barred now."""
     at = now()
     if is_barred(row, at) and row.barred_by != operation:
-        return False
+        found = Bar(row.barred_by, row.barred_at)
+        if found != dead:
+            return found
     values = {"barred_by": operation, "barred_at": at, "nudges": row.nudges + 1}
     connection.execute(_OF_SESSION.values(values), {"sid": row.id})
-    return True
+    return None
+
+
+_RENEW = _OF_SESSION.where(sessions.c.barred_by == bindparam("operation")).returning(sessions.c.id)
+
+
+def renew_bar(connection: Connection, session_id: str, operation: str) -> bool:
+    """Keeps an operation's bar; returns False if the operation has it no longer, or the session is gone."""
+    renewed = _RENEW.values(barred_at=now())
+    return connection.execute(renewed, {"sid": session_id, "operation": operation}).first() is not None
 
 
 _UNBAR = _OF_SESSION.where(sessions.c.barred_by == bindparam("operation")).values(barred_by=None, barred_at=None)

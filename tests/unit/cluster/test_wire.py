@@ -8,10 +8,22 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
 from app.bootstrap import secrets_of
 from app.cluster.broker import BrokerError, RedisBroker, address_of
-from app.cluster.wire import MAX_EVENT_BYTES, Delta, MalformedUpdateError, Update, decode, encode
+from app.cluster.sending import Traffic
+from app.cluster.wire import (
+    MAX_BODY_BYTES,
+    MAX_EVENT_BYTES,
+    MAX_ITEMS,
+    MAX_MESSAGE_BYTES,
+    Delta,
+    MalformedUpdateError,
+    Update,
+    decode,
+    encode,
+)
 from app.eventlog.log import StreamItem
 from app.settings import Settings
 
@@ -43,6 +55,40 @@ def test_a_large_event_is_sent_without_its_data() -> None:
     large, small = (StreamItem("t", seq, b"x" * size) for seq, size in ((1, MAX_EVENT_BYTES + 1), (2, 5)))
     read = decode(encode(Update("n", "s", [large, small])))
     assert [item.data for item in read.events] == [b"", b"xxxxx"]
+
+
+def test_the_data_of_all_events_is_bounded() -> None:
+    events = [StreamItem("t", seq, b"x" * MAX_EVENT_BYTES) for seq in range(1, 60)]
+    message = encode(Update("n", "s", events))
+    assert len(message) < MAX_BODY_BYTES + 10_000
+    read = decode(message).events
+    full = MAX_BODY_BYTES // MAX_EVENT_BYTES
+    assert [len(item.data) for item in read] == [MAX_EVENT_BYTES] * full + [0] * (59 - full)
+
+
+def test_a_message_that_is_too_large_is_refused_before_it_is_parsed() -> None:
+    with pytest.raises(MalformedUpdateError, match="bytes"):
+        decode(b"[" + b" " * MAX_MESSAGE_BYTES)
+
+
+@pytest.mark.parametrize(
+    "too_many",
+    [
+        Update("n", "s", open=["p"] * (MAX_ITEMS + 1)),
+        Update("n", "s", [StreamItem("t", 1, b"")] * (MAX_ITEMS + 1)),
+        Update("n", "s", deltas=[Delta("p", 0, "", "")] * (MAX_ITEMS + 1)),
+    ],
+    ids=["open", "events", "deltas"],
+)
+def test_too_many_items_are_refused(too_many: Update) -> None:
+    with pytest.raises(MalformedUpdateError):
+        decode(encode(too_many))
+
+
+@pytest.mark.parametrize("body", [b"", b"1234", b"123456"])
+def test_sizes_that_are_not_those_of_the_data_are_refused(body: bytes) -> None:
+    with pytest.raises(MalformedUpdateError, match="add up"):
+        decode(b'["n","s",0,0,false,false,[],[["t",1,null,null,5]],[]]\n' + body)
 
 
 @given(data=st.binary(max_size=200) | texts.map(str.encode))
@@ -115,3 +161,12 @@ def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(builtins, "__import__", absent)
     with pytest.raises(BrokerError, match=r"pip install 'palimpsest\[cluster\]'"):
         RedisBroker("redis://h")
+
+
+def test_malformed_messages_are_counted_and_logged_once_a_minute() -> None:
+    traffic = Traffic()
+    with capture_logs() as logs:
+        for _ in range(100):
+            traffic.refuse(MalformedUpdateError("x" * 1_000))
+    assert traffic.malformed == 100
+    assert [(line["event"], len(line["error"])) for line in logs] == [("broker_message_malformed", 200)]
