@@ -11,6 +11,7 @@ from app.db.postgres import PostgresServer
 from app.runtime.registry import RunBounds
 from app.runtime.setup import RuntimeSetup
 from app.runtime.telemetry.health import Look, checked
+from app.runtime.telemetry.metrics import Metrics
 from app.settings import Settings
 
 if TYPE_CHECKING:
@@ -54,7 +55,15 @@ async def cluster_node(settings: Settings, setup: RuntimeSetup, bounds: RunBound
         None if key is None else key.get_secret_value(),
         f"{TASK_QUEUE}{instance_id}",
     )
-    return await Node.at(address, setup, bounds)
+    return await Node.at(address, setup, bounds, settings.role)
+
+
+def add_node_readings(metrics: Metrics, node: Node | None, setup: RuntimeSetup) -> None:
+    """Adds the metrics of a node."""
+    if node is not None:
+        from app.cluster.metrics import add_cluster_readings
+
+        add_cluster_readings(metrics, node, setup.counts)
 
 
 def cluster_looks(node: Node | None) -> dict[str, Look]:
