@@ -84,10 +84,11 @@ async def test_a_crowd_is_served_or_told_to_come_back(start_server: StartServer,
         )
         accepted = [answer.json()["id"] for answer in made if answer.status_code == 201]
         refused = [answer for answer in made if answer.status_code != 201]
-        assert accepted
-        assert refused
+        assert 0 < len(accepted) <= 8
         for answer in refused:
-            assert_refused(answer, 429, "run_quota_reached")
+            # Of many at once, each takes a place in the line until it is decided.
+            assert_refused(answer, 429, answer.json()["code"])
+            assert answer.json()["code"] in ("run_quota_reached", "too_many_runs")
             assert int(answer.headers["retry-after"]) >= 1
         for session_id in accepted:
             await client.until_idle(session_id)
