@@ -15,6 +15,7 @@ PalimpsestError
 │   └── MessageTooLargeError     413  a message too large even after compaction
 ├── QueueFullError               429  too many pending messages
 ├── TooManyAttemptsError         429  too many attempts with wrong keys
+├── TooManyRunsError             429  too many runs are waiting, or the key has too many
 ├── UnavailableError             503  a part of the server is temporarily unavailable
 │   ├── ServerBusyError          503  the server is at the limit of its settings
 │   ├── SandboxUnavailableError  503
@@ -159,6 +160,13 @@ class TooManyAttemptsError(PalimpsestError):
     status = 429
     code = "too_many_attempts"
     title = "Too many attempts with wrong keys"
+
+
+class TooManyRunsError(PalimpsestError):
+    status = 429
+    code = "too_many_runs"
+    title = "Too many runs"
+    retry_after_s = 5
 
 
 class UnavailableError(PalimpsestError):

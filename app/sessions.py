@@ -260,6 +260,9 @@ class Session(Value):
     limits: Limits
     approval: Approval
     parent_id: str | None = None
+    node: str | None = Field(
+        default=None, description="In a cluster, the id of the node that runs it; see `GET /v1/nodes`."
+    )
     metadata: dict[str, Any] = Field(default_factory=dict)
 
 

@@ -221,7 +221,13 @@ class Settings(BaseSettings):
     max_waiting_runs: int = Field(
         1000,
         ge=0,
-        description="Runs that may wait for a slot; requests for further ones are answered with 503.",
+        description="Runs that may wait for a slot; requests for further ones are answered with 429.",
+    )
+    max_runs_per_key: int | None = Field(
+        None,
+        ge=1,
+        description="Runs that requests with one API key may have active or waiting at the same time, on all nodes of a"
+        " cluster together; requests for further ones are answered with 429. If unset, unlimited.",
     )
     max_readers: int = Field(
         1000,

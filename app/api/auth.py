@@ -15,7 +15,7 @@ from starlette.types import Message, Receive, Scope
 
 from app.api.errors import UnauthorizedError
 from app.errors import UnavailableError
-from app.runtime.services import LoginService, Services
+from app.runtime.services import LoginService, Services, key_id
 
 LOGIN_PATH = "/v1/login"
 OPEN_PATHS = frozenset({"/", "/healthz", "/readyz", LOGIN_PATH})
@@ -39,17 +39,22 @@ LOOK_S = 2.0
 """How often a stream opened with a login checks that the login is still valid, in seconds."""
 _LOGGED_IN = "palimpsest.logged_in"
 """Scope key of the function that checks whether the request's login is still valid."""
+_KEY = "palimpsest.key"
+"""Scope key of the `key_id` of the key that authenticated the request."""
 
 
 async def check_caller(scope: Scope, keys: tuple[bytes, ...]) -> None:
     """Raises `UnauthorizedError` unless the request has one of `keys` or the cookie of a login, and `UnavailableError`
     if a cookie cannot be checked yet. The cookie is checked even if an `Authorization` header has no valid key: the
     header may hold a proxy's password."""
-    if has_key(header_values(scope, b"authorization"), keys):
+    own = matching_key(header_values(scope, b"authorization"), keys)
+    if own is not None:
+        scope[_KEY] = key_id(own)
         return
     for token in login_tokens(scope):
         logins = _logins(scope)
-        if await logins.is_open(token):
+        if (key := await logins.key_of(token)) is not None:
+            scope[_KEY] = key
             scope[_LOGGED_IN] = partial(logins.is_open, token)
             return
     raise UnauthorizedError("Send one of the server's API keys as Authorization: Bearer KEY, or log in.")
@@ -60,6 +65,12 @@ def _logins(scope: Scope) -> LoginService:
     if services is None:
         raise UnavailableError("The server is starting or stopping.")
     return services.logins
+
+
+def caller_of(scope: Scope) -> str | None:
+    """The `key_id` of the key that authenticated the request, None if no key was needed."""
+    key: str | None = scope.get(_KEY)
+    return key
 
 
 def is_logged_in(scope: Scope) -> bool:
@@ -86,11 +97,12 @@ def while_logged_in(scope: Scope, receive: Receive) -> Receive:
     return received
 
 
-def has_key(authorization: list[bytes], keys: tuple[bytes, ...]) -> bool:
-    """Whether the only `Authorization` header is `Bearer KEY` with one of `keys`. All are compared in constant time."""
+def matching_key(authorization: list[bytes], keys: tuple[bytes, ...]) -> bytes | None:
+    """The one of `keys` in the only `Authorization` header, `Bearer KEY`; None without one. All are compared in
+    constant time."""
     given = _bearer(authorization)
-    matches = [hmac.compare_digest(key, given) for key in keys]
-    return bool(given) and any(matches)
+    matching = [key for key in keys if hmac.compare_digest(key, given)]
+    return matching[0] if given and matching else None
 
 
 def _bearer(authorization: list[bytes]) -> bytes:

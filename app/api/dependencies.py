@@ -10,6 +10,7 @@ from fastapi import Depends, Path, Query, Request
 from fastapi.routing import APIRoute
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema
 
+from app.api.auth import caller_of
 from app.api.errors import MAX_FIELD_ERRORS, MAX_TEXT_CHARS, in_prose
 from app.errors import NotFoundError, UnavailableError, ValidationFailedError
 from app.events import DURABLE_EVENTS
@@ -72,6 +73,12 @@ def _message_id(value: str) -> str:
     return value
 
 
+async def get_caller(request: Request) -> str | None:
+    """See `caller_of`. Awaits nothing, like `get_services`."""
+    return caller_of(request.scope)
+
+
+Caller = Annotated[str | None, Depends(get_caller)]
 Services = Annotated[services.Services, Depends(get_services)]
 SessionId = Annotated[str, AfterValidator(_session_id), Path(description="The session's id.", examples=[_ID_EXAMPLE])]
 MessageId = Annotated[str, AfterValidator(_message_id), Path(description="The message's id.", examples=[_ID_EXAMPLE])]

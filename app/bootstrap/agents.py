@@ -86,6 +86,7 @@ def service_rules(settings: Settings, tools: Sequence[str]) -> ServiceRules:
         most=settings.session_limits,
         queue_limit=settings.queue_limit,
         approval=operators_approval(settings.approval, tools),
+        max_runs_per_key=settings.max_runs_per_key,
     )
 
 

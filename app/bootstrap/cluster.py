@@ -11,6 +11,7 @@ from app.db.postgres import PostgresServer
 from app.runtime.registry import RunBounds
 from app.runtime.setup import RuntimeSetup
 from app.runtime.telemetry.health import Look, checked
+from app.runtime.telemetry.metrics import Metrics
 from app.settings import Settings
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ async def cluster_node(settings: Settings, setup: RuntimeSetup, bounds: RunBound
         return None
     from app.cluster.node import Node
 
-    return await Node.at(engine_address(settings, settings.temporal, instance_id), setup, bounds)
+    return await Node.at(engine_address(settings, settings.temporal, instance_id), setup, bounds, settings.role)
 
 
 def engine_address(settings: Settings, target: str, instance_id: str) -> EngineAddress:
@@ -61,6 +62,14 @@ def engine_address(settings: Settings, target: str, instance_id: str) -> EngineA
         None if key is None else key.get_secret_value(),
         f"{TASK_QUEUE}{instance_id}",
     )
+
+
+def add_node_readings(metrics: Metrics, node: Node | None, setup: RuntimeSetup) -> None:
+    """Adds the metrics of a node."""
+    if node is not None:
+        from app.cluster.metrics import add_cluster_readings
+
+        add_cluster_readings(metrics, node, setup.counts)
 
 
 def cluster_looks(node: Node | None) -> dict[str, Look]:

@@ -17,7 +17,7 @@ from sqlalchemy import Connection
 
 from app.bootstrap.agents import Prompts, build_agents, build_collector, login_rules, retention_rules, service_rules
 from app.bootstrap.broker import open_relay
-from app.bootstrap.cluster import cluster_looks, cluster_node
+from app.bootstrap.cluster import add_node_readings, cluster_looks, cluster_node
 from app.bootstrap.providers import build_providers, default_model
 from app.bootstrap.sandboxes import build_sandboxes, looking_for_sandboxes, open_factories, sandbox_kinds
 from app.bootstrap.workspaces import MIN_STORE_S, open_workspaces
@@ -105,6 +105,7 @@ async def build(settings: Settings, prompts: Prompts) -> AsyncIterator[Runtime]:
         registry = Registry(setup, bounds)
         node = await cluster_node(settings, setup, bounds, base.instance_id)
         dispatch: Dispatch = registry if node is None else node.dispatch
+        add_node_readings(metrics, node, setup)
         await _trace(settings, observers, dispatch, tools, stack)
         stack.push_async_callback(registry.aclose, settings.shutdown_grace_s)
         stack.callback(bus.close)
@@ -153,6 +154,7 @@ async def _look_after(
     add_readings(
         metrics,
         registry=dispatch,
+        counts=setup.counts,
         bus=setup.bus,
         database=base.database,
         sandboxes=base.sandboxes,

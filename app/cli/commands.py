@@ -319,6 +319,15 @@ def copy(
 
 
 @app.command()
+def nodes(json: Json = False, server: Server = None, key: Key = None) -> None:
+    """List the nodes of a cluster: role, status, sessions, and when each was last seen."""
+    from app.cli import nodes as work
+    from app.cli.sessions import connected
+
+    connected(server, key, lambda client: work.show(client, json))
+
+
+@app.command()
 def doctor(json: Json = False) -> None:
     """Check this machine and suggest fixes.
 

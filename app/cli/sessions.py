@@ -102,6 +102,7 @@ def _facts(session: dict[str, Any]) -> list[tuple[str, str]]:
         ("cost", screen.money(usage["cost_usd"])),
         ("context", f"{session['context']['tokens']:,} of {session['context']['usable']:,} tokens"),
         ("sandbox", _sandbox(session["sandbox"])),
+        ("node", session.get("node")),
         ("parent", session["parent_id"]),
         ("queue", f"{session['queue']['pending']} pending"),
         ("limits", ", ".join(f"{name} {value}" for name, value in session["limits"].items() if value is not None)),

@@ -14,12 +14,14 @@ from sqlalchemy import Connection, Row
 
 from app.agent.interrupt import StopReason
 from app.cluster.engine import Engine
+from app.cluster.membership import Membership
 from app.cluster.tenures import Tenures
 from app.db.repositories import ownership, sessions
-from app.errors import PalimpsestError, ServerBusyError, StorageError, UnavailableError
+from app.errors import PalimpsestError, StorageError, TooManyRunsError, UnavailableError
 from app.messages import new_id
+from app.runtime.background import in_background
 from app.runtime.registry import too_many_runs
-from app.runtime.setup import RuntimeSetup, in_background
+from app.runtime.setup import RuntimeSetup
 from app.sessions import Status
 
 LEAVE_S = 6.0
@@ -55,8 +57,8 @@ log = structlog.get_logger(__name__)
 
 
 class ClusterDispatch:
-    """See `Dispatch`. `most_waiting` bounds the sessions of the whole cluster that wait for a worker; since the nodes
-    count them once a second, they may exceed it for a moment."""
+    """See `Dispatch`. `most_waiting` bounds the sessions of the whole cluster that wait for a worker. Transactions that
+    commit at the same instant do not see each other, so it may be exceeded by as many."""
 
     def __init__(
         self,
@@ -64,14 +66,15 @@ class ClusterDispatch:
         engine: Engine,
         tenures: Tenures,
         most_waiting: int,
+        membership: Membership,
     ) -> None:
         self._setup = setup
         self._engine = engine
         self._tenures = tenures
         self._most_waiting = most_waiting
+        self._membership = membership
         self._canceling: set[asyncio.Task[None]] = set()
         self._waiting = 0
-        self._admitting = 0
         self.refused = 0
 
     def __len__(self) -> int:
@@ -93,19 +96,21 @@ class ClusterDispatch:
 
     @contextmanager
     def admitting(self) -> Iterator[bool]:
-        """See `Dispatch.admitting`."""
-        room = self._waiting + self._admitting <= self._most_waiting
-        self._admitting += 1
-        try:
-            yield room
-        finally:
-            self._admitting -= 1
+        """See `Dispatch.admitting`. False only if far too many waited when they were counted last: a flood of requests
+        costs no transactions. `check_room` decides on all others."""
+        yield self._waiting <= self._most_waiting
+
+    def check_room(self, connection: Connection) -> None:
+        """See `Dispatch.check_room`."""
+        slots = self._membership.slots
+        if slots is not None and ownership.running(connection) >= slots + self._most_waiting:
+            raise self.no_room()
 
     def works_on(self, session_id: str) -> bool:
         """True: which sessions other nodes work on is not known here, and a compaction is never refused for it."""
         return True
 
-    def no_room(self) -> ServerBusyError:
+    def no_room(self) -> TooManyRunsError:
         """See `Dispatch.no_room`."""
         self.refused += 1
         return too_many_runs(self._most_waiting)
@@ -118,10 +123,10 @@ class ClusterDispatch:
         """Reaches the node that owns the session, if it can."""
         self._setup.bus.nudge(session_id)
 
-    def wake(self, session_id: str) -> None:
+    def wake(self, session_id: str, key: str | None = None) -> None:
         """See `Dispatch.wake`."""
         self._nudge(session_id)
-        self._engine.ring(session_id)
+        self._engine.ring(session_id, key)
 
     def ring(self, session_id: str) -> None:
         """See `Dispatch.ring`."""

@@ -9,6 +9,7 @@ from datetime import timedelta
 import structlog
 from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest, GetSystemInfoRequest
 from temporalio.client import Client
+from temporalio.common import Priority
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import KeepAliveConfig, RPCError, RPCStatusCode
 
@@ -66,31 +67,31 @@ class Engine:
         except (RPCError, RuntimeError) as error:
             raise _unavailable(error, self._address) from error
 
-    def ring(self, session_id: str) -> None:
+    def ring(self, session_id: str, key: str | None = None) -> None:
         """Has the session owned, at once or again. Never waits; a ring that fails is repeated, then left to the
-        sweep."""
+        sweep. Sessions that wait for a worker take turns by `key`, if the engine is set up for it."""
         if session_id in self._ringing:
             self._ringing[session_id] = True
             return
         self._ringing[session_id] = False
-        task = asyncio.create_task(self._ring(session_id), name=f"ring-{session_id}")
+        task = asyncio.create_task(self._ring(session_id, key), name=f"ring-{session_id}")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _ring(self, session_id: str) -> None:
+    async def _ring(self, session_id: str, key: str | None) -> None:
         try:
             while True:
                 self._ringing[session_id] = False
-                await self._ring_until_heard(session_id)
+                await self._ring_until_heard(session_id, key)
                 if not self._ringing[session_id]:
                     return
         finally:
             del self._ringing[session_id]
 
-    async def _ring_until_heard(self, session_id: str) -> None:
+    async def _ring_until_heard(self, session_id: str, key: str | None) -> None:
         for wait_s in (*RING_RETRIES_S, None):
             try:
-                await self._start(session_id, rings=True)
+                await self._start(session_id, rings=True, key=key)
                 return
             except (RPCError, RuntimeError) as error:
                 if wait_s is None:
@@ -109,7 +110,7 @@ class Engine:
             raise _unavailable(error, self._address) from error
         return True
 
-    async def _start(self, session_id: str, *, rings: bool) -> None:
+    async def _start(self, session_id: str, *, rings: bool, key: str | None = None) -> None:
         await self._client.start_workflow(
             SessionWorkflow.run,
             session_id,
@@ -118,6 +119,8 @@ class Engine:
             task_timeout=TASK_TIMEOUT,
             # A signal starts the workflow or reaches the one that runs; without one, a running workflow is an error.
             start_signal=RING if rings else None,
+            # Inherited by its activities, which are what waits for a worker.
+            priority=Priority(fairness_key=key),
             rpc_timeout=RPC_TIMEOUT,
         )
 

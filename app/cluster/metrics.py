@@ -1,9 +1,25 @@
-"""The broker's metrics."""
+"""The metrics of a node and of the broker."""
 
 from __future__ import annotations
 
+from app.cluster.node import Node
 from app.cluster.relay import BrokerRelay
+from app.runtime.setup import OwnerCounts
 from app.runtime.telemetry.metrics import Metrics
+
+
+def add_cluster_readings(metrics: Metrics, node: Node, counts: OwnerCounts) -> None:
+    """Adds what a node knows of itself and of the others."""
+    metrics.gauge("palimpsest_nodes", "Nodes of the cluster that are not lost.", lambda: node.membership.alive)
+    metrics.gauge(
+        "palimpsest_run_slots", "Sessions that all workers run at the same time.", lambda: node.membership.slots or 0
+    )
+    metrics.counter("palimpsest_take_overs", "Sessions taken over from other nodes.", lambda: counts.take_overs)
+    metrics.counter(
+        "palimpsest_ring_failures",
+        "Sessions for which the engine could not be rung; the sweep finds them.",
+        lambda: node.engine.failed_rings,
+    )
 
 
 def add_broker_readings(metrics: Metrics, relay: BrokerRelay) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from app.cluster.dispatch import ClusterDispatch
 from app.cluster.engine import Engine, EngineAddress
+from app.cluster.membership import Membership
 from app.cluster.sweep import Sweep
 from app.cluster.tenures import Tenures
 from app.cluster.worker import EngineWorker
@@ -27,15 +28,19 @@ class Node:
     dispatch: ClusterDispatch
     worker: EngineWorker
     sweep: Sweep
+    membership: Membership
 
     @classmethod
-    async def at(cls, address: EngineAddress, setup: RuntimeSetup, bounds: RunBounds) -> Node:
+    async def at(cls, address: EngineAddress, setup: RuntimeSetup, bounds: RunBounds, role: str) -> Node:
         """A node of the cluster whose engine is at this address; connects to nothing."""
         engine = await Engine.at(address)
         tenures = Tenures(setup)
-        dispatch = ClusterDispatch(setup, engine, tenures, bounds.waiting)
+        slots = bounds.most if role != "api" else 0
+        assert setup.node is not None
+        membership = Membership(setup.database, setup.node, role, slots, lambda: tenures.draining)
+        dispatch = ClusterDispatch(setup, engine, tenures, bounds.waiting, membership)
         worker = EngineWorker(engine, tenures, bounds.most)
-        return cls(setup, engine, tenures, dispatch, worker, Sweep(setup.database, engine))
+        return cls(setup, engine, tenures, dispatch, worker, Sweep(setup.database, engine), membership)
 
     async def supersede(self) -> None:
         """Stops all runs at once, since another server has taken over, and asks the engine for no more."""
@@ -55,6 +60,7 @@ class Node:
                 await stack.enter_async_context(poll.running())
             await stack.enter_async_context(in_background(self.dispatch.count(), "waiting-sessions"))
             await stack.enter_async_context(in_background(self.sweep.run(), "sweep-of-sessions"))
+            await stack.enter_async_context(self.membership.kept())
             if works:
                 await stack.enter_async_context(self.worker.working(drain_s))
             yield

@@ -91,6 +91,11 @@ class Tenures:
         return len(self._held)
 
     @property
+    def draining(self) -> bool:
+        """Whether this node takes no more sessions."""
+        return self._drains
+
+    @property
     def busy(self) -> int:
         """Number of sessions that take a slot: all but those that wait for a person."""
         return sum(not tenure.rests for tenure in self._held.values())

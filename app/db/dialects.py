@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import Connection, Float, Integer, LargeBinary, Select, Table, Text, text
@@ -12,6 +13,8 @@ from sqlalchemy.sql.base import ReadOnlyColumnCollection
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.elements import ColumnElement
 from sqlalchemy.sql.functions import FunctionElement
+
+from app.messages import now
 
 STREAMED = {"stream_results": True, "max_row_buffer": 20}
 """Execution options of a query whose reader may stop early. SQLite reads row by row anyway; Postgres would otherwise
@@ -119,6 +122,16 @@ def _json_number_postgres(element: json_number, compiler: SQLCompiler, **options
 
 _LOCK = text("SELECT pg_advisory_xact_lock(hashtextextended(:name, 0))")
 _SHARE = text("SELECT pg_advisory_xact_lock_shared(hashtextextended(:name, 0))")
+
+
+_CLOCK = text("SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)")
+
+
+def database_time(connection: Connection) -> datetime:
+    """The time by the database's clock, which all servers share."""
+    if not is_postgres(connection):
+        return now()
+    return datetime.fromtimestamp(connection.execute(_CLOCK).scalar_one() / 1000, UTC)
 
 
 def is_postgres(connection: Connection) -> bool:

@@ -119,6 +119,7 @@ sessions = Table(
     Column("cancel_requested", Boolean, nullable=False, default=False),
     Column("recoveries", Integer, nullable=False, default=0, comment="Since the last completed step."),
     Column("run_trigger", String(20), comment="What started the run: message, resume or recovery."),
+    Column("run_key", String(32), comment="Id of the API key whose request started the run; null: no key."),
     Column("run_started_at", UtcTime),
     Column("run_steps", Integer, nullable=False, default=0),
     Column("run_usage", Json, nullable=False),
@@ -130,6 +131,8 @@ sessions = Table(
 )
 Index("ix_sessions_created_at_id", sessions.c.created_at, sessions.c.id)
 Index("ix_sessions_status", sessions.c.status)
+Index("ix_sessions_run_key", sessions.c.run_key, **only_where(text("status != 'idle'")))
+Index("ix_sessions_owner", sessions.c.owner, **only_where(text("owner IS NOT NULL")))
 
 deletions = Table(
     "deletions",
@@ -371,6 +374,20 @@ logins = Table(
     comment="Browsers that are logged in and need no key.",
 )
 Index("ix_logins_expires_at", logins.c.expires_at)
+
+nodes = Table(
+    "nodes",
+    metadata,
+    Column("id", String(36), primary_key=True, comment="One for each start of a server."),
+    Column("name", Text, nullable=False, comment="Its machine's host name."),
+    Column("role", String(10), nullable=False),
+    Column("version", String(40), nullable=False),
+    Column("slots", Integer, nullable=False, comment="Sessions that it runs at the same time; 0 without a worker."),
+    Column("draining", Boolean, nullable=False, comment="Whether it takes no more sessions."),
+    Column("started_at", UtcTime, nullable=False),
+    Column("seen_at", UtcTime, nullable=False, comment="By the database's clock."),
+    comment="The nodes of a cluster.",
+)
 
 workspaces = Table(
     "workspaces",

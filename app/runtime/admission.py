@@ -54,7 +54,8 @@ costliest that fit in their memory more than 500."""
 @dataclass(frozen=True, slots=True)
 class ServiceRules:
     """The server's defaults and bounds: default model, compaction and limits of a session, the upper bounds that a
-    session may request (`most`), the maximum number of pending messages, and the minimum approval policy."""
+    session may request (`most`), the maximum number of pending messages, the minimum approval policy, and the most
+    runs of an API key."""
 
     default_model: str
     compaction: CompactionSettings
@@ -62,6 +63,7 @@ class ServiceRules:
     most: Limits
     queue_limit: int
     approval: Approval = field(default_factory=Approval)
+    max_runs_per_key: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import Any, Protocol
 
-from sqlalchemy import Row
+from sqlalchemy import Connection, Row
 
 from app.agent.interrupt import StopReason
-from app.errors import ServerBusyError
+from app.errors import TooManyRunsError
 
 
 class Dispatch(Protocol):
@@ -20,10 +20,8 @@ class Dispatch(Protocol):
         """Number of sessions that wait for their turn. Thread-safe."""
         ...
 
-    @property
-    def refused(self) -> int:
-        """Number of requests refused because too many runs were waiting."""
-        ...
+    refused: int
+    """Number of requests refused because too many runs were waiting, or the key had too many."""
 
     def __len__(self) -> int:
         """Number of sessions with an owner in this process."""
@@ -34,11 +32,16 @@ class Dispatch(Protocol):
         leaving."""
         ...
 
+    def check_room(self, connection: Connection) -> None:
+        """Raises `TooManyRunsError` if too many runs of all nodes are waiting; called in the transaction that would
+        start a run."""
+        ...
+
     def works_on(self, session_id: str) -> bool:
         """Whether more work for a session takes no additional slot."""
         ...
 
-    def no_room(self) -> ServerBusyError:
+    def no_room(self) -> TooManyRunsError:
         """The error for a request that would start a run while too many are waiting."""
         ...
 
@@ -46,8 +49,8 @@ class Dispatch(Protocol):
         """The model of a session that runs in this process, None if unknown."""
         ...
 
-    def wake(self, session_id: str) -> None:
-        """There is work for a session: it needs an owner."""
+    def wake(self, session_id: str, key: str | None = None) -> None:
+        """There is work for a session: it needs an owner. Runs of different keys take turns."""
         ...
 
     def ring(self, session_id: str) -> None:

@@ -14,14 +14,15 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import structlog
-from sqlalchemy import Row
+from sqlalchemy import Connection, Row
 from structlog.contextvars import bind_contextvars
 
 from app.agent.interrupt import StopReason
-from app.errors import PalimpsestError, ServerBusyError, StorageError
+from app.errors import PalimpsestError, StorageError, TooManyRunsError
 from app.runtime.owner.session import SessionOwner, give_up, own
 from app.runtime.setup import RuntimeSetup
 
@@ -38,9 +39,9 @@ UNSTORED_QUIET_S = 60.0
 sessions retry every few seconds, and each logs only once."""
 
 
-def too_many_runs(most: int) -> ServerBusyError:
+def too_many_runs(most: int) -> TooManyRunsError:
     """The error for a request that would start a run while `most` others are waiting."""
-    return ServerBusyError(f"{most:,} runs are already waiting; try again later.", code="too_many_runs", most=most)
+    return TooManyRunsError(f"{most:,} runs are already waiting; try again later.", most=most)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +81,8 @@ class Entry:
     barred: bool = False
     crashes: int = 0
     """Consecutive ones."""
+    key: str | None = None
+    """Whose run it is, for its turn in the line."""
     unstored_at: float | None = None
     """When a write last failed, by the monotonic clock; None after an owner without failures."""
 
@@ -103,6 +106,42 @@ class Entry:
         self.early.clear()
 
 
+class FairLine:
+    """The waiting entries. Keys take turns, each in the order of its own entries, so that a key with many runs does not
+    hold up the others."""
+
+    def __init__(self) -> None:
+        self._by_key: dict[str | None, dict[str, Entry]] = {}
+        self._keys: dict[str, str | None] = {}
+        """The key under which a session stands."""
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def __iter__(self) -> Iterator[Entry]:
+        return chain.from_iterable(entries.values() for entries in self._by_key.values())
+
+    def find(self, session_id: str) -> Entry | None:
+        """A session's entry, None if it does not wait."""
+        return self._by_key[self._keys[session_id]][session_id] if session_id in self._keys else None
+
+    def add(self, entry: Entry) -> None:
+        self._keys[entry.session_id] = entry.key
+        self._by_key.setdefault(entry.key, {})[entry.session_id] = entry
+
+    def remove(self, entry: Entry) -> None:
+        key = self._keys.pop(entry.session_id)
+        del self._by_key[key][entry.session_id]
+        if not self._by_key[key]:
+            del self._by_key[key]
+
+    def next(self) -> Entry:
+        """The entry whose turn it is, which stays until it is removed; its key's next turn comes after all others'."""
+        key, entries = next(iter(self._by_key.items()))
+        self._by_key[key] = self._by_key.pop(key)
+        return next(iter(entries.values()))
+
+
 class Registry:
     """Starts, notifies and stops the owners of sessions."""
 
@@ -110,8 +149,7 @@ class Registry:
         self._setup = setup
         self._bounds = bounds or RunBounds()
         self._entries: dict[str, Entry] = {}
-        self._line: dict[str, Entry] = {}
-        """The waiting entries, in order."""
+        self._line = FairLine()
         self._count: Counter[State] = Counter()
         """Entries by state, except idle ones."""
         self._admitting = 0
@@ -147,9 +185,9 @@ class Registry:
     def _move(self, entry: Entry, state: State) -> None:
         """The only place that changes a state, since the line and the counts follow from it."""
         if entry.state is State.WAITING:
-            del self._line[entry.session_id]
+            self._line.remove(entry)
         if state is State.WAITING:
-            self._line[entry.session_id] = entry
+            self._line.add(entry)
         self._count[entry.state] -= 1
         self._count[state] += 1
         entry.state = state
@@ -177,16 +215,20 @@ class Registry:
         entry = self._entries.get(session_id)
         return entry is not None and entry.state is not State.IDLE
 
-    def no_room(self) -> ServerBusyError:
+    def no_room(self) -> TooManyRunsError:
         """The error for a request that would start a run while too many are waiting."""
         self.refused += 1
         return too_many_runs(self._bounds.waiting)
 
-    def wake(self, session_id: str) -> None:
+    def check_room(self, connection: Connection) -> None:
+        """Nothing: `admitting` is exact, since all runs are here."""
+
+    def wake(self, session_id: str, key: str | None = None) -> None:
         """There is work for a session: notifies its owner, or creates one. Never waits."""
         if self._closing:
             return
         entry = self._entry(session_id)
+        entry.key = key or entry.key
         if entry.barred or entry.state is State.WAITING:
             return
         if entry.task is not None:
@@ -270,7 +312,7 @@ class Registry:
 
     def _advance(self) -> None:
         while self._line and self._busy < self._bounds.most and not self._closing:
-            self._begin(next(iter(self._line.values())))
+            self._begin(self._line.next())
 
     def ring(self, session_id: str) -> None:
         """A pending message was changed; a current run checks the queue again."""
@@ -293,8 +335,9 @@ class Registry:
     def interrupt(self, session_id: str, reason: StopReason, message_id: str | None = None) -> None:
         """Ends the session's current step; a session that should run but has no owner gets one for that. A cancel does
         not wait in line, since it only takes milliseconds to store."""
-        if reason == "cancel" and session_id in self._line and not self._closing:
-            self._begin(self._line[session_id])
+        waiting = self._line.find(session_id)
+        if reason == "cancel" and waiting is not None and not self._closing:
+            self._begin(waiting)
         if not self._call(session_id, lambda owner: owner.interrupt(reason, message_id)):
             self.wake(session_id)
 
@@ -350,7 +393,7 @@ class Registry:
     def _shut_down(self) -> set[asyncio.Task[None]]:
         """Starts nothing more and stops every run; returns the tasks to wait for."""
         self._closing = True
-        for entry in list(self._line.values()):
+        for entry in list(self._line):
             self._move(entry, State.IDLE)
         for entry in self._entries.values():
             if entry.retry is not None:

@@ -29,6 +29,7 @@ from app.runtime.sandboxes.pool import Sandboxes
 from app.runtime.transactions import compactions
 from app.runtime.workspaces.keeper import Workspaces
 from app.sandbox.base import Stream
+from app.sessions import Status
 from app.tools.output import OutputLimit
 
 T = TypeVar("T")
@@ -42,6 +43,16 @@ LOOK_S = 1.0
 check reads one row."""
 
 
+@dataclass(slots=True)
+class OwnerCounts:
+    """What happens to owners on this server: sessions that it took over from other nodes of a cluster, and owners whose
+    write was refused since another one had taken over. `waited` gets the seconds that a run waited for its owner."""
+
+    take_overs: int = 0
+    refused: int = 0
+    waited: Callable[[float], None] = lambda _: None
+
+
 @dataclass(frozen=True, slots=True)
 class RuntimeSetup:
     """One for the whole server. `collector` creates a call's collector from session id, call id and the live callback;
@@ -49,7 +60,7 @@ class RuntimeSetup:
     `fence` raises `SupersededError` in a write if the server no longer holds the database; `to_park` are the sessions
     whose interrupted runs this server must not continue. `large_reads` is for `reading_whole`. `node` identifies this
     server in a cluster; None outside of one. `workspaces` stores workspaces for other machines, None if there is no
-    store."""
+    store; `counts` is for the metrics."""
 
     database: Database
     bus: Bus
@@ -63,6 +74,7 @@ class RuntimeSetup:
     large_reads: asyncio.Lock = field(default_factory=asyncio.Lock)
     node: str | None = None
     workspaces: Workspaces | None = None
+    counts: OwnerCounts = field(default_factory=OwnerCounts)
 
     async def write(self, session_id: str, work: Callable[[Connection], tuple[T, list[StreamItem]]]) -> T:
         """Commits a write to a session on behalf of others than its owner, and publishes its events. Raises
@@ -106,7 +118,23 @@ class RuntimeSetup:
 
     async def claim(self, session_id: str) -> Row[Any] | None:
         """Makes this server the session's owner; see `compactions.claim`. Raises `SupersededError`."""
-        return await self._write(session_id, lambda c: compactions.claim(c, session_id, self.node))
+
+        def work(connection: Connection) -> tuple[tuple[Row[Any] | None, str | None], list[StreamItem]]:
+            former = None if self.node is None else ownership.owner_of(connection, session_id)
+            row, items = compactions.claim(connection, session_id, self.node)
+            return (row, former), items
+
+        row, former = await self._write(session_id, work)
+        if row is not None:
+            self._count(row, former)
+        return row
+
+    def _count(self, claimed: Row[Any], former: str | None) -> None:
+        if former not in (None, self.node):
+            self.counts.take_overs += 1
+        elif claimed.status == Status.RUNNING and claimed.run_steps == claimed.recoveries == 0:
+            # Not negative, if the clock of the node that accepted the run is ahead.
+            self.counts.waited(max(0.0, (now() - claimed.run_started_at).total_seconds()))
 
     async def still_owns(self, session_id: str, epoch: int) -> bool:
         """Whether this server still holds the database, and the session with this epoch; for operations that do not

@@ -29,11 +29,11 @@ async def test_runs_beyond_the_limit_wait_in_order(start_server: StartServer, pr
         assert (await numbers(client))["palimpsest_waiting_runs"] == 2
 
         refused = await client.http.post("/v1/sessions", json={"task": "fourth"})
-        assert_refused(refused, 503, "too_many_runs")
+        assert_refused(refused, 429, "too_many_runs")
         assert int(refused.headers["retry-after"]) >= 1
         begin = {"content": "begin", "id": "01936f5e-8d2a-7c3b-9f1e-2a4b6c8d0e1f"}
         refused = await client.http.post(f"/v1/sessions/{idle['id']}/queue", json=begin)
-        assert_refused(refused, 503, "too_many_runs")
+        assert_refused(refused, 429, "too_many_runs")
         assert len((await client.get("/v1/sessions"))["items"]) == 4
         more = await client.post(second["id"], "and more")
 
@@ -47,7 +47,7 @@ async def test_runs_beyond_the_limit_wait_in_order(start_server: StartServer, pr
                 pass
         assert (await client.http.post(f"/v1/sessions/{idle['id']}/queue", json=begin)).status_code == 202
         refused = await client.http.post(f"/v1/sessions/{third['id']}/resume")
-        assert_refused(refused, 503, "too_many_runs")
+        assert_refused(refused, 429, "too_many_runs")
         refused = await client.http.post(f"/v1/sessions/{first['id']}/resume")
         assert_refused(refused, 409, "session_running")
 
@@ -127,7 +127,7 @@ async def test_a_manual_compaction_takes_a_slot_in_the_queue(start_server: Start
         busy = await client.create("hold")
         await provider.reached("hold")
         refused = await client.http.post(f"/v1/sessions/{idle['id']}/compactions", json={})
-        assert_refused(refused, 503, "too_many_runs")
+        assert_refused(refused, 429, "too_many_runs")
         assert int(refused.headers["retry-after"]) >= 1
         assert (await client.get(f"/v1/sessions/{idle['id']}/compactions"))["items"] == []
         assert (await numbers(client))["palimpsest_waiting_runs"] == 0

@@ -60,6 +60,8 @@ from app.runtime.values.server import (
     LoginCreate,
     ModelList,
     ModelView,
+    NodeList,
+    NodeView,
     Prices,
     Readiness,
     UsageByModel,
@@ -144,6 +146,22 @@ ANSWERS: tuple[BaseModel, ...] = (
     records.COMPACTION_PREVIEW,
     records.ROUNDS,
     UsageReport(total=USAGE, items=(UsageByModel(model=MODEL, day="2026-11-22", steps=1, usage=USAGE),)),
+    NodeList(
+        items=(
+            NodeView(
+                id="01936f5e-8d2a-7c3b-9f1e-2a4b6c8d0e9a",
+                name="worker-1",
+                role="worker",
+                version=__version__,
+                status="ready",
+                sessions=12,
+                slots=100,
+                started_at=AT,
+                seen_at=EXPIRES_AT,
+            ),
+        ),
+        waiting=0,
+    ),
     ModelList(
         items=(
             ModelView(

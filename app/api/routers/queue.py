@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from app.api.dependencies import STRICT, CallId, MessageId, Services, SessionId
+from app.api.dependencies import STRICT, Caller, CallId, MessageId, Services, SessionId
 from app.api.problems import problems
 from app.api.request_bodies import JsonRoute
 from app.runtime.values.queue import (
@@ -18,7 +18,7 @@ from app.runtime.values.queue import (
 )
 
 router = APIRouter(prefix="/v1/sessions/{session_id}/queue", tags=["queue"], route_class=JsonRoute, dependencies=STRICT)
-ENQUEUE = ("session_not_found", "id_in_use", "message_too_large", "queue_full", "too_many_runs")
+ENQUEUE = ("session_not_found", "id_in_use", "message_too_large", "queue_full", "too_many_runs", "run_quota_reached")
 PENDING = ("session_not_found", "message_not_found", "message_not_pending")
 
 approvals_router = APIRouter(
@@ -27,10 +27,10 @@ approvals_router = APIRouter(
 
 
 @router.post("", status_code=202, responses=problems(*ENQUEUE))
-async def enqueue_message(services: Services, session_id: SessionId, body: QueueAdd) -> QueueReceipt:
+async def enqueue_message(services: Services, caller: Caller, session_id: SessionId, body: QueueAdd) -> QueueReceipt:
     """Queues a message, whatever the session is doing. The returned `id` becomes the message's id. A message that
     cannot fit the model's window is refused."""
-    return await services.queue.add(session_id, body)
+    return await services.queue.add(session_id, body, caller)
 
 
 @router.get("", responses=problems("session_not_found"))

@@ -14,7 +14,7 @@ from app.api.openapi import METRICS_CONTENT
 from app.api.problems import problems
 from app.api.request_bodies import JsonRoute
 from app.errors import UnavailableError
-from app.runtime.values.server import LoginCreate, ModelList, Readiness, UsageReport
+from app.runtime.values.server import LoginCreate, ModelList, NodeList, Readiness, UsageReport
 
 health_router = APIRouter(tags=["health"])
 
@@ -66,6 +66,12 @@ async def list_models(services: Services) -> ModelList:
 async def get_usage(services: Services) -> UsageReport:
     """Tokens and cost over all sessions, by model and day."""
     return await services.server.usage()
+
+
+@models_router.get("/nodes")
+async def list_nodes(services: Services) -> NodeList:
+    """The nodes of a cluster, with the sessions that each one owns; none for a server on its own."""
+    return await services.server.nodes()
 
 
 @login_router.post(

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query, Request, Response
 
-from app.api.dependencies import STRICT, Cursor, Limit, Services, SessionId
+from app.api.dependencies import STRICT, Caller, Cursor, Limit, Services, SessionId
 from app.api.openapi import event_stream
 from app.api.problems import problems
 from app.api.request_bodies import JsonRoute
@@ -58,12 +58,14 @@ REFUSED = (
             "sandbox_unavailable",
             "allowed_hosts_unavailable",
             "too_many_runs",
+            "run_quota_reached",
             "too_many_readers",
         ),
     },
 )
 async def create_session(
     services: Services,
+    caller: Caller,
     request: Request,
     response: Response,
     body: SessionCreate,
@@ -77,7 +79,7 @@ async def create_session(
     if stream:
         # Checked before the session is created: a client that must retry would create a second one.
         services.events.check_room()
-    session, created = await services.sessions.create(body)
+    session, created = await services.sessions.create(body, caller)
     location = f"/v1/sessions/{session.id}"
     if stream:
         subscription = await services.events.follow(session.id, after=0, until_idle=True, promised=True)
@@ -135,14 +137,20 @@ async def cancel_session(services: Services, session_id: SessionId, body: Cancel
     "/{session_id}/resume",
     status_code=202,
     responses=problems(
-        "session_not_found", "session_running", "nothing_to_resume", "max_tokens", "max_cost_usd", "too_many_runs"
+        "session_not_found",
+        "session_running",
+        "nothing_to_resume",
+        "max_tokens",
+        "max_cost_usd",
+        "too_many_runs",
+        "run_quota_reached",
     ),
 )
-async def resume_session(services: Services, session_id: SessionId) -> Session:
+async def resume_session(services: Services, caller: Caller, session_id: SessionId) -> Session:
     """Continues after a run that was cancelled, failed, was interrupted or reached a limit. The limits per run,
     `max_steps` and `max_seconds`, start again; those per session, `max_tokens` and `max_cost_usd`, must be raised with
     `PATCH` first."""
-    return await services.sessions.resume(session_id)
+    return await services.sessions.resume(session_id, caller)
 
 
 @router.post(

@@ -134,6 +134,22 @@ def with_work(connection: Connection, quiet_since: datetime | None, limit: int) 
     return connection.execute(query).scalars().all()
 
 
+_RUNS_OF = select(func.count()).where(sessions.c.status != Status.IDLE)
+
+
+def runs_of(connection: Connection, key: str | None) -> int:
+    """Number of active and waiting runs that a key's requests have started."""
+    return connection.execute(_RUNS_OF.where(sessions.c.run_key.is_not_distinct_from(key))).scalar_one()
+
+
+_RUNNING = select(func.count()).where(sessions.c.status == Status.RUNNING)
+
+
+def running(connection: Connection) -> int:
+    """Number of runs that have a slot or wait for one."""
+    return connection.execute(_RUNNING).scalar_one()
+
+
 _WAITING = select(func.count()).where(sessions.c.status == Status.RUNNING, sessions.c.owner.is_(None))
 
 

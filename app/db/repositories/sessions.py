@@ -93,6 +93,7 @@ def view(row: Row[Any], pending: int) -> Session:
             in_progress=row.compaction_in_progress,
         ),
         queue=QueueState(pending=pending),
+        node=row.owner,
     )
 
 

@@ -57,6 +57,7 @@ async def own(
                 claimed(owner)
                 await owner.run()
     except (StaleOwnerError, SupersededError):
+        setup.counts.refused += 1
         log.warning("session_taken_over", session_id=session_id)
     finally:
         channel.running = False

@@ -15,9 +15,10 @@ from app.runtime.dispatch import Dispatch
 from app.runtime.services.files import FileService
 from app.runtime.services.history import CompactionService, EventService, HistoryService
 from app.runtime.services.queue import ApprovalService, QueueService
-from app.runtime.services.server import LoginRules, LoginService, ServerService
+from app.runtime.services.server import LoginRules, LoginService, ServerService, key_id
 from app.runtime.services.sessions import Outputs, SessionService
 from app.runtime.setup import RuntimeSetup
+from app.runtime.starting import RunStarts
 from app.runtime.telemetry.health import Health
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "Services",
     "SessionService",
     "build_services",
+    "key_id",
 ]
 
 
@@ -64,9 +66,10 @@ def build_services(
 ) -> Services:
     """The services of a server. `output_path` returns the file of a stored raw output, `outputs` copies and deletes the
     outputs of sessions."""
+    starts = RunStarts(registry, rules.max_runs_per_key)
     return Services(
-        sessions=SessionService(setup, registry, rules, outputs),
-        queue=QueueService(setup, registry, rules.queue_limit),
+        sessions=SessionService(setup, registry, rules, outputs, starts),
+        queue=QueueService(setup, registry, rules.queue_limit, starts),
         approvals=ApprovalService(setup, registry),
         history=HistoryService(setup, output_path),
         compactions=CompactionService(setup, registry),

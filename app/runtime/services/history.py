@@ -234,8 +234,8 @@ class CompactionService:
 
     async def request(self, session_id: str, body: CompactionCreate) -> CompactionEvent:
         """Accepts a round of compaction; the session's owner makes it between steps. Raises `ConflictError` (code
-        `compaction_in_progress`) while another one is running, and `ServerBusyError` if the session is idle and too
-        many runs are waiting."""
+        `compaction_in_progress`) while another one is running, and `TooManyRunsError` if the session is idle and
+        too many runs are waiting."""
         settings = await self._settings(session_id, body)
         agents, first = self._setup.agents, await self._database.read(lambda c: history.reads_notes(c, session_id))
         notes = await read_beside_owner(self._setup.sandboxes, first) if first is not None else None

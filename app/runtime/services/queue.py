@@ -10,6 +10,7 @@ from app.db.repositories import sessions
 from app.runtime.admission import LEAST_ROOM, check_fits, text_tokens
 from app.runtime.dispatch import Dispatch
 from app.runtime.setup import RuntimeSetup
+from app.runtime.starting import RunStarts
 from app.runtime.transactions import queue, runs
 from app.runtime.values.queue import (
     ApprovalAnswer,
@@ -26,24 +27,24 @@ from app.sessions import QueueMode
 class QueueService:
     """Writes to queues and notifies the owners of their sessions; every write is committed when a method returns."""
 
-    def __init__(self, setup: RuntimeSetup, registry: Dispatch, limit: int) -> None:
+    def __init__(self, setup: RuntimeSetup, registry: Dispatch, limit: int, starts: RunStarts) -> None:
         """`limit` is the maximum number of pending messages of a session."""
         self._setup = setup
         self._registry = registry
         self._limit = limit
+        self._starts = starts
 
-    async def add(self, session_id: str, body: QueueAdd) -> QueueReceipt:
-        """Accepts a message in any state of the session. Raises `ServerBusyError` if it would start a run while too
-        many are waiting, and `MessageTooLargeError` if it cannot fit the model's window."""
+    async def add(self, session_id: str, body: QueueAdd, key: str | None = None) -> QueueReceipt:
+        """Accepts a message in any state of the session. Raises `TooManyRunsError` if it would start a run while too
+        many are waiting or `key` has too many, and `MessageTooLargeError` if it cannot fit the model's window."""
         await self._learn_window(session_id, body.content)
-        with self._registry.admitting() as room:
-            no_room = None if room else self._registry.no_room
+        with self._starts.by(key) as starter:
             receipt, is_new = await self._setup.write(
                 session_id,
-                lambda c: queue.enqueue(c, session_id, body, limit=self._limit, no_room=no_room, check=self._check),
+                lambda c: queue.enqueue(c, session_id, body, limit=self._limit, starter=starter, check=self._check),
             )
             if is_new:
-                self._registry.wake(session_id)
+                self._registry.wake(session_id, key)
                 if body.mode is QueueMode.INTERRUPT:
                     self._registry.interrupt(session_id, "interrupt", receipt.id)
         return receipt

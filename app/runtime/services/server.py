@@ -10,18 +10,28 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import Literal
 
 import structlog
 from sqlalchemy import Connection
 
 from app.db.engine import Database
+from app.db.repositories import nodes, ownership
 from app.db.repositories import server_wide as rows
 from app.errors import TooManyAttemptsError, WrongKeyError
 from app.llm.base import ModelInfo
 from app.messages import now
 from app.runtime import history
 from app.runtime.telemetry.health import Health
-from app.runtime.values.server import ModelList, ModelView, NewLogin, Readiness, UsageReport
+from app.runtime.values.server import (
+    ModelList,
+    ModelView,
+    NewLogin,
+    NodeList,
+    NodeView,
+    Readiness,
+    UsageReport,
+)
 
 TOKEN_BYTES = 32
 MAX_LOGINS = 1_000
@@ -56,9 +66,26 @@ class ServerService:
         """Tokens and cost of all sessions."""
         return await self._database.read(history.usage_report)
 
+    async def nodes(self) -> NodeList:
+        """The nodes of the cluster."""
+        return await self._database.read(_nodes)
+
     async def readiness(self) -> Readiness:
         """Whether the server's components work now."""
         return await self._health.readiness()
+
+
+def _nodes(connection: Connection) -> NodeList:
+    found = nodes.listed(connection)
+    items = tuple(NodeView.of(each.node, status=_status(each), sessions=each.sessions) for each in found)
+    # A server on its own has its own count of those that wait.
+    return NodeList(items=items, waiting=ownership.waiting(connection) if items else 0)
+
+
+def _status(listed: nodes.ListedNode) -> Literal["ready", "draining", "lost"]:
+    if listed.lost:
+        return "lost"
+    return "draining" if listed.node.draining else "ready"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +104,7 @@ class LoginService:
         self._rules = rules
         self._clock = clock
         self._attempts = Attempts(FAILURES, FAILURES_PER_S, clock)
-        self._known: dict[str, float] = {}
+        self._known: dict[str, tuple[float, str]] = {}
         self._ended = 0
 
     async def open(self, key: str) -> NewLogin | None:
@@ -112,16 +139,24 @@ class LoginService:
     async def is_open(self, token: str) -> bool:
         """Whether a token belongs to a login that has neither ended nor expired, and whose key is still valid. Raises
         `StorageError`."""
+        return await self.key_of(token) is not None
+
+    async def key_of(self, token: str) -> str | None:
+        """The `key_id` of the key with which a token's login was opened; None unless it `is_open`. Raises
+        `StorageError`."""
         if not _TOKEN.fullmatch(token):
-            return False
+            return None
         digest, at = _digest(token), self._clock()
-        if at < self._known.get(digest, at):
-            return True
+        until, known = self._known.get(digest, (at, None))
+        if known is not None and at < until:
+            return known
         ended = self._ended
-        left = await self._database.read(lambda c: self._seconds_left(c, digest))
-        if left > 0 and ended == self._ended:
-            self._remember(digest, at + min(KNOWN_S, left))
-        return left > 0
+        left, key = await self._database.read(lambda c: self._look_up(c, digest))
+        if key is None or left <= 0:
+            return None
+        if ended == self._ended:
+            self._remember(digest, at + min(KNOWN_S, left), key)
+        return key
 
     async def sweep(self) -> None:
         """Removes expired logins, and those whose key is no longer valid."""
@@ -132,27 +167,29 @@ class LoginService:
         # A server started without keys cannot tell which logins are invalid: its keys may come back.
         if self._rules.keys:
             stored = rows.newest_logins(connection)
-            rows.remove_login(connection, [login.token_digest for login in stored if not self._has_key_of(login)])
+            rows.remove_login(connection, [login.token_digest for login in stored if self._key_of(login) is None])
 
     def _own_key(self, given: bytes) -> bytes | None:
         """The matching key; every key is compared, in constant time."""
         matching = [key for key in self._rules.keys if hmac.compare_digest(key, given)]
         return matching[0] if matching else None
 
-    def _seconds_left(self, connection: Connection, digest: str) -> float:
+    def _look_up(self, connection: Connection, digest: str) -> tuple[float, str | None]:
+        """The seconds that a login is still valid, and the id of its key."""
         login = rows.find_login(connection, digest)
-        if login is None or not self._has_key_of(login):
-            return 0.0
-        return (login.expires_at - now()).total_seconds()
+        if login is None:
+            return 0.0, None
+        return (login.expires_at - now()).total_seconds(), self._key_of(login)
 
-    def _has_key_of(self, login: rows.StoredLogin) -> bool:
-        proofs = [_proof(key, login.token_digest) for key in self._rules.keys]
-        matches = [hmac.compare_digest(login.key_proof, proof) for proof in proofs]
-        return any(matches)
+    def _key_of(self, login: rows.StoredLogin) -> str | None:
+        """The id of the key that opened a login; None if that key is no longer valid."""
+        proofs = [(key, _proof(key, login.token_digest)) for key in self._rules.keys]
+        matching = [key for key, proof in proofs if hmac.compare_digest(login.key_proof, proof)]
+        return key_id(matching[0]) if matching else None
 
-    def _remember(self, digest: str, until: float) -> None:
+    def _remember(self, digest: str, until: float, key: str) -> None:
         self._known.pop(digest, None)
-        self._known[digest] = until
+        self._known[digest] = until, key
         while len(self._known) > KNOWN:
             del self._known[next(iter(self._known))]
 
@@ -166,6 +203,11 @@ def _store(connection: Connection, login: rows.StoredLogin) -> None:
 
 def _digest(token: str) -> str:
     return hashlib.sha256(token.encode()).hexdigest()
+
+
+def key_id(key: bytes) -> str:
+    """Distinguishes an API key from others without revealing it: the same on all servers."""
+    return hashlib.sha256(b"palimpsest key " + key).hexdigest()[:32]
 
 
 def _proof(key: bytes, digest: str) -> str:

@@ -25,6 +25,7 @@ from app.runtime.admission import (
 from app.runtime.dispatch import Dispatch
 from app.runtime.history import read_session_cursor, session_cursor
 from app.runtime.setup import RuntimeSetup
+from app.runtime.starting import RunStarts
 from app.runtime.transactions import forks, lifecycle
 from app.runtime.transactions.forks import Fork
 from app.runtime.values.sessions import ApprovalRequest, ForkCreate, SessionCreate, SessionPage, SessionPatch
@@ -54,19 +55,21 @@ class SessionService:
         registry: Dispatch,
         rules: ServiceRules,
         outputs: Outputs,
+        starts: RunStarts,
     ) -> None:
         self._setup = setup
         self._database = setup.database
         self._registry = registry
         self._rules = rules
         self._outputs = outputs
+        self._starts = starts
         self._compiling = asyncio.Lock()
         self._deletions: dict[str, asyncio.Event] = {}
 
-    async def create(self, body: SessionCreate) -> tuple[Session, bool]:
+    async def create(self, body: SessionCreate, key: str | None = None) -> tuple[Session, bool]:
         """A new session, and True; or the one that was created before with the same `id` and content, and False.
-        Raises `ConflictError` if that id was used with different content, and `ServerBusyError` if it would start a run
-        while too many are waiting."""
+        Raises `ConflictError` if that id was used with different content, and `TooManyRunsError` if it would start a
+        run while too many are waiting, or `key` has too many."""
         # In a thread for a history, which has up to 64 MiB and must not block the event loop.
         fingerprint = (
             request_fingerprint(body) if body.history is None else await asyncio.to_thread(request_fingerprint, body)
@@ -78,12 +81,12 @@ class SessionService:
                 return known, False
         await self._check_patterns(body.approval)
         drafted = await draft(body, fingerprint, self._setup, self._rules)
-        with self._registry.admitting() as room:
-            if body.task is not None and not room:
-                raise self._registry.no_room()
-            session, is_new = await self._setup.write(drafted.session_id, lambda c: lifecycle.create(c, drafted))
+        with self._starts.by(key) as starter:
+            session, is_new = await self._setup.write(
+                drafted.session_id, lambda c: lifecycle.create(c, drafted, starter)
+            )
             if is_new and body.task is not None:
-                self._registry.wake(session.id)
+                self._registry.wake(session.id, key)
         return session, is_new
 
     async def list(self, *, status: Status | None, q: str | None, limit: int, cursor: str | None) -> SessionPage:
@@ -201,10 +204,9 @@ class SessionService:
             self._registry.interrupt(session_id, "cancel")
         return session
 
-    async def resume(self, session_id: str) -> Session:
+    async def resume(self, session_id: str, key: str | None = None) -> Session:
         """Continues after a run that did not complete. Raises `ConflictError` if there is nothing to resume."""
-        with self._registry.admitting() as room:
-            no_room = None if room else self._registry.no_room
-            session = await self._setup.write(session_id, lambda c: lifecycle.resume(c, session_id, no_room=no_room))
-            self._registry.wake(session_id)
+        with self._starts.by(key) as starter:
+            session = await self._setup.write(session_id, lambda c: lifecycle.resume(c, session_id, starter))
+            self._registry.wake(session_id, key)
         return session

@@ -27,6 +27,7 @@ from app.logs import lost_lines
 from app.runtime.background import in_background
 from app.runtime.dispatch import Dispatch
 from app.runtime.sandboxes.pool import Sandboxes
+from app.runtime.setup import OwnerCounts
 from app.runtime.telemetry.health import free_bytes
 from app.runtime.telemetry.tracing import news
 from app.runtime.workspaces.keeper import Workspaces
@@ -41,6 +42,8 @@ BATCH_BUCKETS = (1, 2, 5, 10, 20, 50, 100, 200)
 LAG_BUCKETS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
 TOOL_BUCKETS = (0.01, 0.05, 0.25, 1.0, 5.0, 30.0, 120.0, 600.0, 3600.0)
 """Seconds; a command may run for an hour."""
+WAIT_BUCKETS = (0.01, 0.05, 0.25, 1.0, 5.0, 30.0, 120.0, 600.0, 3600.0)
+"""Seconds; a run waits as long as no slot is free."""
 OTHER = "other"
 """Label for tool names that models invent."""
 TOKEN_KINDS = ("input", "cache_read", "cache_write", "output", "reasoning")
@@ -86,6 +89,9 @@ class Metrics:
             "palimpsest_database_batch_writes", "Writes that share a commit.", buckets=BATCH_BUCKETS
         )
         self._refused = counter("palimpsest_database_refusals", "Commits that the database refused.", ("code",))
+        self.run_wait = histogram(
+            "palimpsest_run_wait_seconds", "Time from the start of a run to its owner's claim.", buckets=WAIT_BUCKETS
+        )
         self._lag = histogram(
             "palimpsest_event_loop_lag_seconds", "How late the event loop wakes a sleeping task.", buckets=LAG_BUCKETS
         )
@@ -224,6 +230,7 @@ def add_readings(
     metrics: Metrics,
     *,
     registry: Dispatch,
+    counts: OwnerCounts,
     bus: Bus,
     database: Database,
     sandboxes: Sandboxes,
@@ -232,6 +239,12 @@ def add_readings(
 ) -> None:
     """Must be called on the server's event loop. `directories` contain the server's data."""
     _add_runs(metrics, registry, database)
+    counts.waited = metrics.run_wait.observe
+    metrics.counter(
+        "palimpsest_stale_owners",
+        "Owners whose write was refused because another one had taken over.",
+        lambda: counts.refused,
+    )
     _add_readers(metrics, bus)
     _add_sandboxes(metrics, sandboxes)
     _add_database(metrics, database, directories)
@@ -252,7 +265,9 @@ def _add_runs(metrics: Metrics, registry: Dispatch, database: Database) -> None:
     metrics.gauge("palimpsest_running_sessions", "Sessions with an owner in this process.", lambda: len(registry))
     metrics.gauge("palimpsest_waiting_runs", "Sessions that wait for their turn to run.", lambda: registry.waiting)
     metrics.counter(
-        "palimpsest_runs_refused", "Requests refused because too many runs were waiting.", lambda: registry.refused
+        "palimpsest_runs_refused",
+        "Requests refused because too many runs were waiting, or the key had too many.",
+        lambda: registry.refused,
     )
     metrics.gauge(
         "palimpsest_pending_messages",

@@ -4,7 +4,7 @@ export."""
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from app.agent.conversation import control_message
 from app.agent.limits import UsedUp, used_up
 from app.context.policies import CompactionSettings
 from app.db.repositories import forks, messages, queue, sessions, steps
-from app.errors import ConflictError, PalimpsestError
+from app.errors import ConflictError
 from app.eventlog.log import Appender, StreamItem
 from app.events import MessageCreated, SessionCreated, SessionUpdated
 from app.interchange import WireFormat, begun_by_user, is_told, page_length, settled, to_wire
@@ -58,11 +58,15 @@ def made_before(connection: Connection, session_id: str | None, fingerprint: str
     return sessions.snapshot(connection, found.id)
 
 
-def create(connection: Connection, draft: Draft) -> tuple[tuple[Session, bool], list[StreamItem]]:
+def create(
+    connection: Connection, draft: Draft, starter: runs.Starter = runs.ANYONE
+) -> tuple[tuple[Session, bool], list[StreamItem]]:
     """Creates a session, with its imported history and its first message if it has a task; or returns the one that this
-    request created before."""
+    request created before. A task starts a run, if `starter` may do so."""
     if (found := made_before(connection, draft.session_id, draft.fingerprint)) is not None:
         return (found, False), []
+    if draft.task is not None:
+        starter.check(connection)
     at = now()
     sessions.add(
         connection,
@@ -82,7 +86,7 @@ def create(connection: Connection, draft: Draft) -> tuple[tuple[Session, bool], 
     if draft.task is not None:
         row = sessions.row(connection, draft.session_id)
         appender = Appender(connection, draft.session_id)
-        inbox.accept(connection, appender, row, QueueAdd(content=draft.task))
+        inbox.accept(connection, appender, row, QueueAdd(content=draft.task), starter.key)
         items += appender.flush()
     return (sessions.snapshot(connection, draft.session_id), True), items
 
@@ -156,10 +160,10 @@ def cancel(connection: Connection, session_id: str, *, clear_queue: bool) -> tup
 
 
 def resume(
-    connection: Connection, session_id: str, *, no_room: Callable[[], PalimpsestError] | None = None
+    connection: Connection, session_id: str, starter: runs.Starter = runs.ANYONE
 ) -> tuple[Session, list[StreamItem]]:
-    """Starts a run after one that did not complete, with a control message that says so; raises the error from
-    `no_room`, if any, after all other checks. Raises `ConflictError`."""
+    """Starts a run after one that did not complete, with a control message that says so, if `starter` may do
+    so. Raises `ConflictError`."""
     row = sessions.row(connection, session_id)
     if row.status != Status.IDLE:
         raise ConflictError("The session is running.", code="session_running")
@@ -168,10 +172,9 @@ def resume(
     if row.outcome == Outcome.COMPLETED:
         raise ConflictError("Nothing to resume: the last run completed.", code="nothing_to_resume")
     _refuse_used_up(connection, row)
-    if no_room is not None:
-        raise no_room()
+    starter.check(connection)
     appender = Appender(connection, session_id)
-    runs.begin(connection, appender, "resume")
+    runs.begin(connection, appender, "resume", starter.key)
     add_message(connection, appender, control_message("limit" if row.outcome == Outcome.LIMIT_REACHED else "resume"))
     items = appender.flush()
     return sessions.snapshot(connection, session_id), items

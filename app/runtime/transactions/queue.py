@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Row
 from app.context.tokens import PER_MESSAGE, estimate_text
 from app.db.engine import Database
 from app.db.repositories import messages, queue, sessions
-from app.errors import ConflictError, NotFoundError, PalimpsestError, QueueFullError
+from app.errors import ConflictError, NotFoundError, QueueFullError
 from app.eventlog.log import Appender, StreamItem
 from app.events import MessageDequeued, MessageEdited, MessageQueued, MessageWithdrawn
 from app.messages import Message, Role, TextPart, new_id
@@ -55,11 +55,11 @@ def enqueue(
     body: QueueAdd,
     *,
     limit: int,
-    no_room: Callable[[], PalimpsestError] | None = None,
+    starter: runs.Starter = runs.ANYONE,
     check: Check = _accept_any,
 ) -> tuple[tuple[QueueReceipt, bool], list[StreamItem]]:
-    """Accepts a message; also returns whether it is new. It starts a run of an idle session; if no run may start,
-    raises the error from `no_room`. `check` raises for a text that is too large for the session."""
+    """Accepts a message; also returns whether it is new. It starts a run of an idle session, if `starter`
+    may do so. `check` raises for a text that is too large for the session."""
     row = sessions.row(connection, session_id)
     if body.id is not None and (receipt := _repeated(connection, session_id, body.id, body.content)) is not None:
         return (receipt, False), []
@@ -68,15 +68,17 @@ def enqueue(
     if waiting >= limit:
         raise QueueFullError(f"{limit} messages are already pending; try again when some are delivered.", limit=limit)
     _check_room(chars)
-    if no_room is not None and row.status == Status.IDLE:
-        raise no_room()
+    if row.status == Status.IDLE:
+        starter.check(connection)
     appender = Appender(connection, session_id)
-    receipt = accept(connection, appender, row, body)
+    receipt = accept(connection, appender, row, body, starter.key)
     return (receipt, True), appender.flush()
 
 
-def accept(connection: Connection, appender: Appender, row: Row[Any], body: QueueAdd) -> QueueReceipt:
-    """Adds a message to the queue of the session with this row, and starts a run if it is idle."""
+def accept(
+    connection: Connection, appender: Appender, row: Row[Any], body: QueueAdd, key: str | None = None
+) -> QueueReceipt:
+    """Adds a message to the queue of the session with this row, and starts a run of this key if it is idle."""
     message_id = body.id or new_id()
     idle = row.status == Status.IDLE
     queue.add(
@@ -94,7 +96,7 @@ def accept(connection: Connection, appender: Appender, row: Row[Any], body: Queu
     place = queue.position(connection, appender.session_id, message_id)
     appender.emit(MessageQueued, message_id=message_id, mode=body.mode, content=body.content, position=place)
     if idle:
-        runs.begin(connection, appender, "message")
+        runs.begin(connection, appender, "message", key)
     elif row.queue_held:
         sessions.change(connection, appender.session_id, queue_held=False)
     return QueueReceipt(id=message_id, position=place, mode=body.mode, status="pending")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Callable, Sequence, Set
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
@@ -22,6 +23,19 @@ from app.runtime.values.queue import ApprovalAnswer, ApprovalList, PendingApprov
 from app.sessions import ApprovalDecision, ApprovalEnd, Outcome, QueueMode, Status
 
 Trigger = Literal["message", "resume", "recovery"]
+
+
+@dataclass(frozen=True, slots=True)
+class Starter:
+    """Whose request may start a run: an id of its API key, None without keys. `check` raises for a run that may not
+    start; it is called in the transaction that would start it, after all other checks."""
+
+    key: str | None = None
+    check: Callable[[Connection], None] = lambda _: None
+
+
+ANYONE = Starter()
+"""Starts runs without limits."""
 
 
 def hold_calls(connection: Connection, appender: Appender, change: CallsHeld) -> None:
@@ -117,8 +131,8 @@ def _view(row: Row[Any]) -> PendingApproval:
     return PendingApproval.of(row, name=row.body["name"], arguments=arguments)
 
 
-def begin(connection: Connection, appender: Appender, trigger: Trigger) -> None:
-    """Starts a run, in the transaction that accepted its work."""
+def begin(connection: Connection, appender: Appender, trigger: Trigger, key: str | None = None) -> None:
+    """Starts a run, in the transaction that accepted its work; `key` as in `Starter`."""
     sessions.change(
         connection,
         appender.session_id,
@@ -129,6 +143,7 @@ def begin(connection: Connection, appender: Appender, trigger: Trigger) -> None:
         # One for a compaction before the run.
         cancel_requested=False,
         run_trigger=trigger,
+        run_key=key,
         run_started_at=appender.at,
         run_steps=0,
         run_usage=Usage().model_dump(),
@@ -151,7 +166,7 @@ def finish(connection: Connection, session_id: str, epoch: int, result: RunResul
         withdraw_approvals(connection, appender, "error")
     _end(connection, appender, row, result, held=held)
     if goes_on:
-        begin(connection, appender, "message")
+        begin(connection, appender, "message", row.run_key)
     return goes_on, appender.flush()
 
 

@@ -10,7 +10,7 @@ from pydantic import Field, StringConstraints
 
 from app.llm.base import Prices as Prices
 from app.llm.base import WindowSource
-from app.messages import Usage, Value
+from app.messages import Timestamp, Usage, Value
 from app.runtime.values.sessions import Text
 from app.sessions import ReasoningEffort
 
@@ -46,6 +46,29 @@ class UsageByModel(Value):
 class UsageReport(Value):
     total: Usage
     items: tuple[UsageByModel, ...]
+
+
+class NodeView(Value):
+    """A node of a cluster. `sessions` are those that it owns, which include those that wait for a person; `slots` is
+    how many it runs at the same time, 0 for an API node. A node that is `draining` takes no more sessions; one that is
+    `lost` has not been seen for ten seconds, and others continue its sessions."""
+
+    id: str
+    name: str
+    role: Literal["all", "api", "worker"]
+    version: str
+    status: Literal["ready", "draining", "lost"]
+    sessions: int
+    slots: int
+    started_at: Timestamp
+    seen_at: Timestamp
+
+
+class NodeList(Value):
+    """`waiting` is the number of sessions that wait for a worker."""
+
+    items: tuple[NodeView, ...]
+    waiting: int
 
 
 ComponentStatus = Literal["ok", "full", "locked", "unavailable", "unreachable", "failing"]

@@ -3,6 +3,7 @@
 import { Failure, StatusBadge } from "../components/basic.js";
 import { ConnectionState } from "../components/connection.js";
 import { Gauge } from "../components/gauge.js";
+import { RunsOn } from "../components/nodes.js";
 import { SessionActions } from "../components/session_actions.js";
 import { nameOf, plain } from "../core/format.js";
 import { route, sessionLink, VIEWS } from "../core/router.js";
@@ -69,6 +70,7 @@ function Head({ state, session }) {
     <h1 title=${session.task && plain(session.task)}>${nameOf(session)}</h1>
     <${StatusBadge} session=${session} />
     <span class="dim model">${session.model}</span>
+    <${RunsOn} state=${state} session=${session} />
     <${Gauge} context=${session.context} />
     <${ConnectionState} follower=${state.follower.value} />
     <${SessionActions} state=${state} session=${session} />

@@ -1,11 +1,13 @@
 /** The usage of all sessions, including deleted ones: in total, by day and by model. */
 
 import { Failure } from "../components/basic.js";
+import { NodesSection } from "../components/nodes.js";
 import { Figures, Legend, TableBox, UsageBar, UsageCells, UsageHeads } from "../components/usage_table.js";
 import { count } from "../core/format.js";
 import { get } from "../core/http.js";
 import { html, useEffect, useState } from "../core/ui.js";
 import { sumUsage, totalTokens } from "../core/usage.js";
+import { loadNodes } from "../state/nodes.js";
 
 /** How often the page is updated while it is visible, in ms. */
 const EVERY_MS = 15_000;
@@ -23,6 +25,7 @@ export function UsageView() {
     ${problem && html`<${Failure} problem=${problem} onRetry=${load} />`}
     ${!report && !problem && html`<p class="dim" aria-busy="true">Loading…</p>`}
     ${report && (report.items.length ? html`<${Report} report=${report} />` : html`<p>No model calls yet.</p>`)}
+    <${NodesSection} />
   </main>`;
 }
 
@@ -31,7 +34,8 @@ function useReport() {
   const [problem, setProblem] = useState(null);
   const load = async () => {
     try {
-      setReport(await get("/v1/usage"));
+      const [report] = await Promise.all([get("/v1/usage"), loadNodes()]);
+      setReport(report);
       setProblem(null);
     } catch (error) {
       setProblem(error);

@@ -43,7 +43,16 @@ from app.runtime.values.queue import (
     QueuePage,
     QueueReceipt,
 )
-from app.runtime.values.server import Component, ModelList, ModelView, NewLogin, Prices, Readiness, UsageReport
+from app.runtime.values.server import (
+    Component,
+    ModelList,
+    ModelView,
+    NewLogin,
+    NodeList,
+    Prices,
+    Readiness,
+    UsageReport,
+)
 from app.runtime.values.sessions import ForkCreate, SessionCreate, SessionPage, SessionPatch
 from app.sessions import CompactionEvent, ContextState, Session, Status
 from tests.unit.api.double_streams import InMemoryEvents, InMemoryFiles
@@ -58,7 +67,7 @@ class InMemorySessions(SessionService):
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
 
-    async def create(self, body: SessionCreate) -> tuple[Session, bool]:
+    async def create(self, body: SessionCreate, key: str | None = None) -> tuple[Session, bool]:
         if body.id in self._memory.sessions:
             if self._memory.bodies[body.id] != body:
                 raise ConflictError("The id was used with other content.", code="id_in_use")
@@ -111,7 +120,7 @@ class InMemorySessions(SessionService):
             self._memory.queues[session_id].clear()
         return session
 
-    async def resume(self, session_id: str) -> Session:
+    async def resume(self, session_id: str, key: str | None = None) -> Session:
         session = self._memory.get(session_id)
         if session.status is Status.RUNNING:
             raise ConflictError("There is nothing to resume.", code="nothing_to_resume")
@@ -122,7 +131,7 @@ class InMemoryQueue(QueueService):
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
 
-    async def add(self, session_id: str, body: QueueAdd) -> QueueReceipt:
+    async def add(self, session_id: str, body: QueueAdd, key: str | None = None) -> QueueReceipt:
         self._memory.get(session_id)
         queue = self._memory.queues[session_id]
         if len(queue) >= 3:
@@ -281,8 +290,8 @@ class InMemoryLogins(LoginService):
     async def end(self, token: str) -> None:
         self._memory.logins.discard(token)
 
-    async def is_open(self, token: str) -> bool:
-        return token in self._memory.logins
+    async def key_of(self, token: str) -> str | None:
+        return "key" if token in self._memory.logins else None
 
 
 class InMemoryServer(ServerService):
@@ -307,6 +316,9 @@ class InMemoryServer(ServerService):
 
     async def usage(self) -> UsageReport:
         return UsageReport(total=Usage(), items=())
+
+    async def nodes(self) -> NodeList:
+        return NodeList(items=(), waiting=0)
 
     async def readiness(self) -> Readiness:
         ready = self._memory.ready

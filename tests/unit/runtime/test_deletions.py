@@ -11,6 +11,7 @@ import pytest
 from app.errors import NotFoundError
 from app.runtime.registry import Registry
 from app.runtime.services.sessions import SessionService
+from app.runtime.starting import RunStarts
 from app.sandbox.base import SandboxConfig
 from app.sandbox.host.local import LocalFactory, LocalSandbox
 from app.sessions import SandboxSpec
@@ -49,7 +50,8 @@ async def test_two_deletions_at_once_remove_one_sandbox_once(stage: Stage, tmp_p
     await stage.change(sandbox=SandboxSpec(kind="local-unsafe").model_dump())
     boxes = SlowFactory(tmp_path)
     setup = make_setup(stage, make_sandboxes(boxes))
-    service = SessionService(setup, Registry(setup), RULES, NoOutputs())
+    registry = Registry(setup)
+    service = SessionService(setup, registry, RULES, NoOutputs(), RunStarts(registry, None))
     async with asyncio.timeout(20):
         first = asyncio.create_task(service.delete(stage.session_id))
         await boxes.removing.wait()

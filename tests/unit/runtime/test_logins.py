@@ -144,7 +144,7 @@ async def test_logins_and_cache_are_bounded(database: Database, logins: LoginSer
     assert await logins.is_open(first)
     assert await logins.is_open(last)
     for n in range(KNOWN + 10):
-        logins._remember(str(n), 2_000.0)
+        logins._remember(str(n), 2_000.0, "key")
     assert len(logins._known) == KNOWN
 
 

@@ -1,0 +1,67 @@
+"""The nodes of a cluster: each writes its row regularly."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from sqlalchemy import Connection, bindparam, delete, func, select
+
+from app.db.dialects import database_time, upsert
+from app.db.models import nodes, sessions
+
+LOST = timedelta(seconds=10)
+"""A node that has not been seen for this long is lost: it has died, is frozen, or cannot reach the database."""
+
+KEPT = timedelta(hours=1)
+"""How long a lost node is listed."""
+
+
+class StoredNode(NamedTuple):
+    """A node as it describes itself; `seen_at` is by the database's clock."""
+
+    id: str
+    name: str
+    role: str
+    version: str
+    slots: int
+    draining: bool
+    started_at: datetime
+    seen_at: datetime
+
+
+class ListedNode(NamedTuple):
+    """A node, whether it is lost, and how many sessions it owns."""
+
+    node: StoredNode
+    lost: bool
+    sessions: int
+
+
+_SEEN = upsert(nodes, key=("id",), changed=lambda new: {name: new[name] for name in ("slots", "draining", "seen_at")})
+_OF = delete(nodes).where(nodes.c.id == bindparam("node"))
+
+
+def see(connection: Connection, node: StoredNode) -> None:
+    """Stores that a node works, and removes those that have long been lost. `seen_at` of `node` is not used."""
+    at = database_time(connection)
+    connection.execute(delete(nodes).where(nodes.c.seen_at < at - KEPT))
+    connection.execute(_SEEN, {**node._asdict(), "seen_at": at})
+
+
+def leave(connection: Connection, node_id: str) -> None:
+    """Removes a node that ends."""
+    connection.execute(_OF, {"node": node_id})
+
+
+_ALL = select(nodes).order_by(nodes.c.name, nodes.c.started_at, nodes.c.id)
+_OWNED = select(sessions.c.owner, func.count()).where(sessions.c.owner.is_not(None)).group_by(sessions.c.owner)
+
+
+def listed(connection: Connection) -> Sequence[ListedNode]:
+    """All nodes, by name."""
+    lost_before = database_time(connection) - LOST
+    owned: Mapping[str, int] = {row[0]: row[1] for row in connection.execute(_OWNED)}
+    found = [StoredNode(*row) for row in connection.execute(_ALL)]
+    return [ListedNode(node, node.seen_at < lost_before, owned.get(node.id, 0)) for node in found]
