@@ -164,7 +164,7 @@ async def _look_after(
     await stack.enter_async_context(_searching_for_sandboxes(settings, base))
     if setup.workspaces is not None:
         add_workspaces(metrics, setup.workspaces)
-        await stack.enter_async_context(setup.workspaces.kept())
+        await stack.enter_async_context(setup.workspaces.upkeep.kept())
 
 
 def _notify(observers: Observers, items: Sequence[StreamItem]) -> None:

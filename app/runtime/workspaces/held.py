@@ -122,8 +122,7 @@ class Held:
 
 
 class Storing:
-    """Takes the snapshots of this machine. `failing` is the number of workspaces whose last snapshot failed; `gone` is
-    for `Workspaces.sweep`."""
+    """Takes the snapshots of this machine. `failing` is the number of workspaces whose last snapshot failed."""
 
     def __init__(self, database: Database, sandboxes: Sandboxes, check: Callable[[], Awaitable[None]]) -> None:
         """`check` raises `WorkspaceStoreError` if the store does not answer."""
@@ -132,7 +131,6 @@ class Storing:
         self._check = check
         self._turns = asyncio.Semaphore(AT_ONCE)
         self._failing: set[str] = set()
-        self.gone: set[str] = set()
         self.released: Callable[[Held], None] = lambda _: None
         """Called after each snapshot."""
         self.taken = 0

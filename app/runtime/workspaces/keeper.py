@@ -6,28 +6,28 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime
-from functools import partial
 from weakref import WeakValueDictionary
 
 import structlog
 from sqlalchemy import Connection
 
 from app.db.engine import Database
-from app.db.repositories import sessions, workspaces
+from app.db.repositories import workspaces
 from app.db.repositories.workspaces import StoredWorkspace
 from app.errors import PalimpsestError, SandboxError, StaleOwnerError, WorkspaceStoreError
 from app.messages import now
 from app.runtime.sandboxes.pool import Sandboxes
 from app.runtime.sandboxes.slots import Lease
-from app.runtime.setup import in_background
 from app.runtime.values.server import Component
-from app.runtime.workspaces import claims
+from app.runtime.workspaces import claims, copies
+from app.runtime.workspaces.copies import RESTORES
 from app.runtime.workspaces.fenced import FencedSandbox
-from app.runtime.workspaces.held import RETRY_MOST_S, Held, Place, Storing
+from app.runtime.workspaces.held import Held, Place, Storing
 from app.runtime.workspaces.reading import archive, load
 from app.runtime.workspaces.store import ObjectMissingError
 from app.runtime.workspaces.taking import MAX_ENTRIES, Snapshot
 from app.runtime.workspaces.tree import Tree, with_seen
+from app.runtime.workspaces.upkeep import Upkeep
 from app.runtime.workspaces.view import SnapshotView
 from app.sandbox.base import MovableSandbox, Sandbox
 from app.sessions import SandboxSpec
@@ -36,13 +36,6 @@ OWNER = 1000
 """The uid that commands run as in every kind of sandbox, as seen from inside."""
 FINAL_WAIT_S = 30.0
 """Seconds that the end of a session's work waits for its snapshot: another machine may take over right after."""
-RESTORES = 3
-"""Attempts to restore a workspace while its owner elsewhere replaces its snapshots."""
-SWEEP_S = 3600.0
-"""Seconds between two searches for snapshots of deleted sessions."""
-MARKER = "marker"
-"""An object that shows whether the store is the one that it was, and not an empty folder where a share is missing."""
-
 log = structlog.get_logger(__name__)
 
 
@@ -54,10 +47,10 @@ class Workspaces:
         self._database = database
         self._sandboxes = sandboxes
         self._place = place
-        self.storing = Storing(database, sandboxes, self.check)
+        self.upkeep = Upkeep(database, place, self._store_again)
+        self.storing = Storing(database, sandboxes, self.upkeep.check)
         self._held: dict[str, Held] = {}
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        self._marked = False
         self.storing.released = self._drop_unneeded
         sandboxes.on_removal = self._forget
 
@@ -267,22 +260,8 @@ class Workspaces:
         if row is None or row.machine == self._place.machine:
             await self._sandboxes.copy_workspace(source_id, own, target_id, spec)
             return lambda c: workspaces.add(c, target_id, self._place.machine, now())
-        found = await self._copy(row, target_id)
+        found = await copies.copy(self._database, self._place, row, target_id)
         return lambda c: workspaces.add(c, target_id, "", found.as_of, snapshot_id=found.snapshot_id)
-
-    async def _copy(self, row: StoredWorkspace, target_id: str) -> StoredWorkspace:
-        source, target = self._place.objects(row.session_id), self._place.objects(target_id)
-        for _ in range(RESTORES):
-            if row.snapshot_id is None:
-                return row
-            with suppress(ObjectMissingError):
-                snapshot = await load(source, row.snapshot_id)
-                for name in snapshot.packs:
-                    await source.store.copy(source.pack(name), target.pack(name))
-                await source.store.copy(source.manifest(row.snapshot_id), target.manifest(row.snapshot_id))
-                return row
-            row = await self._row(row.session_id) or row
-        raise SandboxError("The workspace cannot be copied: its snapshots are being replaced.")
 
     async def store_fork(self, session_id: str, spec: SandboxSpec) -> None:
         """Takes the first snapshot of a fork that was copied here, in the background."""
@@ -308,79 +287,20 @@ class Workspaces:
         except WorkspaceStoreError as error:
             log.warning("snapshots_left_behind", session_id=session_id, reason=error.detail)
 
-    # The store and this server
+    # This server
 
     async def component(self) -> Component:
         """The store's state, for `readyz`."""
-        try:
-            await self.check()
-        except WorkspaceStoreError as error:
-            return Component(ok=False, status="unavailable", detail=error.detail)
-        if self.storing.failing:
-            detail = f"The snapshots of {self.storing.failing} workspaces could not be stored yet."
-            return Component(ok=False, status="failing", detail=detail)
-        return Component(ok=True, status="ok", detail=f"{self._place.store.describe()}")
+        return await self.upkeep.component(self.storing.failing)
 
-    async def check(self) -> None:
-        """Raises `WorkspaceStoreError` if the store does not answer, or is not the one it was."""
-        store, key = self._place.store, f"{self._place.instance_id}/{MARKER}"
-        try:
-            await store.get(key)
-        except ObjectMissingError:
-            if self._marked:
-                what = store.describe()
-                raise WorkspaceStoreError(f"The workspace store, {what}, is empty; is it the right one?") from None
-            await store.put(key, b"Palimpsest")
-        self._marked = True
-
-    @asynccontextmanager
-    async def kept(self) -> AsyncIterator[None]:
-        """While entered, snapshots of deleted sessions are removed, and those are taken that an earlier server on this
-        machine has left out. At the end, all that changed is stored."""
-        async with in_background(self._look_after(), "workspaces"):
-            yield
-
-    async def _look_after(self) -> None:
-        left = True
-        while True:
-            try:
-                await self.check()
-                if left:
-                    await self._store_left()
-                    left = False
-                await self.sweep()
-            except PalimpsestError as error:
-                log.warning("workspace_store_failed", reason=error.detail)
-                await asyncio.sleep(RETRY_MOST_S)
-            except Exception:
-                log.exception("workspace_sweep_crashed")
-                await asyncio.sleep(SWEEP_S)
-            else:
-                await asyncio.sleep(SWEEP_S)
-
-    async def _store_left(self) -> None:
-        """Stores what an earlier server could not, one after the other."""
-        for session_id in await self._database.read(lambda c: workspaces.left_unstored(c, self._place.machine)):
-            specs = await self._database.read(partial(sessions.sandboxes, session_ids={session_id}))
-            for spec in specs.values():
-                with suppress(PalimpsestError):
-                    if await self._bring_here(session_id, spec):
-                        self._mark(session_id)
-                held = self._held.get(session_id)
-                if held is not None and held.task is not None:
-                    await asyncio.wait({held.task})
-
-    async def sweep(self) -> None:
-        """Removes the snapshots of sessions that are gone. Those of a fork are there before its rows, so a session
-        counts as gone at the second look only."""
-        store, prefix = self._place.store, f"{self._place.instance_id}/"
-        found = set(await store.folders(prefix))
-        gone = found - await self._database.read(lambda c: set(sessions.ids(c)))
-        for session_id in gone & self.storing.gone:
-            await self._place.objects(session_id).delete_all()
-        self.storing.gone = gone
-        known = await self._database.read(lambda c: set(sessions.ids(c)))
-        await asyncio.to_thread(self._place.cache.remove_others, known)
+    async def _store_again(self, session_id: str, spec: SandboxSpec) -> None:
+        """Stores a workspace that an earlier server here has left, unless it is elsewhere now."""
+        with suppress(PalimpsestError):
+            if await self._bring_here(session_id, spec):
+                self._mark(session_id)
+        held = self._held.get(session_id)
+        if held is not None and held.task is not None:
+            await asyncio.wait({held.task})
 
     async def aclose(self, grace_s: float) -> None:
         """Takes the last snapshots, and waits for them within the grace period."""

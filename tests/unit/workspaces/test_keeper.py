@@ -178,7 +178,7 @@ async def test_a_restarted_server_takes_nothing_from_a_machine_that_works(
         await two.write(moved[0], "file", "two")
 
     store.before_next = move
-    await one.kept._store_left()
+    await one.kept.upkeep._store_left()
     assert {each: (await row_of(one.database, each)).machine for each in both} == {
         each: "two" if [each] == moved else "one" for each in both
     }
