@@ -86,7 +86,8 @@ async def build(settings: Settings, prompts: Prompts) -> AsyncIterator[Runtime]:
         broker = await open_relay(settings, base.database, bus, base.instance_id, metrics, stack)
         clustered = settings.temporal is not None
         fence = Fence(base.database, CLUSTER if clustered else None)
-        workspaces = await _open_workspaces(settings, base, stack)
+        node_id = new_id() if clustered else None
+        workspaces = await _open_workspaces(settings, base, node_id, stack)
         setup = RuntimeSetup(
             base.database,
             bus,
@@ -96,7 +97,7 @@ async def build(settings: Settings, prompts: Prompts) -> AsyncIterator[Runtime]:
             base.store.path,
             metrics.repaired,
             fence.check,
-            node=new_id() if clustered else None,
+            node=node_id,
             workspaces=workspaces,
         )
         bound = OutputBound(setup, base.store, settings.session_output_max_bytes)
@@ -133,8 +134,10 @@ async def build(settings: Settings, prompts: Prompts) -> AsyncIterator[Runtime]:
         yield Runtime(services, model, sandbox, base.left_out, bus.close, lambda: bus.readers, metrics.render)
 
 
-async def _open_workspaces(settings: Settings, base: Resources, stack: AsyncExitStack) -> Workspaces | None:
-    workspaces = await open_workspaces(settings, base)
+async def _open_workspaces(
+    settings: Settings, base: Resources, node: str | None, stack: AsyncExitStack
+) -> Workspaces | None:
+    workspaces = await open_workspaces(settings, base, node)
     if workspaces is not None:
         # Closed after the runs, whose last changes it stores.
         stack.push_async_callback(workspaces.aclose, max(MIN_STORE_S, settings.shutdown_grace_s))

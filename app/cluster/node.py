@@ -33,6 +33,7 @@ class Node:
         engine = await Engine.at(address)
         tenures = Tenures(setup)
         dispatch = ClusterDispatch(setup, engine, tenures, bounds.waiting)
+        setup.sandboxes.unused_elsewhere = dispatch.while_unowned
         worker = EngineWorker(engine, tenures, bounds.most)
         return cls(setup, engine, tenures, dispatch, worker, Sweep(setup.database, engine))
 

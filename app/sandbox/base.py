@@ -130,6 +130,11 @@ class Sandbox(Protocol):
         nothing if the source has no workspace. Raises `WorkspaceFullError` if the disk is full."""
         ...
 
+    async def end_left(self) -> None:
+        """Ends commands that another server, which is dead or frozen, has left running in this sandbox. None of this
+        server may be running in it."""
+        ...
+
     async def stop(self) -> None:
         """Ends all processes and frees the sandbox's resources; the workspace stays."""
         ...
@@ -210,6 +215,11 @@ class SandboxFactory(Protocol):
 
     async def check(self) -> None:
         """Raises `SandboxUnavailableError` , saying how to fix it, if sandboxes cannot be made now."""
+        ...
+
+    async def machine(self) -> str | None:
+        """The id of what has the workspaces, the same for all servers that use it; None if that is the data directory.
+        Raises `SandboxUnavailableError` if it is away and its id not known yet."""
         ...
 
     def open(self, config: SandboxConfig) -> Sandbox:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
 
 import structlog
@@ -50,6 +50,9 @@ class Sandboxes:
         self._handles: dict[str, _Handle] = {}
         self._removing: set[str] = set()
         self._disowned = False
+        self.unused_elsewhere: Callable[[str], AbstractAsyncContextManager[bool]] | None = None
+        """For servers that share sandboxes: entered to stop an idle one; false if another server may be using it, and
+        as long as it is true, none begins to. None if this server has its sandboxes for itself."""
         self.on_removal: Callable[[str], Awaitable[None]] | None = None
         """Awaited with the id of a session whose workspace was removed."""
         self.slots = Slots(policy.most, self._stop_one_idle)
@@ -70,6 +73,14 @@ class Sandboxes:
         if kind in self.expected:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._came.wait(), self._policy.wait_s)
+
+    async def machine(self, kind: str, data_dir: str) -> str:
+        """The id of what has the workspaces of a kind on this server; `data_dir` is that of its data directory. Raises
+        `SandboxUnavailableError` if the kind is not available."""
+        factory = self._factories.get(kind)
+        if factory is None:
+            raise kind_not_here(kind)
+        return await factory.machine() or data_dir
 
     def resolve(self, asked: str | SandboxSpec | None) -> SandboxSpec:
         """The complete spec of a new session; see `SandboxPolicy.complete` for its errors."""
@@ -191,7 +202,12 @@ class Sandboxes:
 
     async def _stop(self, session_id: str, handle: _Handle) -> None:
         try:
-            await handle.sandbox.stop()
+            if self.unused_elsewhere is None:
+                await handle.sandbox.stop()
+                return
+            async with self.unused_elsewhere(session_id) as unused:
+                if unused:
+                    await handle.sandbox.stop()
         except PalimpsestError as error:
             log.warning("sandbox_stop_failed", session_id=session_id, error=error.detail)
 

@@ -113,7 +113,7 @@ class FileService:
         if self._workspaces is None:
             return await self._lease(session_id)
         session = await self._session(session_id)
-        if session.status is not Status.IDLE and await self._workspaces.is_elsewhere(session_id):
+        if session.status is not Status.IDLE and await self._workspaces.is_elsewhere(session_id, session.sandbox.kind):
             raise ConflictError("The session runs on another machine; try again there.", code="workspace_elsewhere")
         await self._workspaces.bring(session_id, session.sandbox)
         lease = await self._lease(session_id)
@@ -121,8 +121,10 @@ class FileService:
 
     async def _lease(self, session_id: str) -> Lease:
         session = await self._session(session_id)
-        if self._workspaces is not None and (view := await self._workspaces.view(session_id)) is not None:
-            return view.lease()
+        if self._workspaces is not None:
+            view = await self._workspaces.view(session_id, session.sandbox.kind)
+            if view is not None:
+                return view.lease()
         lease = self._sandboxes.lease(session_id, session.sandbox)
         try:
             # It may have been deleted between the first check and the lease.

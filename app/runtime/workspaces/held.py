@@ -39,14 +39,15 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """This machine, the store, and the database's id, under which the store has its snapshots. `max_bytes` is the
-    limit of a workspace."""
+    """The store, the database's id, under which it has its snapshots, and this server: `data_dir` is the id of its data
+    directory, `node` its own in a cluster. `max_bytes` is the limit of a workspace."""
 
     store: ObjectStore
     instance_id: str
-    machine: str
+    data_dir: str
     cache: TreeCache
     max_bytes: int
+    node: str | None = None
 
     def objects(self, session_id: str) -> SessionObjects:
         return SessionObjects(self.store, self.instance_id, session_id)
@@ -63,6 +64,7 @@ class Held:
     objects: SessionObjects
     tenure: int
     snapshot_id: str | None
+    machine: str
     users: int = 0
     dirty: bool = False
     lost: bool = False

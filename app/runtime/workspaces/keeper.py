@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 from app.db.engine import Database
 from app.db.repositories import workspaces
 from app.db.repositories.workspaces import StoredWorkspace
-from app.errors import PalimpsestError, SandboxError, StaleOwnerError, WorkspaceStoreError
+from app.errors import PalimpsestError, SandboxError, SandboxUnavailableError, StaleOwnerError, WorkspaceStoreError
 from app.messages import now
 from app.runtime.sandboxes.pool import Sandboxes
 from app.runtime.sandboxes.slots import Lease
@@ -47,17 +47,23 @@ class Workspaces:
         self._database = database
         self._sandboxes = sandboxes
         self._place = place
-        self.upkeep = Upkeep(database, place, self._store_again)
+        self.upkeep = Upkeep(database, sandboxes, place, self._store_again)
         self.storing = Storing(database, sandboxes, self.upkeep.check)
         self._held: dict[str, Held] = {}
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self.storing.released = self._drop_unneeded
         sandboxes.on_removal = self._forget
 
-    @property
-    def machine(self) -> str:
-        """This machine's id, which is in the row of each workspace that is here."""
-        return self._place.machine
+    async def _machine(self, kind: str) -> str:
+        """The id that is in the row of each workspace of this kind that is here. Raises `SandboxUnavailableError`."""
+        return await self._sandboxes.machine(kind, self._place.data_dir)
+
+    async def _is_here(self, row: StoredWorkspace, kind: str) -> bool:
+        """Whether a workspace is on this machine; it is not if nothing here can tell."""
+        try:
+            return row.machine == await self._machine(kind)
+        except SandboxUnavailableError:
+            return False
 
     async def _row(self, session_id: str) -> StoredWorkspace | None:
         return await claims.find(self._database, session_id)
@@ -90,11 +96,11 @@ class Workspaces:
             if held is not None:
                 return await self._is_current(held, None)
             row = await self._row(session_id)
-            if row is None or row.machine != self._place.machine:
+            if row is None or not await self._is_here(row, spec.kind):
                 return False
-            found = await claims.acquire(self._database, session_id, row, self._place.machine, None)
+            found = await claims.acquire(self._database, session_id, row, row.machine, None, self._place.node)
             if found is not None:
-                await self._hold(Held(session_id, spec, self._place.objects(session_id), *found), row)
+                await self._hold(Held(session_id, spec, self._place.objects(session_id), *found, row.machine), row)
             return found is not None
 
     async def _hold(self, held: Held, row: StoredWorkspace | None) -> None:
@@ -113,7 +119,7 @@ class Workspaces:
             if epoch is None
             else await claims.find_owned(self._database, held.session_id, epoch)
         )
-        if row is None or (row.tenure, row.machine) != (held.tenure, self._place.machine):
+        if row is None or (row.tenure, row.machine) != (held.tenure, held.machine):
             held.lost = True
             self.storing.forget(held.session_id)
             await held.end()
@@ -122,11 +128,12 @@ class Workspaces:
     async def _bring(
         self, lease: Lease, session_id: str, spec: SandboxSpec, row: StoredWorkspace | None, epoch: int | None
     ) -> datetime | None:
+        machine = await self._machine(spec.kind)
         for _ in range(RESTORES):
-            restored = row is not None and await self._is_elsewhere(lease.sandbox, row)
+            restored = row is not None and await _is_lost(lease.sandbox, row, machine)
             if restored:
                 assert row is not None
-                if row.machine == self._place.machine:
+                if row.machine == machine:
                     # A restoration that does not end must not look like a workspace that is here.
                     row = await claims.disown(self._database, row)
                     continue
@@ -135,19 +142,16 @@ class Workspaces:
                 except ObjectMissingError:
                     row = await self._row(session_id)
                     continue
-            found = await claims.acquire(self._database, session_id, row, self._place.machine, epoch)
+            found = await claims.acquire(self._database, session_id, row, machine, epoch, self._place.node)
             if found is not None:
-                held = Held(session_id, spec, self._place.objects(session_id), *found, epoch=epoch)
+                if epoch is not None:
+                    # Another server on this machine may have had it, and be dead or frozen.
+                    await lease.sandbox.end_left()
+                held = Held(session_id, spec, self._place.objects(session_id), *found, machine, epoch=epoch)
                 await self._hold(held, row)
                 return row.as_of if row is not None and restored else None
             row = await self._row(session_id)
         raise SandboxError("The workspace cannot be restored: its snapshots are being replaced.")
-
-    async def _is_elsewhere(self, sandbox: Sandbox, row: StoredWorkspace) -> bool:
-        if row.machine != self._place.machine:
-            return True
-        # Its volume or directory may have been removed.
-        return row.snapshot_id is not None and not await sandbox.has_workspace()
 
     async def _restore(self, lease: Lease, row: StoredWorkspace) -> None:
         sandbox = lease.sandbox
@@ -173,17 +177,17 @@ class Workspaces:
             names = [key.rpartition("/")[2] for key in await objects.store.list(objects.pack(""))]
             self._held[session_id].litter.update(name for name in names if name < f"{tenure:08d}-")
 
-    async def is_elsewhere(self, session_id: str) -> bool:
+    async def is_elsewhere(self, session_id: str, kind: str) -> bool:
         """Whether another machine has the workspace."""
         row = await self._row(session_id)
-        return row is not None and row.machine not in ("", self._place.machine)
+        return row is not None and row.machine != "" and not await self._is_here(row, kind)
 
-    async def view(self, session_id: str) -> SnapshotView | None:
+    async def view(self, session_id: str, kind: str) -> SnapshotView | None:
         """The workspace as its newest snapshot has it, if it is on another machine; None if it is here. Raises
         `WorkspaceStoreError`."""
         for _ in range(RESTORES):
             row = await self._row(session_id)
-            if row is None or row.machine == self._place.machine:
+            if row is None or await self._is_here(row, kind):
                 return None
             objects = self._place.objects(session_id)
             with suppress(ObjectMissingError):
@@ -257,9 +261,10 @@ class Workspaces:
         """Gives a fork its parent's workspace: a copy if that is here, else a copy of its snapshot in the store, to be
         restored where the fork runs. Returns what has to be stored with the fork's rows."""
         row = await self._row(source_id)
-        if row is None or row.machine == self._place.machine:
+        if row is None or await self._is_here(row, own.kind):
+            machine = await self._machine(spec.kind)
             await self._sandboxes.copy_workspace(source_id, own, target_id, spec)
-            return lambda c: workspaces.add(c, target_id, self._place.machine, now())
+            return lambda c: workspaces.add(c, target_id, machine, now())
         found = await copies.copy(self._database, self._place, row, target_id)
         return lambda c: workspaces.add(c, target_id, "", found.as_of, snapshot_id=found.snapshot_id)
 
@@ -315,3 +320,11 @@ class Workspaces:
         for held in list(self._held.values()):
             await held.end()
         self._held.clear()
+
+
+async def _is_lost(sandbox: Sandbox, row: StoredWorkspace, machine: str) -> bool:
+    """Whether a workspace is not on this machine any more, or has never been."""
+    if row.machine != machine:
+        return True
+    # Its volume or directory may have been removed.
+    return row.snapshot_id is not None and not await sandbox.has_workspace()

@@ -12,6 +12,7 @@ import structlog
 from app.db.engine import Database
 from app.db.repositories import sessions, workspaces
 from app.errors import PalimpsestError, WorkspaceStoreError
+from app.runtime.sandboxes.pool import Sandboxes
 from app.runtime.setup import in_background
 from app.runtime.values.server import Component
 from app.runtime.workspaces.held import RETRY_MOST_S, Place
@@ -30,9 +31,14 @@ class Upkeep:
     """The checks of one store. `store_again` stores a workspace that is on this machine."""
 
     def __init__(
-        self, database: Database, place: Place, store_again: Callable[[str, SandboxSpec], Awaitable[None]]
+        self,
+        database: Database,
+        sandboxes: Sandboxes,
+        place: Place,
+        store_again: Callable[[str, SandboxSpec], Awaitable[None]],
     ) -> None:
         self._database = database
+        self._sandboxes = sandboxes
         self._place = place
         self._store_again = store_again
         self._marked = False
@@ -89,7 +95,8 @@ class Upkeep:
 
     async def _store_left(self) -> None:
         """Stores what an earlier server could not, one after the other."""
-        for session_id in await self._database.read(lambda c: workspaces.left_unstored(c, self._place.machine)):
+        machines = {await self._sandboxes.machine(kind, self._place.data_dir) for kind in self._sandboxes.kinds}
+        for session_id in await self._database.read(lambda c: workspaces.left_unstored(c, machines)):
             specs = await self._database.read(partial(sessions.sandboxes, session_ids={session_id}))
             for spec in specs.values():
                 await self._store_again(session_id, spec)

@@ -139,6 +139,13 @@ class HostSandbox:
             await self._threads.bulk.run(self.session_id, partial(moving.restore, self._workspace, pipe))
         await self.start()
 
+    async def end_left(self) -> None:
+        await self._threads.bulk.run(self.session_id, self._end_left)
+
+    def _end_left(self) -> None:
+        """Blocks."""
+        raise NotImplementedError
+
     async def stop(self) -> None:
         await self._commands.end_all()
 

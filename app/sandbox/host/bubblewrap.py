@@ -160,6 +160,10 @@ class BubblewrapSandbox(HostSandbox):
         if self._config.allowed_hosts:
             proxy.serve(await enter(pid))
 
+    def _end_left(self) -> None:
+        # It dies with its server, but not while that is frozen.
+        end_left_commands(self._view.workspace)
+
     async def stop(self) -> None:
         await super().stop()
         await self._threads.bulk.run(self.session_id, self._free)
@@ -270,6 +274,9 @@ class BubblewrapFactory:
                 self._cgroups.remove(scratch.name)
         removed = self._directories.remove_orphans(live_sessions)
         return [*([f"{ended} processes of commands"] if ended else []), *removed]
+
+    async def machine(self) -> None:
+        """None: the workspaces are in the data directory."""
 
     async def running(self) -> set[str]:
         """None: nothing outlives the server."""

@@ -51,6 +51,9 @@ class LocalSandbox(HostSandbox):
 
         return await self._commands.run(work)
 
+    def _end_left(self) -> None:
+        kill_marked(str(self._workspace.root))
+
     async def stop(self) -> None:
         await super().stop()
         await asyncio.to_thread(kill_marked, str(self._workspace.root))
@@ -178,6 +181,9 @@ class LocalFactory:
         for workspace in self._directories.workspaces():
             kill_marked(str(workspace))
         return self._directories.remove_orphans(live_sessions)
+
+    async def machine(self) -> None:
+        """None: the workspaces are in the data directory."""
 
     async def running(self) -> set[str]:
         """Always empty: no process outlives the server."""

@@ -77,6 +77,8 @@ class Boxes:
         if self.broken:
             raise SandboxUnavailableError("Broken.")
 
+    async def machine(self) -> None: ...
+
     async def remove_orphans(self, live_sessions: set[str]) -> list[str]:
         return [f"{self.kind} {name}" for name in sorted({"a", "gone"} - live_sessions)]
 

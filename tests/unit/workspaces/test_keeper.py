@@ -72,6 +72,10 @@ class Machine:
         return {path.name: path.read_text() for path in root.iterdir() if path.is_file()} if root.exists() else {}
 
 
+def add(connection: Connection) -> str:
+    return add_session(connection, sandbox=SPEC.model_dump())
+
+
 async def claim(database: Database, session_id: str) -> int:
     def work(connection: Connection) -> int:
         row = sessions.claim(connection, session_id, "node")
@@ -100,7 +104,7 @@ async def database(tmp_path: Path) -> AsyncIterator[Database]:
 
 @pytest.fixture
 async def session_id(database: Database) -> str:
-    return await database.writer.write(add_session)
+    return await database.writer.write(add)
 
 
 @pytest.fixture
@@ -161,7 +165,7 @@ async def test_a_restarted_server_takes_nothing_from_a_machine_that_works(
     machines: tuple[Machine, Machine], session_id: str, store: MemoryStore
 ) -> None:
     one, two = machines
-    both = {session_id, await one.database.writer.write(add_session)}
+    both = {session_id, await one.database.writer.write(add)}
     for each in both:
         await one.own(each)
         await one.write(each, "file", "one")
