@@ -14,7 +14,14 @@ from sqlalchemy import Connection
 from app.db.engine import Database
 from app.db.repositories import workspaces
 from app.db.repositories.workspaces import StoredWorkspace
-from app.errors import PalimpsestError, SandboxError, SandboxUnavailableError, StaleOwnerError, WorkspaceStoreError
+from app.errors import (
+    PalimpsestError,
+    SandboxError,
+    SandboxUnavailableError,
+    StaleOwnerError,
+    TooLargeError,
+    WorkspaceStoreError,
+)
 from app.messages import now
 from app.runtime.sandboxes.pool import Sandboxes
 from app.runtime.sandboxes.slots import Lease
@@ -243,11 +250,40 @@ class Workspaces:
                 self.storing.begin(held, self._place)
             self._drop_unneeded(held)
 
-    def changed(self, session_id: str) -> None:
-        """Files were changed outside of a run; takes a snapshot soon, unless a run is about to."""
+    async def check_before_change(self, session_id: str) -> None:
+        """Raises `WorkspaceStoreError` if what a request changes could not be stored now. A run stores its own."""
+        held = self._held.get(session_id)
+        if held is None or held.epoch is None:
+            await self.upkeep.check()
+
+    def store_later(self, session_id: str) -> None:
+        """Files may have been changed outside of a run: takes a snapshot soon, unless a run is about to."""
         held = self._held.get(session_id)
         if held is not None and held.users == 0:
             self.storing.begin(held, self._place)
+
+    async def store_now(self, session_id: str) -> None:
+        """Files were changed outside of a run: returns once they are in a snapshot, or left to a run that has begun.
+
+        Raises `WorkspaceStoreError`, `TooLargeError` (code `workspace_too_large`), or `ConflictError` if the
+        workspace is elsewhere now: the change is only here then. It is tried again in the background.
+        """
+        held = self._held.get(session_id)
+        if held is None:
+            return
+        wanted = held.changes
+        try:
+            async with asyncio.timeout(FINAL_WAIT_S):
+                while held.stored < wanted and held.epoch is None and not held.users:
+                    if held.lost:
+                        raise claims.elsewhere()
+                    self.storing.begin(held, self._place)
+                    assert held.task is not None
+                    await asyncio.wait({held.task})
+                    if held.stored < wanted and held.error is not None:
+                        raise _only_here(held.error)
+        except TimeoutError:
+            raise _only_here(WorkspaceStoreError(f"Storing takes more than {FINAL_WAIT_S:.0f} seconds.")) from None
 
     def _drop_unneeded(self, held: Held) -> None:
         if held.is_clean and self._held.get(held.session_id) is held:
@@ -261,6 +297,7 @@ class Workspaces:
         """Gives a fork its parent's workspace: a copy if that is here, else a copy of its snapshot in the store, to be
         restored where the fork runs. Returns what has to be stored with the fork's rows."""
         row = await self._row(source_id)
+        await self.upkeep.check()
         if row is None or await self._is_here(row, own.kind):
             machine = await self._machine(spec.kind)
             await self._sandboxes.copy_workspace(source_id, own, target_id, spec)
@@ -269,15 +306,19 @@ class Workspaces:
         return lambda c: workspaces.add(c, target_id, "", found.as_of, snapshot_id=found.snapshot_id)
 
     async def store_fork(self, session_id: str, spec: SandboxSpec) -> None:
-        """Takes the first snapshot of a fork that was copied here, in the background."""
-        row = await self._row(session_id)
-        if row is not None and await self._bring_here(session_id, spec):
-            self._mark(session_id)
+        """Takes the first snapshot of a fork that was copied here. If that fails, it is tried again in the background:
+        the fork has been made."""
+        try:
+            if await self._bring_here(session_id, spec):
+                self._mark(session_id)
+                await self.store_now(session_id)
+        except PalimpsestError as error:
+            log.warning("fork_not_stored", session_id=session_id, reason=error.detail)
 
     def _mark(self, session_id: str) -> None:
         held = self._held.get(session_id)
         if held is not None:
-            held.dirty = True
+            held.change()
             self.storing.begin(held, self._place)
 
     async def _forget(self, session_id: str) -> None:
@@ -320,6 +361,14 @@ class Workspaces:
         for held in list(self._held.values()):
             await held.end()
         self._held.clear()
+
+
+def _only_here(error: PalimpsestError) -> PalimpsestError:
+    """The error for a change that was made, but is not stored."""
+    detail = f"The change was made, but it is not stored for other machines yet: {error.detail}"
+    if isinstance(error, TooLargeError):
+        return TooLargeError(detail, code=error.code)
+    return WorkspaceStoreError(detail)
 
 
 async def _is_lost(sandbox: Sandbox, row: StoredWorkspace, machine: str) -> bool:

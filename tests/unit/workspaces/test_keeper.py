@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 from app.db.engine import Database
 from app.db.repositories import sessions, workspaces
 from app.db.repositories.workspaces import StoredWorkspace
-from app.errors import ConflictError, StaleOwnerError
+from app.errors import ConflictError, StaleOwnerError, WorkspaceStoreError
 from app.runtime.workspaces.cache import TreeCache
 from app.runtime.workspaces.held import Place
 from app.runtime.workspaces.keeper import Workspaces
@@ -242,8 +242,42 @@ async def test_a_snapshot_that_crashes_is_known_and_taken_later(
     store.before_next = crash
     await one.finish(session_id)
     assert (one.kept.storing.failing, (await one.kept.component()).ok) == (1, False)
-    one.kept.changed(session_id)
+    one.kept.store_later(session_id)
     await one.snapshot(session_id)
     assert (one.kept.storing.failing, (await one.kept.component()).ok) == (0, True)
     await two.own(session_id)
     assert two.files(session_id) == {"file": "one"}
+
+
+async def test_a_change_outside_of_a_run_is_stored_or_says_why_not(
+    machines: tuple[Machine, Machine], session_id: str, store: MemoryStore
+) -> None:
+    one, two = machines
+    await one.kept.bring(session_id, SPEC)
+    await one.write(session_id, "file", "one")
+    await one.kept.store_now(session_id)
+    await two.kept.bring(session_id, SPEC)
+    assert two.files(session_id) == {"file": "one"}
+    await two.kept.check_before_change(session_id)
+    await two.write(session_id, "file", "two")
+    store.away = True
+    with pytest.raises(WorkspaceStoreError, match="The change was made, but it is not stored"):
+        await two.kept.store_now(session_id)
+    with pytest.raises(WorkspaceStoreError):
+        await two.kept.check_before_change(session_id)
+    store.away = False
+    await two.kept.store_now(session_id)
+    await one.kept.bring(session_id, SPEC)
+    assert one.files(session_id) == {"file": "two"}
+
+
+async def test_a_change_that_another_machine_has_overtaken_is_not_called_stored(
+    machines: tuple[Machine, Machine], session_id: str, store: MemoryStore
+) -> None:
+    one, two = machines
+    await one.kept.bring(session_id, SPEC)
+    await one.write(session_id, "file", "one")
+    store.before_next = lambda: two.kept.bring(session_id, SPEC)
+    with pytest.raises(ConflictError) as refused:
+        await one.kept.store_now(session_id)
+    assert refused.value.code == "workspace_elsewhere"
