@@ -35,6 +35,7 @@ from app.runtime.dispatch import Dispatch
 from app.runtime.learned_models import LearnedQuirks
 from app.runtime.registry import Registry, RunBounds
 from app.runtime.retention import OutputBound, Retention
+from app.runtime.sandboxes.leftovers import Leftovers
 from app.runtime.sandboxes.pool import Sandboxes
 from app.runtime.services import Services, build_services
 from app.runtime.setup import CLUSTER, Fence, RuntimeSetup
@@ -42,6 +43,7 @@ from app.runtime.telemetry.health import Health, Look, looks
 from app.runtime.telemetry.metrics import Metrics, add_readings, add_workspaces
 from app.runtime.telemetry.tracing import CompactionLog, otlp_exporter, tracing
 from app.runtime.transactions import compactions
+from app.runtime.workspaces.cache import machine_id
 from app.runtime.workspaces.keeper import Workspaces
 from app.sandbox.base import SandboxFactory
 from app.sessions import Status
@@ -164,6 +166,9 @@ async def _look_after(
     )
     await stack.enter_async_context(metrics.measuring_lag())
     await stack.enter_async_context(Retention(setup, base.store, retention_rules(settings)).sweeping())
+    if setup.node is not None or setup.workspaces is not None:
+        data_dir = await asyncio.to_thread(machine_id, settings.data_dir)
+        await stack.enter_async_context(Leftovers(base.database, base.sandboxes, data_dir).swept())
     await stack.enter_async_context(_searching_for_sandboxes(settings, base))
     if setup.workspaces is not None:
         add_workspaces(metrics, setup.workspaces)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ from app.errors import PalimpsestError, SandboxUnavailableError
 from app.runtime.sandboxes.policy import SandboxPolicy, kind_not_here, kind_of
 from app.runtime.sandboxes.slots import Lease, Slots
 from app.sandbox import egress
-from app.sandbox.base import Sandbox, SandboxFactory
+from app.sandbox.base import Present, Sandbox, SandboxFactory
 from app.sessions import AllowedHosts, SandboxSpec
 
 REMOVAL_WAIT_S = 10.0
@@ -81,6 +81,28 @@ class Sandboxes:
         if factory is None:
             raise kind_not_here(kind)
         return await factory.machine() or data_dir
+
+    async def present(self, kind: str) -> Sequence[Present]:
+        """See `SandboxFactory.present`."""
+        return await self._factories[kind].present()
+
+    def uses(self, session_id: str) -> bool:
+        """Whether this server has the session's sandbox, in use or idle, or is removing it."""
+        return session_id in self._handles or session_id in self._removing
+
+    @property
+    def idle_s(self) -> float:
+        """Seconds of idleness after which a sandbox is stopped."""
+        return self._policy.idle_s
+
+    @asynccontextmanager
+    async def unused(self, session_id: str) -> AsyncIterator[bool]:
+        """See `unused_elsewhere`; always true if this server has its sandboxes for itself."""
+        if self.unused_elsewhere is None:
+            yield True
+            return
+        async with self.unused_elsewhere(session_id) as unused:
+            yield unused
 
     def resolve(self, asked: str | SandboxSpec | None) -> SandboxSpec:
         """The complete spec of a new session; see `SandboxPolicy.complete` for its errors."""
@@ -202,10 +224,7 @@ class Sandboxes:
 
     async def _stop(self, session_id: str, handle: _Handle) -> None:
         try:
-            if self.unused_elsewhere is None:
-                await handle.sandbox.stop()
-                return
-            async with self.unused_elsewhere(session_id) as unused:
+            async with self.unused(session_id) as unused:
                 if unused:
                     await handle.sandbox.stop()
         except PalimpsestError as error:

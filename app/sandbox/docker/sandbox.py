@@ -23,6 +23,7 @@ from app.sandbox.base import (
     FilePiece,
     OnOutput,
     OpenFile,
+    Present,
     Sandbox,
     SandboxConfig,
     Scan,
@@ -43,6 +44,7 @@ from app.sandbox.docker.container import (
 )
 from app.sandbox.docker.engine import Engine, refused
 from app.sandbox.docker.files import ContainerArchives, ContainerFiles
+from app.sandbox.docker.present import grouped
 from app.sandbox.docker.watch import ContainerDisk, ContainerWatch
 from app.sandbox.egress import Gateway
 from app.sandbox.host import process
@@ -361,6 +363,13 @@ class DockerFactory:
         except aiodocker.DockerError as exc:
             raise refused(exc) from exc
         return removed
+
+    async def present(self) -> Sequence[Present]:
+        try:
+            containers, volumes = await self._engine.labelled(f"{INSTANCE_LABEL}={self._instance_id}")
+        except aiodocker.DockerError as exc:
+            raise refused(exc) from exc
+        return grouped(self._engine, containers, volumes)
 
     async def running(self) -> set[str]:
         try:

@@ -23,7 +23,7 @@ from pathlib import Path
 from weakref import WeakValueDictionary
 
 from app.errors import SandboxError, SandboxUnavailableError, WorkspaceFullError
-from app.sandbox.base import ExecResult, OnOutput, SandboxConfig, SandboxLimits
+from app.sandbox.base import ExecResult, OnOutput, Present, SandboxConfig, SandboxLimits
 from app.sandbox.egress import Gateway, Proxy, enter
 from app.sandbox.host import process
 from app.sandbox.host.base import HostSandbox, HostWorkspaces
@@ -277,6 +277,9 @@ class BubblewrapFactory:
 
     async def machine(self) -> None:
         """None: the workspaces are in the data directory."""
+
+    async def present(self) -> list[Present]:
+        return await self._directories.present()
 
     async def running(self) -> set[str]:
         """None: nothing outlives the server."""

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from app.errors import SandboxUnavailableError
 from app.sandbox import egress
-from app.sandbox.base import ExecResult, OnOutput, SandboxConfig
+from app.sandbox.base import ExecResult, OnOutput, Present, SandboxConfig
 from app.sandbox.host import process, reaper
 from app.sandbox.host.base import HostSandbox, HostWorkspaces
 from app.sandbox.host.process import Process, Spawn
@@ -184,6 +184,9 @@ class LocalFactory:
 
     async def machine(self) -> None:
         """None: the workspaces are in the data directory."""
+
+    async def present(self) -> list[Present]:
+        return await self._directories.present()
 
     async def running(self) -> set[str]:
         """Always empty: no process outlives the server."""
