@@ -367,7 +367,7 @@ def _only_here(error: PalimpsestError) -> PalimpsestError:
     """The error for a change that was made, but is not stored."""
     detail = f"The change was made, but it is not stored for other machines yet: {error.detail}"
     if isinstance(error, TooLargeError):
-        return TooLargeError(detail, code=error.code)
+        return TooLargeError(detail, code="workspace_too_large")
     return WorkspaceStoreError(detail)
 
 
