@@ -129,7 +129,7 @@ class FileService:
     async def _lease(self, session_id: str) -> Lease:
         session = await self._session(session_id)
         if self._workspaces is not None:
-            view = await self._workspaces.view(session_id, session.sandbox.kind)
+            view = await self._workspaces.view(session_id, session.sandbox)
             if view is not None:
                 return view.lease()
         lease = self._sandboxes.lease(session_id, session.sandbox)

@@ -189,12 +189,24 @@ class Workspaces:
         row = await self._row(session_id)
         return row is not None and row.machine != "" and not await self._is_here(row, kind)
 
-    async def view(self, session_id: str, kind: str) -> SnapshotView | None:
+    async def _has(self, row: StoredWorkspace, spec: SandboxSpec) -> bool:
+        """Whether a workspace can be used here as it is: it is on this machine, and was not removed."""
+        if not await self._is_here(row, spec.kind):
+            return False
+        if row.snapshot_id is None:
+            return True
+        lease = self._sandboxes.lease(row.session_id, spec)
+        try:
+            return await lease.sandbox.has_workspace()
+        finally:
+            lease.release()
+
+    async def view(self, session_id: str, spec: SandboxSpec) -> SnapshotView | None:
         """The workspace as its newest snapshot has it, if it is on another machine; None if it is here. Raises
         `WorkspaceStoreError`."""
         for _ in range(RESTORES):
             row = await self._row(session_id)
-            if row is None or await self._is_here(row, kind):
+            if row is None or await self._has(row, spec):
                 return None
             objects = self._place.objects(session_id)
             with suppress(ObjectMissingError):
@@ -298,7 +310,7 @@ class Workspaces:
         restored where the fork runs. Returns what has to be stored with the fork's rows."""
         row = await self._row(source_id)
         await self.upkeep.check()
-        if row is None or await self._is_here(row, own.kind):
+        if row is None or await self._has(row, own):
             machine = await self._machine(spec.kind)
             await self._sandboxes.copy_workspace(source_id, own, target_id, spec)
             return lambda c: workspaces.add(c, target_id, machine, now())
