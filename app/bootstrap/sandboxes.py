@@ -172,6 +172,11 @@ async def _search(sandboxes: Sandboxes, find: Find, database: Database) -> None:
 async def _add(sandboxes: Sandboxes, factory: SandboxFactory, database: Database) -> None:
     """Adds a kind of sandbox after removing leftovers of deleted sessions; later sandboxes belong to sessions that are
     not in the list read here."""
+    if sandboxes.unused_elsewhere is not None:
+        # Other servers use its sandboxes.
+        sandboxes.add(factory)
+        log.info("sandbox_found", sandbox=factory.describe())
+        return
     known = await database.read(lambda c: set(sessions.ids(c)))
     removed = await factory.remove_orphans(known)
     left = await database.read(partial(sessions.sandboxes, session_ids=await factory.running()))

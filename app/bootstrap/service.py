@@ -35,6 +35,7 @@ from app.runtime.dispatch import Dispatch
 from app.runtime.learned_models import LearnedQuirks
 from app.runtime.registry import Registry, RunBounds
 from app.runtime.retention import OutputBound, Retention
+from app.runtime.sandboxes.leftovers import Leftovers
 from app.runtime.sandboxes.pool import Sandboxes
 from app.runtime.services import Services, build_services
 from app.runtime.setup import CLUSTER, Fence, RuntimeSetup
@@ -42,6 +43,7 @@ from app.runtime.telemetry.health import Health, Look, looks
 from app.runtime.telemetry.metrics import Metrics, add_readings, add_workspaces
 from app.runtime.telemetry.tracing import CompactionLog, otlp_exporter, tracing
 from app.runtime.transactions import compactions
+from app.runtime.workspaces.cache import machine_id
 from app.runtime.workspaces.keeper import Workspaces
 from app.sandbox.base import SandboxFactory
 from app.sessions import Status
@@ -86,7 +88,8 @@ async def build(settings: Settings, prompts: Prompts) -> AsyncIterator[Runtime]:
         broker = await open_relay(settings, base.database, bus, base.instance_id, metrics, stack)
         clustered = settings.temporal is not None
         fence = Fence(base.database, CLUSTER if clustered else None)
-        workspaces = await _open_workspaces(settings, base, stack)
+        node_id = new_id() if clustered else None
+        workspaces = await _open_workspaces(settings, base, node_id, stack)
         setup = RuntimeSetup(
             base.database,
             bus,
@@ -96,7 +99,7 @@ async def build(settings: Settings, prompts: Prompts) -> AsyncIterator[Runtime]:
             base.store.path,
             metrics.repaired,
             fence.check,
-            node=new_id() if clustered else None,
+            node=node_id,
             workspaces=workspaces,
         )
         bound = OutputBound(setup, base.store, settings.session_output_max_bytes)
@@ -134,8 +137,10 @@ async def build(settings: Settings, prompts: Prompts) -> AsyncIterator[Runtime]:
         yield Runtime(services, model, sandbox, base.left_out, bus.close, lambda: bus.readers, metrics.render)
 
 
-async def _open_workspaces(settings: Settings, base: Resources, stack: AsyncExitStack) -> Workspaces | None:
-    workspaces = await open_workspaces(settings, base.database, base.sandboxes, base.instance_id)
+async def _open_workspaces(
+    settings: Settings, base: Resources, node: str | None, stack: AsyncExitStack
+) -> Workspaces | None:
+    workspaces = await open_workspaces(settings, base.database, base.sandboxes, base.instance_id, node)
     if workspaces is not None:
         # Closed after the runs, whose last changes it stores.
         stack.push_async_callback(workspaces.aclose, max(MIN_STORE_S, settings.shutdown_grace_s))
@@ -163,10 +168,13 @@ async def _look_after(
     )
     await stack.enter_async_context(metrics.measuring_lag())
     await stack.enter_async_context(Retention(setup, base.store, retention_rules(settings)).sweeping())
+    if setup.node is not None or setup.workspaces is not None:
+        data_dir = await asyncio.to_thread(machine_id, settings.data_dir)
+        await stack.enter_async_context(Leftovers(base.database, base.sandboxes, data_dir).swept())
     await stack.enter_async_context(_searching_for_sandboxes(settings, base))
     if setup.workspaces is not None:
         add_workspaces(metrics, setup.workspaces)
-        await stack.enter_async_context(setup.workspaces.kept())
+        await stack.enter_async_context(setup.workspaces.upkeep.kept())
 
 
 def _notify(observers: Observers, items: Sequence[StreamItem]) -> None:

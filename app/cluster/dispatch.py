@@ -257,6 +257,22 @@ class ClusterDispatch:
         except StorageError:
             return False
 
+    @asynccontextmanager
+    async def while_unowned(self, session_id: str) -> AsyncIterator[bool]:
+        """True if no other node owns a session; then none begins to while the context lasts."""
+        operation = new_id()
+        barred = await self._write(session_id, lambda c: _bar_unowned(c, session_id, self._setup.node, operation))
+        if not barred:
+            yield False
+            return
+        try:
+            async with self._barring(session_id, operation):
+                yield True
+        finally:
+            await self._write(session_id, lambda c: ownership.unbar(c, session_id, operation))
+            if await self._setup.database.read(lambda c: _has_work(c, session_id)):
+                self._engine.ring(session_id)
+
     async def _until_left(self, session_id: str) -> None:
         try:
             async with asyncio.timeout(LEAVE_S):
@@ -276,6 +292,12 @@ class ClusterDispatch:
 def _bar(connection: Connection, session_id: str, operation: str, dead: ownership.Bar | None) -> ownership.Bar | None:
     """Raises `NotFoundError` if the session was deleted meanwhile."""
     return ownership.bar(connection, sessions.row(connection, session_id), operation, dead)
+
+
+def _bar_unowned(connection: Connection, session_id: str, node: str | None, operation: str) -> bool:
+    """Like `_bar`, unless another node than this one owns the session. True for a session that is gone."""
+    row = sessions.find(connection, session_id)
+    return row is None or (row.owner in (None, node) and ownership.bar(connection, row, operation) is None)
 
 
 def _has_work(connection: Connection, session_id: str) -> bool:

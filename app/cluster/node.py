@@ -39,6 +39,8 @@ class Node:
         assert setup.node is not None
         membership = Membership(setup.database, setup.node, role, slots, lambda: tenures.draining)
         dispatch = ClusterDispatch(setup, engine, tenures, bounds.waiting, membership)
+        dispatch = ClusterDispatch(setup, engine, tenures, bounds.waiting, membership)
+        setup.sandboxes.unused_elsewhere = dispatch.while_unowned
         worker = EngineWorker(engine, tenures, bounds.most)
         return cls(setup, engine, tenures, dispatch, worker, Sweep(setup.database, engine), membership)
 

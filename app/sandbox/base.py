@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
@@ -130,6 +130,11 @@ class Sandbox(Protocol):
         nothing if the source has no workspace. Raises `WorkspaceFullError` if the disk is full."""
         ...
 
+    async def end_left(self) -> None:
+        """Ends commands that another server, which is dead or frozen, has left running in this sandbox. None of this
+        server may be running in it."""
+        ...
+
     async def stop(self) -> None:
         """Ends all processes and frees the sandbox's resources; the workspace stays."""
         ...
@@ -188,6 +193,18 @@ class MovableSandbox(Sandbox, Protocol):
         ...
 
 
+class Present(NamedTuple):
+    """A session's sandbox as it is found on a machine. `touched` is when it was made, or its files were changed at the
+    top, in seconds since the epoch; `runs` is whether it takes resources. `stop` and `remove` are like those of
+    `Sandbox`, for exactly what was found: one that was made since then stays."""
+
+    session_id: str
+    touched: float
+    runs: bool
+    stop: Callable[[], Awaitable[None]]
+    remove: Callable[[], Awaitable[None]]
+
+
 class SandboxFactory(Protocol):
     """One kind of sandbox on this machine."""
 
@@ -212,6 +229,11 @@ class SandboxFactory(Protocol):
         """Raises `SandboxUnavailableError` , saying how to fix it, if sandboxes cannot be made now."""
         ...
 
+    async def machine(self) -> str | None:
+        """The id of what has the workspaces, the same for all servers that use it; None if that is the data directory.
+        Raises `SandboxUnavailableError` if it is away and its id not known yet."""
+        ...
+
     def open(self, config: SandboxConfig) -> Sandbox:
         """The session's sandbox, not started yet. Two calls for one session return handles to the same workspace."""
         ...
@@ -219,6 +241,10 @@ class SandboxFactory(Protocol):
     async def remove_orphans(self, live_sessions: set[str]) -> list[str]:
         """Removes containers, processes and workspaces of this server's instance whose session is not in
         `live_sessions`, and ends commands left by an earlier server process; returns what was removed."""
+        ...
+
+    async def present(self) -> Sequence[Present]:
+        """The sandboxes and workspaces of this server's instance, whichever server made them."""
         ...
 
     async def running(self) -> set[str]:

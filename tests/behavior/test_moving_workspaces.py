@@ -233,3 +233,23 @@ async def test_credentials_are_in_no_log_and_no_answer(
         assert state["detail"].startswith("The workspace store, bucket workspaces at 127.0.0.1:1, does not answer")
         for name in CREDENTIALS.values():
             assert name not in server.log + (await client.http.get("/readyz")).text
+
+
+@pytest.mark.parametrize("store", ["folder"], indirect=True)
+async def test_an_upload_that_was_accepted_outlives_its_machine(
+    machine: Machine, provider: FakeProvider, tmp_path: Path
+) -> None:
+    first = machine("one")
+    provider.script(Reply(command("echo made >file")), Reply(Text("Made.")))
+    async with Client(first.url) as client:
+        session, _ = await client.run("make files")
+        place = f"/v1/sessions/{session['id']}/files/file"
+        (tmp_path / "share").rename(tmp_path / "unmounted")
+        refused = await client.http.put(place, content=b"refused")
+        assert (refused.status_code, refused.json()["code"]) == (503, "workspace_store_unavailable")
+        assert (await client.http.get(place)).content == b"made\n"
+        (tmp_path / "unmounted").rename(tmp_path / "share")
+        assert (await client.http.put(place, content=b"accepted")).status_code == 204
+    first.end(signal.SIGKILL)
+    async with Client(machine("two").url) as client:
+        assert (await client.http.get(place)).content == b"accepted"

@@ -49,13 +49,12 @@ class Cluster:
         self._stack.close()
         self.database.dispose()
 
-    def start(self, name: str, role: str = "all", **settings: str) -> ServerProcess:
-        """Starts a node and waits until it is ready; its log is in a file of its name."""
+    def start(self, name: str, role: str = "all", sandbox: str = "bubblewrap", **settings: str) -> ServerProcess:
+        """Starts a node and waits until it is ready; its log is in a file of its name. `settings` name the image of
+        sandboxes in Docker."""
         log = self._stack.enter_context((self._folder / f"{name}.log").open("a"))
         more = {**self._settings, "PALIMPSEST_ROLE": role, **settings}
-        node = ServerProcess(
-            self._folder / "data", self._provider, "bubblewrap", "unused", more=more, stderr=log.fileno()
-        )
+        node = ServerProcess(self._folder / "data", self._provider, sandbox, "unused", more=more, stderr=log.fileno())
         self.nodes[name] = self._stack.enter_context(node)
         return node
 

@@ -86,7 +86,10 @@ async def download_file(services: Services, session_id: SessionId, path: FilePat
     status_code=201,
     response_class=Response,
     openapi_extra={"requestBody": RAW_BODY},
-    responses={**UPLOADED, **problems(*SANDBOXED, "not_a_file", "workspace_full", "workspace_elsewhere")},
+    responses={
+        **UPLOADED,
+        **problems(*SANDBOXED, "not_a_file", "workspace_full", "workspace_elsewhere", "workspace_too_large"),
+    },
 )
 async def upload_file(services: Services, request: Request, session_id: SessionId, path: FilePath) -> Response:
     """Stores the body as a file, whatever its content type; creates missing directories."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import datetime
 from typing import NamedTuple
 
@@ -59,13 +60,14 @@ def record(connection: Connection, session_id: str, tenure: int, snapshot_id: st
     return bool(connection.execute(change).rowcount)
 
 
-def left_unstored(connection: Connection, machine: str) -> list[str]:
-    """The sessions of a machine that have changed since their newest snapshot, or that have none."""
+def left_unstored(connection: Connection, machines: Collection[str]) -> list[str]:
+    """The sessions on machines without an owner that have changed since their newest snapshot, or that have none."""
     query = (
         select(workspaces.c.session_id)
         .join(sessions, sessions.c.id == workspaces.c.session_id)
         .where(
-            workspaces.c.machine == machine,
+            workspaces.c.machine.in_(machines),
+            sessions.c.owner.is_(None),
             or_(workspaces.c.snapshot_id.is_(None), sessions.c.updated_at > workspaces.c.as_of),
         )
     )

@@ -145,6 +145,9 @@ class SessionState:
         await self._setup.sandboxes.await_kind(self.row.sandbox["kind"])
         workspaces = self._setup.workspaces
         if workspaces is None:
+            if self._setup.node is not None and self._lease is None:
+                # The node that had it may be dead or frozen.
+                await self._hold().sandbox.end_left()
             return await self._hold().start()
         await self.bring_workspace()
         return workspaces.fenced(self.id, await self._hold().start())

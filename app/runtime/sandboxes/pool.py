@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
 
 import structlog
@@ -14,7 +14,7 @@ from app.errors import PalimpsestError, SandboxUnavailableError
 from app.runtime.sandboxes.policy import SandboxPolicy, kind_not_here, kind_of
 from app.runtime.sandboxes.slots import Lease, Slots
 from app.sandbox import egress
-from app.sandbox.base import Sandbox, SandboxFactory
+from app.sandbox.base import Present, Sandbox, SandboxFactory
 from app.sessions import AllowedHosts, SandboxSpec
 
 REMOVAL_WAIT_S = 10.0
@@ -50,6 +50,9 @@ class Sandboxes:
         self._handles: dict[str, _Handle] = {}
         self._removing: set[str] = set()
         self._disowned = False
+        self.unused_elsewhere: Callable[[str], AbstractAsyncContextManager[bool]] | None = None
+        """For servers that share sandboxes: entered to stop an idle one; false if another server may be using it, and
+        as long as it is true, none begins to. None if this server has its sandboxes for itself."""
         self.on_removal: Callable[[str], Awaitable[None]] | None = None
         """Awaited with the id of a session whose workspace was removed."""
         self.slots = Slots(policy.most, self._stop_one_idle)
@@ -71,6 +74,36 @@ class Sandboxes:
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._policy.wait_s):
                     await self._came.wait()
+
+    async def machine(self, kind: str, data_dir: str) -> str:
+        """The id of what has the workspaces of a kind on this server; `data_dir` is that of its data directory. Raises
+        `SandboxUnavailableError` if the kind is not available."""
+        factory = self._factories.get(kind)
+        if factory is None:
+            raise kind_not_here(kind)
+        return await factory.machine() or data_dir
+
+    async def present(self, kind: str) -> Sequence[Present]:
+        """See `SandboxFactory.present`."""
+        return await self._factories[kind].present()
+
+    def uses(self, session_id: str) -> bool:
+        """Whether this server has the session's sandbox, in use or idle, or is removing it."""
+        return session_id in self._handles or session_id in self._removing
+
+    @property
+    def idle_s(self) -> float:
+        """Seconds of idleness after which a sandbox is stopped."""
+        return self._policy.idle_s
+
+    @asynccontextmanager
+    async def unused(self, session_id: str) -> AsyncIterator[bool]:
+        """See `unused_elsewhere`; always true if this server has its sandboxes for itself."""
+        if self.unused_elsewhere is None:
+            yield True
+            return
+        async with self.unused_elsewhere(session_id) as unused:
+            yield unused
 
     def resolve(self, asked: str | SandboxSpec | None) -> SandboxSpec:
         """The complete spec of a new session; see `SandboxPolicy.complete` for its errors."""
@@ -192,7 +225,9 @@ class Sandboxes:
 
     async def _stop(self, session_id: str, handle: _Handle) -> None:
         try:
-            await handle.sandbox.stop()
+            async with self.unused(session_id) as unused:
+                if unused:
+                    await handle.sandbox.stop()
         except PalimpsestError as error:
             log.warning("sandbox_stop_failed", session_id=session_id, error=error.detail)
 

@@ -82,7 +82,9 @@ class FileService:
         return RawOutput(size=file.size, file=file)
 
     async def write(self, session_id: str, path: str, data: bytes) -> Literal["created", "replaced"]:
-        """Writes a file. Raises `SupersededError` if another server has taken over."""
+        """Writes a file. With a store of workspaces, it is stored when this returns, unless a run is active, which
+        stores it with its own changes. Raises `SupersededError` if another server has taken over, and
+        `WorkspaceStoreError`."""
         lease = await self._writable(session_id)
         try:
             await lease.admit(TURN_S)
@@ -90,10 +92,14 @@ class FileService:
             await self._database.read(self._fence)
             existed = await file_exists(lease.sandbox, path)
             await lease.sandbox.write(path, data)
+        except BaseException:
+            if self._workspaces is not None:
+                self._workspaces.store_later(session_id)
+            raise
         finally:
             lease.release()
-            if self._workspaces is not None:
-                self._workspaces.changed(session_id)
+        if self._workspaces is not None:
+            await self._workspaces.store_now(session_id)
         return "replaced" if existed else "created"
 
     async def archive(self, session_id: str) -> AsyncIterator[bytes]:
@@ -113,7 +119,8 @@ class FileService:
         if self._workspaces is None:
             return await self._lease(session_id)
         session = await self._session(session_id)
-        if session.status is not Status.IDLE and await self._workspaces.is_elsewhere(session_id):
+        await self._workspaces.check_before_change(session_id)
+        if session.status is not Status.IDLE and await self._workspaces.is_elsewhere(session_id, session.sandbox.kind):
             raise ConflictError("The session runs on another machine; try again there.", code="workspace_elsewhere")
         await self._workspaces.bring(session_id, session.sandbox)
         lease = await self._lease(session_id)
@@ -121,8 +128,10 @@ class FileService:
 
     async def _lease(self, session_id: str) -> Lease:
         session = await self._session(session_id)
-        if self._workspaces is not None and (view := await self._workspaces.view(session_id)) is not None:
-            return view.lease()
+        if self._workspaces is not None:
+            view = await self._workspaces.view(session_id, session.sandbox)
+            if view is not None:
+                return view.lease()
         lease = self._sandboxes.lease(session_id, session.sandbox)
         try:
             # It may have been deleted between the first check and the lease.

@@ -41,16 +41,22 @@ async def disown(database: Database, row: StoredWorkspace) -> StoredWorkspace | 
 
 
 async def acquire(
-    database: Database, session_id: str, row: StoredWorkspace | None, machine: str, epoch: int | None
+    database: Database,
+    session_id: str,
+    row: StoredWorkspace | None,
+    machine: str,
+    epoch: int | None,
+    node: str | None,
 ) -> tuple[int, str | None] | None:
     """The new tenure, with the newest snapshot; None if the row has changed since it was read. Raises `StaleOwnerError`
-    with an owner's epoch; without one, `ConflictError` (code `workspace_elsewhere`) if a run may use it elsewhere."""
+    with an owner's epoch; without one, `ConflictError` (code `workspace_elsewhere`) if a run on another `node` may use
+    it."""
 
     def work(connection: Connection) -> tuple[int, str | None] | None:
         at = now()
         if epoch is not None:
             events.lock(connection, session_id, at, epoch=epoch)
-        elif _may_run_elsewhere(connection, session_id, row, machine):
+        elif _may_run_elsewhere(connection, session_id, row, machine, node):
             raise elsewhere()
         if row is not None:
             tenure = workspaces.acquire(connection, row, machine)
@@ -63,9 +69,13 @@ async def acquire(
     return await database.writer.write(work, session_id=session_id)
 
 
-def _may_run_elsewhere(connection: Connection, session_id: str, row: StoredWorkspace | None, machine: str) -> bool:
+def _may_run_elsewhere(
+    connection: Connection, session_id: str, row: StoredWorkspace | None, machine: str, node: str | None
+) -> bool:
     session = sessions.find(connection, session_id)
     if session is None or (session.status == Status.IDLE and session.owner is None):
         return False
+    if node is not None and session.owner not in (None, node):
+        return True  # on this machine, maybe
     # An owner that has not asked for it yet takes it from this machine, which is then found when a snapshot is stored.
     return session.owner is not None if row is None else row.machine != machine

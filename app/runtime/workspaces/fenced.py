@@ -49,6 +49,9 @@ class FencedSandbox:
         async with self._using():
             await self._sandbox.copy_from(source)
 
+    async def end_left(self) -> None:
+        await self._sandbox.end_left()
+
     async def stop(self) -> None:
         await self._sandbox.stop()
 

@@ -39,14 +39,15 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """This machine, the store, and the database's id, under which the store has its snapshots. `max_bytes` is the
-    limit of a workspace."""
+    """The store, the database's id, under which it has its snapshots, and this server: `data_dir` is the id of its data
+    directory, `node` its own in a cluster. `max_bytes` is the limit of a workspace."""
 
     store: ObjectStore
     instance_id: str
-    machine: str
+    data_dir: str
     cache: TreeCache
     max_bytes: int
+    node: str | None = None
 
     def objects(self, session_id: str) -> SessionObjects:
         return SessionObjects(self.store, self.instance_id, session_id)
@@ -56,17 +57,23 @@ class Place:
 class Held:
     """A session's workspace on this machine. `users` are the commands and writes that are running; `dirty` is whether
     files may have changed since the newest snapshot; `litter` are packs in the store that nothing uses. `lost` is set
-    once another holder has been found, and `epoch` is that of the owner whose run may use the workspace at any time."""
+    once another holder has been found, and `epoch` is that of the owner whose run may use the workspace at any time.
+    `changes` counts commands and writes, of which the newest snapshot has `stored`; `error` is why the last attempt
+    failed."""
 
     session_id: str
     spec: SandboxSpec
     objects: SessionObjects
     tenure: int
     snapshot_id: str | None
+    machine: str
     users: int = 0
     dirty: bool = False
     lost: bool = False
     epoch: int | None = None
+    changes: int = 0
+    stored: int = 0
+    error: PalimpsestError | None = None
     task: asyncio.Task[None] | None = None
     again: bool = False
     timer: asyncio.TimerHandle | None = None
@@ -108,6 +115,11 @@ class Held:
 
     def leave(self) -> None:
         self.users -= 1
+        self.change()
+
+    def change(self) -> None:
+        """Files may have changed."""
+        self.changes += 1
         self.dirty = True
 
     async def end(self) -> None:
@@ -122,8 +134,7 @@ class Held:
 
 
 class Storing:
-    """Takes the snapshots of this machine. `failing` is the number of workspaces whose last snapshot failed; `gone` is
-    for `Workspaces.sweep`."""
+    """Takes the snapshots of this machine. `failing` is the number of workspaces whose last snapshot failed."""
 
     def __init__(self, database: Database, sandboxes: Sandboxes, check: Callable[[], Awaitable[None]]) -> None:
         """`check` raises `WorkspaceStoreError` if the store does not answer."""
@@ -132,7 +143,6 @@ class Storing:
         self._check = check
         self._turns = asyncio.Semaphore(AT_ONCE)
         self._failing: set[str] = set()
-        self.gone: set[str] = set()
         self.released: Callable[[Held], None] = lambda _: None
         """Called after each snapshot."""
         self.taken = 0
@@ -158,6 +168,7 @@ class Storing:
             held.timer.cancel()
             held.timer = None
         held.begun_at = time.monotonic()
+        held.error = None
         held.task = asyncio.create_task(self._store(held, place), name=f"snapshot-{held.session_id}")
         held.task.add_done_callback(lambda _: self._ended(held, place))
 
@@ -178,6 +189,7 @@ class Storing:
             log.exception("snapshot_crashed", session_id=held.session_id)
             # The next change tries again.
             held.dirty = True
+            held.error = WorkspaceStoreError("The workspace could not be stored; the server's log has the details.")
             self._failing.add(held.session_id)
         else:
             held.failures = 0
@@ -189,6 +201,7 @@ class Storing:
         if not held.failures or not isinstance(error, WorkspaceStoreError):
             log.warning("snapshot_failed", session_id=held.session_id, code=error.code, reason=error.detail)
         held.failures += 1
+        held.error = error
         held.litter.update(held.progress.packs)
         held.progress.clear()
         if not isinstance(error, TooLargeError):
@@ -210,6 +223,7 @@ class Storing:
             assert isinstance(sandbox, MovableSandbox)
             if not await sandbox.has_workspace():
                 held.dirty = False
+                held.stored = held.changes
                 return
             await self._check()
             await lease.start()
@@ -218,6 +232,7 @@ class Storing:
                 return  # the next step's end takes one
             held.has_read.clear()
             held.dirty = held.gives_way = False
+            changes = held.changes
             as_of, begun = now(), time.monotonic()
 
             def has_read() -> None:
@@ -238,6 +253,7 @@ class Storing:
         held.patience_s = PATIENCE_S
         if not await self._record(held, taken, as_of):
             return
+        held.stored = changes
         await asyncio.to_thread(place.cache.save, held.session_id, taken)
         unused = superseded(held.objects, base, taken, held.litter | held.progress.packs.keys())
         held.progress.clear()

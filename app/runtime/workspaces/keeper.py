@@ -6,28 +6,35 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime
-from functools import partial
 from weakref import WeakValueDictionary
 
 import structlog
 from sqlalchemy import Connection
 
 from app.db.engine import Database
-from app.db.repositories import sessions, workspaces
+from app.db.repositories import workspaces
 from app.db.repositories.workspaces import StoredWorkspace
-from app.errors import PalimpsestError, SandboxError, StaleOwnerError, WorkspaceStoreError
+from app.errors import (
+    PalimpsestError,
+    SandboxError,
+    SandboxUnavailableError,
+    StaleOwnerError,
+    TooLargeError,
+    WorkspaceStoreError,
+)
 from app.messages import now
-from app.runtime.background import in_background
 from app.runtime.sandboxes.pool import Sandboxes
 from app.runtime.sandboxes.slots import Lease
 from app.runtime.values.server import Component
-from app.runtime.workspaces import claims
+from app.runtime.workspaces import claims, copies
+from app.runtime.workspaces.copies import RESTORES
 from app.runtime.workspaces.fenced import FencedSandbox
-from app.runtime.workspaces.held import RETRY_MOST_S, Held, Place, Storing
+from app.runtime.workspaces.held import Held, Place, Storing
 from app.runtime.workspaces.reading import archive, load
 from app.runtime.workspaces.store import ObjectMissingError
 from app.runtime.workspaces.taking import MAX_ENTRIES, Snapshot
 from app.runtime.workspaces.tree import Tree, with_seen
+from app.runtime.workspaces.upkeep import Upkeep
 from app.runtime.workspaces.view import SnapshotView
 from app.sandbox.base import MovableSandbox, Sandbox
 from app.sessions import SandboxSpec
@@ -36,13 +43,6 @@ OWNER = 1000
 """The uid that commands run as in every kind of sandbox, as seen from inside."""
 FINAL_WAIT_S = 30.0
 """Seconds that the end of a session's work waits for its snapshot: another machine may take over right after."""
-RESTORES = 3
-"""Attempts to restore a workspace while its owner elsewhere replaces its snapshots."""
-SWEEP_S = 3600.0
-"""Seconds between two searches for snapshots of deleted sessions."""
-MARKER = "marker"
-"""An object that shows whether the store is the one that it was, and not an empty folder where a share is missing."""
-
 log = structlog.get_logger(__name__)
 
 
@@ -54,17 +54,23 @@ class Workspaces:
         self._database = database
         self._sandboxes = sandboxes
         self._place = place
-        self.storing = Storing(database, sandboxes, self.check)
+        self.upkeep = Upkeep(database, sandboxes, place, self._store_again)
+        self.storing = Storing(database, sandboxes, self.upkeep.check)
         self._held: dict[str, Held] = {}
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        self._marked = False
         self.storing.released = self._drop_unneeded
         sandboxes.on_removal = self._forget
 
-    @property
-    def machine(self) -> str:
-        """This machine's id, which is in the row of each workspace that is here."""
-        return self._place.machine
+    async def _machine(self, kind: str) -> str:
+        """The id that is in the row of each workspace of this kind that is here. Raises `SandboxUnavailableError`."""
+        return await self._sandboxes.machine(kind, self._place.data_dir)
+
+    async def _is_here(self, row: StoredWorkspace, kind: str) -> bool:
+        """Whether a workspace is on this machine; it is not if nothing here can tell."""
+        try:
+            return row.machine == await self._machine(kind)
+        except SandboxUnavailableError:
+            return False
 
     async def _row(self, session_id: str) -> StoredWorkspace | None:
         return await claims.find(self._database, session_id)
@@ -97,11 +103,11 @@ class Workspaces:
             if held is not None:
                 return await self._is_current(held, None)
             row = await self._row(session_id)
-            if row is None or row.machine != self._place.machine:
+            if row is None or not await self._is_here(row, spec.kind):
                 return False
-            found = await claims.acquire(self._database, session_id, row, self._place.machine, None)
+            found = await claims.acquire(self._database, session_id, row, row.machine, None, self._place.node)
             if found is not None:
-                await self._hold(Held(session_id, spec, self._place.objects(session_id), *found), row)
+                await self._hold(Held(session_id, spec, self._place.objects(session_id), *found, row.machine), row)
             return found is not None
 
     async def _hold(self, held: Held, row: StoredWorkspace | None) -> None:
@@ -120,7 +126,7 @@ class Workspaces:
             if epoch is None
             else await claims.find_owned(self._database, held.session_id, epoch)
         )
-        if row is None or (row.tenure, row.machine) != (held.tenure, self._place.machine):
+        if row is None or (row.tenure, row.machine) != (held.tenure, held.machine):
             held.lost = True
             self.storing.forget(held.session_id)
             await held.end()
@@ -129,11 +135,12 @@ class Workspaces:
     async def _bring(
         self, lease: Lease, session_id: str, spec: SandboxSpec, row: StoredWorkspace | None, epoch: int | None
     ) -> datetime | None:
+        machine = await self._machine(spec.kind)
         for _ in range(RESTORES):
-            restored = row is not None and await self._is_elsewhere(lease.sandbox, row)
+            restored = row is not None and await _is_lost(lease.sandbox, row, machine)
             if restored:
                 assert row is not None
-                if row.machine == self._place.machine:
+                if row.machine == machine:
                     # A restoration that does not end must not look like a workspace that is here.
                     row = await claims.disown(self._database, row)
                     continue
@@ -142,19 +149,16 @@ class Workspaces:
                 except ObjectMissingError:
                     row = await self._row(session_id)
                     continue
-            found = await claims.acquire(self._database, session_id, row, self._place.machine, epoch)
+            found = await claims.acquire(self._database, session_id, row, machine, epoch, self._place.node)
             if found is not None:
-                held = Held(session_id, spec, self._place.objects(session_id), *found, epoch=epoch)
+                if epoch is not None:
+                    # Another server on this machine may have had it, and be dead or frozen.
+                    await lease.sandbox.end_left()
+                held = Held(session_id, spec, self._place.objects(session_id), *found, machine, epoch=epoch)
                 await self._hold(held, row)
                 return row.as_of if row is not None and restored else None
             row = await self._row(session_id)
         raise SandboxError("The workspace cannot be restored: its snapshots are being replaced.")
-
-    async def _is_elsewhere(self, sandbox: Sandbox, row: StoredWorkspace) -> bool:
-        if row.machine != self._place.machine:
-            return True
-        # Its volume or directory may have been removed.
-        return row.snapshot_id is not None and not await sandbox.has_workspace()
 
     async def _restore(self, lease: Lease, row: StoredWorkspace) -> None:
         sandbox = lease.sandbox
@@ -180,17 +184,29 @@ class Workspaces:
             names = [key.rpartition("/")[2] for key in await objects.store.list(objects.pack(""))]
             self._held[session_id].litter.update(name for name in names if name < f"{tenure:08d}-")
 
-    async def is_elsewhere(self, session_id: str) -> bool:
+    async def is_elsewhere(self, session_id: str, kind: str) -> bool:
         """Whether another machine has the workspace."""
         row = await self._row(session_id)
-        return row is not None and row.machine not in ("", self._place.machine)
+        return row is not None and row.machine != "" and not await self._is_here(row, kind)
 
-    async def view(self, session_id: str) -> SnapshotView | None:
+    async def _has(self, row: StoredWorkspace, spec: SandboxSpec) -> bool:
+        """Whether a workspace can be used here as it is: it is on this machine, and was not removed."""
+        if not await self._is_here(row, spec.kind):
+            return False
+        if row.snapshot_id is None:
+            return True
+        lease = self._sandboxes.lease(row.session_id, spec)
+        try:
+            return await lease.sandbox.has_workspace()
+        finally:
+            lease.release()
+
+    async def view(self, session_id: str, spec: SandboxSpec) -> SnapshotView | None:
         """The workspace as its newest snapshot has it, if it is on another machine; None if it is here. Raises
         `WorkspaceStoreError`."""
         for _ in range(RESTORES):
             row = await self._row(session_id)
-            if row is None or row.machine == self._place.machine:
+            if row is None or await self._has(row, spec):
                 return None
             objects = self._place.objects(session_id)
             with suppress(ObjectMissingError):
@@ -246,11 +262,40 @@ class Workspaces:
                 self.storing.begin(held, self._place)
             self._drop_unneeded(held)
 
-    def changed(self, session_id: str) -> None:
-        """Files were changed outside of a run; takes a snapshot soon, unless a run is about to."""
+    async def check_before_change(self, session_id: str) -> None:
+        """Raises `WorkspaceStoreError` if what a request changes could not be stored now. A run stores its own."""
+        held = self._held.get(session_id)
+        if held is None or held.epoch is None:
+            await self.upkeep.check()
+
+    def store_later(self, session_id: str) -> None:
+        """Files may have been changed outside of a run: takes a snapshot soon, unless a run is about to."""
         held = self._held.get(session_id)
         if held is not None and held.users == 0:
             self.storing.begin(held, self._place)
+
+    async def store_now(self, session_id: str) -> None:
+        """Files were changed outside of a run: returns once they are in a snapshot, or left to a run that has begun.
+
+        Raises `WorkspaceStoreError`, `TooLargeError` (code `workspace_too_large`), or `ConflictError` if the
+        workspace is elsewhere now: the change is only here then. It is tried again in the background.
+        """
+        held = self._held.get(session_id)
+        if held is None:
+            return
+        wanted = held.changes
+        try:
+            async with asyncio.timeout(FINAL_WAIT_S):
+                while held.stored < wanted and held.epoch is None and not held.users:
+                    if held.lost:
+                        raise claims.elsewhere()
+                    self.storing.begin(held, self._place)
+                    assert held.task is not None
+                    await asyncio.wait({held.task})
+                    if held.stored < wanted and held.error is not None:
+                        raise _only_here(held.error)
+        except TimeoutError:
+            raise _only_here(WorkspaceStoreError(f"Storing takes more than {FINAL_WAIT_S:.0f} seconds.")) from None
 
     def _drop_unneeded(self, held: Held) -> None:
         if held.is_clean and self._held.get(held.session_id) is held:
@@ -264,36 +309,28 @@ class Workspaces:
         """Gives a fork its parent's workspace: a copy if that is here, else a copy of its snapshot in the store, to be
         restored where the fork runs. Returns what has to be stored with the fork's rows."""
         row = await self._row(source_id)
-        if row is None or row.machine == self._place.machine:
+        await self.upkeep.check()
+        if row is None or await self._has(row, own):
+            machine = await self._machine(spec.kind)
             await self._sandboxes.copy_workspace(source_id, own, target_id, spec)
-            return lambda c: workspaces.add(c, target_id, self._place.machine, now())
-        found = await self._copy(row, target_id)
+            return lambda c: workspaces.add(c, target_id, machine, now())
+        found = await copies.copy(self._database, self._place, row, target_id)
         return lambda c: workspaces.add(c, target_id, "", found.as_of, snapshot_id=found.snapshot_id)
 
-    async def _copy(self, row: StoredWorkspace, target_id: str) -> StoredWorkspace:
-        source, target = self._place.objects(row.session_id), self._place.objects(target_id)
-        for _ in range(RESTORES):
-            if row.snapshot_id is None:
-                return row
-            with suppress(ObjectMissingError):
-                snapshot = await load(source, row.snapshot_id)
-                for name in snapshot.packs:
-                    await source.store.copy(source.pack(name), target.pack(name))
-                await source.store.copy(source.manifest(row.snapshot_id), target.manifest(row.snapshot_id))
-                return row
-            row = await self._row(row.session_id) or row
-        raise SandboxError("The workspace cannot be copied: its snapshots are being replaced.")
-
     async def store_fork(self, session_id: str, spec: SandboxSpec) -> None:
-        """Takes the first snapshot of a fork that was copied here, in the background."""
-        row = await self._row(session_id)
-        if row is not None and await self._bring_here(session_id, spec):
-            self._mark(session_id)
+        """Takes the first snapshot of a fork that was copied here. If that fails, it is tried again in the background:
+        the fork has been made."""
+        try:
+            if await self._bring_here(session_id, spec):
+                self._mark(session_id)
+                await self.store_now(session_id)
+        except PalimpsestError as error:
+            log.warning("fork_not_stored", session_id=session_id, reason=error.detail)
 
     def _mark(self, session_id: str) -> None:
         held = self._held.get(session_id)
         if held is not None:
-            held.dirty = True
+            held.change()
             self.storing.begin(held, self._place)
 
     async def _forget(self, session_id: str) -> None:
@@ -308,79 +345,20 @@ class Workspaces:
         except WorkspaceStoreError as error:
             log.warning("snapshots_left_behind", session_id=session_id, reason=error.detail)
 
-    # The store and this server
+    # This server
 
     async def component(self) -> Component:
         """The store's state, for `readyz`."""
-        try:
-            await self.check()
-        except WorkspaceStoreError as error:
-            return Component(ok=False, status="unavailable", detail=error.detail)
-        if self.storing.failing:
-            detail = f"The snapshots of {self.storing.failing} workspaces could not be stored yet."
-            return Component(ok=False, status="failing", detail=detail)
-        return Component(ok=True, status="ok", detail=f"{self._place.store.describe()}")
+        return await self.upkeep.component(self.storing.failing)
 
-    async def check(self) -> None:
-        """Raises `WorkspaceStoreError` if the store does not answer, or is not the one it was."""
-        store, key = self._place.store, f"{self._place.instance_id}/{MARKER}"
-        try:
-            await store.get(key)
-        except ObjectMissingError:
-            if self._marked:
-                what = store.describe()
-                raise WorkspaceStoreError(f"The workspace store, {what}, is empty; is it the right one?") from None
-            await store.put(key, b"Palimpsest")
-        self._marked = True
-
-    @asynccontextmanager
-    async def kept(self) -> AsyncIterator[None]:
-        """While entered, snapshots of deleted sessions are removed, and those are taken that an earlier server on this
-        machine has left out. At the end, all that changed is stored."""
-        async with in_background(self._look_after(), "workspaces"):
-            yield
-
-    async def _look_after(self) -> None:
-        left = True
-        while True:
-            try:
-                await self.check()
-                if left:
-                    await self._store_left()
-                    left = False
-                await self.sweep()
-            except PalimpsestError as error:
-                log.warning("workspace_store_failed", reason=error.detail)
-                await asyncio.sleep(RETRY_MOST_S)
-            except Exception:
-                log.exception("workspace_sweep_crashed")
-                await asyncio.sleep(SWEEP_S)
-            else:
-                await asyncio.sleep(SWEEP_S)
-
-    async def _store_left(self) -> None:
-        """Stores what an earlier server could not, one after the other."""
-        for session_id in await self._database.read(lambda c: workspaces.left_unstored(c, self._place.machine)):
-            specs = await self._database.read(partial(sessions.sandboxes, session_ids={session_id}))
-            for spec in specs.values():
-                with suppress(PalimpsestError):
-                    if await self._bring_here(session_id, spec):
-                        self._mark(session_id)
-                held = self._held.get(session_id)
-                if held is not None and held.task is not None:
-                    await asyncio.wait({held.task})
-
-    async def sweep(self) -> None:
-        """Removes the snapshots of sessions that are gone. Those of a fork are there before its rows, so a session
-        counts as gone at the second look only."""
-        store, prefix = self._place.store, f"{self._place.instance_id}/"
-        found = set(await store.folders(prefix))
-        gone = found - await self._database.read(lambda c: set(sessions.ids(c)))
-        for session_id in gone & self.storing.gone:
-            await self._place.objects(session_id).delete_all()
-        self.storing.gone = gone
-        known = await self._database.read(lambda c: set(sessions.ids(c)))
-        await asyncio.to_thread(self._place.cache.remove_others, known)
+    async def _store_again(self, session_id: str, spec: SandboxSpec) -> None:
+        """Stores a workspace that an earlier server here has left, unless it is elsewhere now."""
+        with suppress(PalimpsestError):
+            if await self._bring_here(session_id, spec):
+                self._mark(session_id)
+        held = self._held.get(session_id)
+        if held is not None and held.task is not None:
+            await asyncio.wait({held.task})
 
     async def aclose(self, grace_s: float) -> None:
         """Takes the last snapshots, and waits for them within the grace period."""
@@ -395,3 +373,19 @@ class Workspaces:
         for held in list(self._held.values()):
             await held.end()
         self._held.clear()
+
+
+def _only_here(error: PalimpsestError) -> PalimpsestError:
+    """The error for a change that was made, but is not stored."""
+    detail = f"The change was made, but it is not stored for other machines yet: {error.detail}"
+    if isinstance(error, TooLargeError):
+        return TooLargeError(detail, code="workspace_too_large")
+    return WorkspaceStoreError(detail)
+
+
+async def _is_lost(sandbox: Sandbox, row: StoredWorkspace, machine: str) -> bool:
+    """Whether a workspace is not on this machine any more, or has never been."""
+    if row.machine != machine:
+        return True
+    # Its volume or directory may have been removed.
+    return row.snapshot_id is not None and not await sandbox.has_workspace()

@@ -229,9 +229,16 @@ class Engine:
             volumes = await self.docker._query_json("volumes", params={"filters": filters})
         return containers, volumes["Volumes"] or []
 
-    async def executing(self, name: str) -> bool:
-        """Whether a command started through the Engine is still running in the container."""
+    async def id(self) -> str | None:
+        """The Engine's id, which is that of its volumes; None if it has none: Podman answers another one each time."""
+        async with self.answering(self.look_s):
+            first, second = [(await self.docker.system.info()).get("ID") for _ in range(2)]
+        return str(first) if first and first == second else None
+
+    async def executing(self, name: str) -> set[str]:
+        """Ids of the commands that were started through the Engine and are still running in the container."""
         shown = await self.find(name)
+        found: set[str] = set()
         for exec_id in (shown or {}).get("ExecIDs") or ():
             async with self.answering(self.look_s):
                 try:
@@ -239,8 +246,8 @@ class Engine:
                 except aiodocker.DockerError:
                     continue  # it has ended and was forgotten
             if described.get("Running"):
-                return True
-        return False
+                found.add(exec_id)
+        return found
 
     async def processes(self, name: str) -> list[Process]:
         """The processes of a running container, oldest first, as the Engine's host sees them: a process in the

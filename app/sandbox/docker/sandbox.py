@@ -23,6 +23,7 @@ from app.sandbox.base import (
     FilePiece,
     OnOutput,
     OpenFile,
+    Present,
     Sandbox,
     SandboxConfig,
     Scan,
@@ -43,6 +44,7 @@ from app.sandbox.docker.container import (
 )
 from app.sandbox.docker.engine import Engine, refused
 from app.sandbox.docker.files import ContainerArchives, ContainerFiles
+from app.sandbox.docker.present import grouped
 from app.sandbox.docker.watch import ContainerDisk, ContainerWatch
 from app.sandbox.egress import Gateway
 from app.sandbox.host import process
@@ -184,6 +186,13 @@ class DockerSandbox:
         await self._ensure(running=False)
         await moving.restore(self._archives, archive)
 
+    async def end_left(self) -> None:
+        try:
+            async with self._session.lock:
+                await _end_left(self._engine, self._name)
+        except aiodocker.DockerError as exc:
+            raise refused(exc) from exc
+
     async def stop(self) -> None:
         # Removed, not just stopped: an unused container takes disk space, and the workspace is in its volume.
         async with self._session.lock:
@@ -267,6 +276,19 @@ class DockerSandbox:
         await self._engine.start(self._name)
 
 
+async def _end_left(engine: Engine, name: str) -> bool:
+    """Kills what runs in a container if a command is left in it; whether there was one. It looks twice, as the Engine
+    may notice a command's end late."""
+    left = await engine.executing(name)
+    if not left:
+        return False
+    await asyncio.sleep(SECOND_LOOK_S)
+    if left.isdisjoint(await engine.executing(name)):
+        return False
+    await engine.kill(name)
+    return True
+
+
 class _NoImageError(aiodocker.DockerError):
     """The Engine does not have the image."""
 
@@ -285,6 +307,8 @@ class DockerFactory:
         self._gateway = Gateway()
         self._sessions: WeakValueDictionary[str, _Session] = WeakValueDictionary()
         self._version: str | None = None
+        self._machine: str | None = None
+        self._knows_machine = False
 
     @property
     def network_can_be_limited(self) -> bool:
@@ -304,6 +328,15 @@ class DockerFactory:
         if self._image is not None and not await self._engine.has_image(self._image):
             await self._engine.find_remote(self._image)
 
+    async def machine(self) -> str | None:
+        if not self._knows_machine:
+            try:
+                self._machine = await self._engine.id()
+            except aiodocker.DockerError as exc:
+                raise refused(exc) from exc
+            self._knows_machine = True
+        return self._machine
+
     def open(self, config: SandboxConfig) -> DockerSandbox:
         session = self._sessions.get(config.session_id)
         if session is None or session.deleted:  # the id of a deleted session may be used for a new one
@@ -321,8 +354,7 @@ class DockerFactory:
                 if container["Labels"].get(SESSION_LABEL) not in live_sessions:
                     await self._engine.remove(name)
                     removed.append(f"container {name}")
-                elif container["State"] == "running" and await self._left_executing(name):
-                    await self._engine.kill(name)
+                elif container["State"] == "running" and await _end_left(self._engine, name):
                     removed.append(f"commands in {name}")
             for volume in volumes:
                 if volume["Labels"].get(SESSION_LABEL) not in live_sessions:
@@ -332,19 +364,19 @@ class DockerFactory:
             raise refused(exc) from exc
         return removed
 
+    async def present(self) -> Sequence[Present]:
+        try:
+            containers, volumes = await self._engine.labelled(f"{INSTANCE_LABEL}={self._instance_id}")
+        except aiodocker.DockerError as exc:
+            raise refused(exc) from exc
+        return grouped(self._engine, containers, volumes)
+
     async def running(self) -> set[str]:
         try:
             containers, _ = await self._engine.labelled(f"{INSTANCE_LABEL}={self._instance_id}")
         except aiodocker.DockerError as exc:
             raise refused(exc) from exc
         return {c["Labels"].get(SESSION_LABEL, "") for c in containers if c["State"] == "running"}
-
-    async def _left_executing(self, name: str) -> bool:
-        """Whether a command is left in a container; checked twice, as the Engine may notice its end late."""
-        if not await self._engine.executing(name):
-            return False
-        await asyncio.sleep(SECOND_LOOK_S)
-        return await self._engine.executing(name)
 
     async def aclose(self) -> None:
         for session in list(self._sessions.values()):

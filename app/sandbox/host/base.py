@@ -18,7 +18,7 @@ from weakref import WeakValueDictionary
 
 from app.errors import PalimpsestError, SandboxError, SandboxUnavailableError, WorkspaceFullError
 from app.sandbox import paths
-from app.sandbox.base import FileInfo, FilePiece, Sandbox, SandboxConfig, Scan, TreeEntry
+from app.sandbox.base import FileInfo, FilePiece, Present, Sandbox, SandboxConfig, Scan, TreeEntry
 from app.sandbox.host import moving
 from app.sandbox.host.disk import ENTRY_BYTES
 from app.sandbox.host.process import Commands
@@ -30,6 +30,8 @@ T = TypeVar("T")
 
 COPY_PIECE = 8 * 1024 * 1024
 """Bytes copied per system call, to keep each call short."""
+LEFT = ".left-"
+"""Begins the name of a workspace that is being removed."""
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _NO_SHARING = frozenset({errno.EXDEV, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL})
 """Errors if the kernel cannot copy between the two files itself."""
@@ -139,6 +141,13 @@ class HostSandbox:
             await self._threads.bulk.run(self.session_id, partial(moving.restore, self._workspace, pipe))
         await self.start()
 
+    async def end_left(self) -> None:
+        await self._threads.bulk.run(self.session_id, self._end_left)
+
+    def _end_left(self) -> None:
+        """Blocks."""
+        raise NotImplementedError
+
     async def stop(self) -> None:
         await self._commands.end_all()
 
@@ -177,6 +186,29 @@ class HostWorkspaces:
     def commands(self, session_id: str) -> Commands:
         """The session's commands, shared by all its handles."""
         return self._commands.setdefault(session_id, Commands())
+
+    async def present(self) -> list[Present]:
+        """See `SandboxFactory.present`; these take no resources but the disk."""
+        return await asyncio.to_thread(lambda: list(self._present()))
+
+    def _present(self) -> Iterator[Present]:
+        async def stop() -> None: ...
+
+        for path in self.workspaces():
+            with suppress(OSError):
+                status = path.stat(follow_symlinks=False)
+                work = partial(asyncio.to_thread, self._remove_unchanged, path, status)
+                yield Present(path.name, status.st_ctime, False, stop, work)
+
+    def _remove_unchanged(self, path: Path, known: os.stat_result) -> None:
+        left = path.with_name(f"{LEFT}{secrets.token_hex(8)}")
+        with suppress(FileNotFoundError):
+            status = path.stat(follow_symlinks=False)
+            if (status.st_ino, status.st_ctime_ns) == (known.st_ino, known.st_ctime_ns):
+                path.rename(left)  # at once, so that none sees a part of it
+                delete_tree(left)
+                if not path.name.startswith(LEFT):
+                    delete_tree(self.scratch(path.name))
 
     def remove_orphans(self, live_sessions: set[str]) -> list[str]:
         """Deletes directories of sessions that are not live, and temporary ones of an earlier server process."""

@@ -23,7 +23,7 @@ from pathlib import Path
 from weakref import WeakValueDictionary
 
 from app.errors import SandboxError, SandboxUnavailableError, WorkspaceFullError
-from app.sandbox.base import ExecResult, OnOutput, SandboxConfig, SandboxLimits
+from app.sandbox.base import ExecResult, OnOutput, Present, SandboxConfig, SandboxLimits
 from app.sandbox.egress import Gateway, Proxy, enter
 from app.sandbox.host import process
 from app.sandbox.host.base import HostSandbox, HostWorkspaces
@@ -160,6 +160,10 @@ class BubblewrapSandbox(HostSandbox):
         if self._config.allowed_hosts:
             proxy.serve(await enter(pid))
 
+    def _end_left(self) -> None:
+        # It dies with its server, but not while that is frozen.
+        end_left_commands(self._view.workspace)
+
     async def stop(self) -> None:
         await super().stop()
         await self._threads.bulk.run(self.session_id, self._free)
@@ -270,6 +274,12 @@ class BubblewrapFactory:
                 self._cgroups.remove(scratch.name)
         removed = self._directories.remove_orphans(live_sessions)
         return [*([f"{ended} processes of commands"] if ended else []), *removed]
+
+    async def machine(self) -> None:
+        """None: the workspaces are in the data directory."""
+
+    async def present(self) -> list[Present]:
+        return await self._directories.present()
 
     async def running(self) -> set[str]:
         """None: nothing outlives the server."""

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from app.errors import SandboxUnavailableError
 from app.sandbox import egress
-from app.sandbox.base import ExecResult, OnOutput, SandboxConfig
+from app.sandbox.base import ExecResult, OnOutput, Present, SandboxConfig
 from app.sandbox.host import process, reaper
 from app.sandbox.host.base import HostSandbox, HostWorkspaces
 from app.sandbox.host.process import Process, Spawn
@@ -50,6 +50,9 @@ class LocalSandbox(HostSandbox):
             return await process.run(spawn, _Tree(), ending=ending, timeout_s=timeout_s, on_output=on_output)
 
         return await self._commands.run(work)
+
+    def _end_left(self) -> None:
+        kill_marked(str(self._workspace.root))
 
     async def stop(self) -> None:
         await super().stop()
@@ -178,6 +181,12 @@ class LocalFactory:
         for workspace in self._directories.workspaces():
             kill_marked(str(workspace))
         return self._directories.remove_orphans(live_sessions)
+
+    async def machine(self) -> None:
+        """None: the workspaces are in the data directory."""
+
+    async def present(self) -> list[Present]:
+        return await self._directories.present()
 
     async def running(self) -> set[str]:
         """Always empty: no process outlives the server."""

@@ -270,24 +270,24 @@ async def _kill(pidfd: int) -> None:
 
 
 def end_left_commands(workspaces: Path) -> int:
-    """Kills bubblewrap processes whose workspace is in this directory, and with them their namespaces; returns how many
-    there were. Linux only: elsewhere it does nothing."""
-    left = list(_left(f"{workspaces}{os.sep}".encode()))
+    """Kills bubblewrap processes whose workspace is this directory or in it, and with them their namespaces; returns
+    how many there were. Linux only: elsewhere it does nothing."""
+    left = list(_left(os.fsencode(workspaces)))
     for pid in left:
         with suppress(ProcessLookupError, PermissionError):
             os.kill(pid, signal.SIGKILL)
     return len(left)
 
 
-def _left(prefix: bytes) -> Iterator[int]:
-    for directory in Path("/proc").glob("[0-9]*"):
+def _left(directory: bytes) -> Iterator[int]:
+    for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
-            name, *arguments = (directory / "cmdline").read_bytes().split(b"\0")
-            if name.endswith(b"bwrap") and _binds(arguments, prefix):
-                yield int(directory.name)
+            name, *arguments = (process / "cmdline").read_bytes().split(b"\0")
+            if name.endswith(b"bwrap") and _binds(arguments, directory):
+                yield int(process.name)
 
 
-def _binds(arguments: list[bytes], prefix: bytes) -> bool:
-    """Whether bubblewrap's own arguments, up to the command, bind something below a directory."""
+def _binds(arguments: list[bytes], directory: bytes) -> bool:
+    """Whether bubblewrap's own arguments, up to the command, bind a directory or something below it."""
     own = arguments[: arguments.index(b"--")] if b"--" in arguments else arguments
-    return any(argument.startswith(prefix) for argument in own)
+    return any(argument == directory or argument.startswith(directory + b"/") for argument in own)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from app.errors import ForbiddenError, NotFoundError, SandboxError, SandboxUnavailableError
 from app.runtime.sandboxes.pool import Sandboxes
-from app.sandbox.base import SandboxConfig, SandboxLimits
+from app.sandbox.base import Present, SandboxConfig, SandboxLimits
 from app.sessions import AllowedHosts, Network, SandboxSpec
 from tests.unit.agent.scenes import turns
 from tests.unit.runtime.stage import make_sandboxes
@@ -76,6 +76,11 @@ class Boxes:
     async def check(self) -> None:
         if self.broken:
             raise SandboxUnavailableError("Broken.")
+
+    async def machine(self) -> None: ...
+
+    async def present(self) -> list[Present]:
+        return []
 
     async def remove_orphans(self, live_sessions: set[str]) -> list[str]:
         return [f"{self.kind} {name}" for name in sorted({"a", "gone"} - live_sessions)]

@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 from app.db.engine import Database
 from app.db.repositories import sessions, workspaces
 from app.db.repositories.workspaces import StoredWorkspace
-from app.errors import ConflictError, StaleOwnerError
+from app.errors import ConflictError, StaleOwnerError, WorkspaceStoreError
 from app.runtime.workspaces.cache import TreeCache
 from app.runtime.workspaces.held import Place
 from app.runtime.workspaces.keeper import Workspaces
@@ -72,6 +72,10 @@ class Machine:
         return {path.name: path.read_text() for path in root.iterdir() if path.is_file()} if root.exists() else {}
 
 
+def add(connection: Connection) -> str:
+    return add_session(connection, sandbox=SPEC.model_dump())
+
+
 async def claim(database: Database, session_id: str) -> int:
     def work(connection: Connection) -> int:
         row = sessions.claim(connection, session_id, "node")
@@ -100,7 +104,7 @@ async def database(tmp_path: Path) -> AsyncIterator[Database]:
 
 @pytest.fixture
 async def session_id(database: Database) -> str:
-    return await database.writer.write(add_session)
+    return await database.writer.write(add)
 
 
 @pytest.fixture
@@ -161,7 +165,7 @@ async def test_a_restarted_server_takes_nothing_from_a_machine_that_works(
     machines: tuple[Machine, Machine], session_id: str, store: MemoryStore
 ) -> None:
     one, two = machines
-    both = {session_id, await one.database.writer.write(add_session)}
+    both = {session_id, await one.database.writer.write(add)}
     for each in both:
         await one.own(each)
         await one.write(each, "file", "one")
@@ -178,7 +182,7 @@ async def test_a_restarted_server_takes_nothing_from_a_machine_that_works(
         await two.write(moved[0], "file", "two")
 
     store.before_next = move
-    await one.kept._store_left()
+    await one.kept.upkeep._store_left()
     assert {each: (await row_of(one.database, each)).machine for each in both} == {
         each: "two" if [each] == moved else "one" for each in both
     }
@@ -238,8 +242,42 @@ async def test_a_snapshot_that_crashes_is_known_and_taken_later(
     store.before_next = crash
     await one.finish(session_id)
     assert (one.kept.storing.failing, (await one.kept.component()).ok) == (1, False)
-    one.kept.changed(session_id)
+    one.kept.store_later(session_id)
     await one.snapshot(session_id)
     assert (one.kept.storing.failing, (await one.kept.component()).ok) == (0, True)
     await two.own(session_id)
     assert two.files(session_id) == {"file": "one"}
+
+
+async def test_a_change_outside_of_a_run_is_stored_or_says_why_not(
+    machines: tuple[Machine, Machine], session_id: str, store: MemoryStore
+) -> None:
+    one, two = machines
+    await one.kept.bring(session_id, SPEC)
+    await one.write(session_id, "file", "one")
+    await one.kept.store_now(session_id)
+    await two.kept.bring(session_id, SPEC)
+    assert two.files(session_id) == {"file": "one"}
+    await two.kept.check_before_change(session_id)
+    await two.write(session_id, "file", "two")
+    store.away = True
+    with pytest.raises(WorkspaceStoreError, match="The change was made, but it is not stored"):
+        await two.kept.store_now(session_id)
+    with pytest.raises(WorkspaceStoreError):
+        await two.kept.check_before_change(session_id)
+    store.away = False
+    await two.kept.store_now(session_id)
+    await one.kept.bring(session_id, SPEC)
+    assert one.files(session_id) == {"file": "two"}
+
+
+async def test_a_change_that_another_machine_has_overtaken_is_not_called_stored(
+    machines: tuple[Machine, Machine], session_id: str, store: MemoryStore
+) -> None:
+    one, two = machines
+    await one.kept.bring(session_id, SPEC)
+    await one.write(session_id, "file", "one")
+    store.before_next = lambda: two.kept.bring(session_id, SPEC)
+    with pytest.raises(ConflictError) as refused:
+        await one.kept.store_now(session_id)
+    assert refused.value.code == "workspace_elsewhere"
