@@ -125,6 +125,7 @@ EXCLUDED: Mapping[str, Sequence[str]] = {
         "test_responses.py::test_a_model_is_switched_to_the_other_endpoint_once",
         "test_server_windows.py::test_queried_windows_show_in_the_list_of_models",
         "test_server_windows.py::test_the_first_request_fits_the_window_that_the_server_reports[vllm]",
+        "test_system_text.py::test_a_model_chosen_during_a_round_uses_its_own_estimates",
     ),
     LOGGED_IN: (
         "test_login.py::test_a_logout_takes_effect_at_once",

@@ -17,6 +17,7 @@ import pytest
 from tests.behavior.harness import OPENAI
 from tests.behavior.long_task import asks_for_summary
 from tests.behavior.process import ServerProcess
+from tests.databases import make_database
 from tests.provider import DONE, FakeProvider, RecordedRequest, Reply, Text, running_provider
 
 SMALL = "fake-openai/small"
@@ -100,6 +101,8 @@ def serving(folder: Path, sandbox: str = "bubblewrap", **environment: str) -> It
         for name in [*os.environ]:
             if name.startswith(foreign) and not name.startswith("PALIMPSEST_TEST_"):
                 patch.delenv(name)
+        # Several tests may use the site.
+        make_database(folder / "data" / "palimpsest.db", keep=True)
         with server(folder, provider, sandbox, environment=environment) as process:
             yield Site(process, provider)
         assert provider.broken == []
