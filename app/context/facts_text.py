@@ -68,8 +68,9 @@ _NOUNS: Mapping[_List, str] = {
 _NONE: _Counts = {"requests": 0, "plan": 0, "failed": 0, "files": 0, "sentences": 0, "repeated": 0}
 
 
-def render_facts(facts: Facts, budget_tokens: int) -> str:
-    """The facts as Markdown of at most `budget_tokens` estimated tokens.
+def render_facts(facts: Facts, budget_tokens: int, roomy_tokens: int | None = None) -> str:
+    """The facts as Markdown of at most `budget_tokens` estimated tokens. Long user messages are repeated in full only
+    while the whole has at most `roomy_tokens`; None is the budget.
 
     The task comes first and in full, unless it alone exceeds the budget. Then user messages, plan, failed commands,
     changed files and the agent's own sentences get room, newest first; what does not fit is counted in one line. Equal
@@ -81,18 +82,22 @@ def render_facts(facts: Facts, budget_tokens: int) -> str:
 
     if not fits(_Text(facts).render(facts.task, _NONE)):
         return _task_alone(facts, fits) or _with_clipped_task(facts, budget_tokens, fits)
-    text = _Text(facts, _request_chars(facts, fits), _most_telling(facts, budget_tokens))
+
+    def is_roomy(text: str) -> bool:
+        return estimate_text(text) <= min(budget_tokens, budget_tokens if roomy_tokens is None else roomy_tokens)
+
+    text = _Text(facts, _request_chars(facts, is_roomy), _most_telling(facts, budget_tokens))
     shown = _NONE
     for name, limit in _ORDER:
         shown = _extended(text, shown, name, limit, fits)
     return text.render(facts.task, shown)
 
 
-def _request_chars(facts: Facts, fits: Callable[[str], bool]) -> int:
-    """The most characters of each user message with which all of them fit, next to the newest of the rest."""
+def _request_chars(facts: Facts, is_roomy: Callable[[str], bool]) -> int:
+    """The most characters of each user message with which all of them have room, next to the newest of the rest."""
     first = {**_NONE, "requests": len(facts.requests), "plan": len(facts.plan)}
     first |= {"failed": FIRST_FAILURES, "files": FIRST_FILES}
-    wider = (chars for chars in REQUEST_CHARS if fits(_Text(facts, chars).render(facts.task, first)))
+    wider = (chars for chars in REQUEST_CHARS if is_roomy(_Text(facts, chars).render(facts.task, first)))
     return next(wider, REQUEST_CHARS[-1])
 
 

@@ -7,16 +7,13 @@ that ids chosen by clients need to be unique within a session only.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any
 
-import orjson
 from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
     ColumnElement,
-    Dialect,
     Float,
     ForeignKey,
     Index,
@@ -26,41 +23,11 @@ from sqlalchemy import (
     Table,
     Text,
     TextClause,
-    TypeDecorator,
     text,
 )
 
+from app.db.columns import Json, UtcTime
 from app.db.dialects import JsonText
-
-
-class UtcTime(TypeDecorator[datetime]):
-    """A moment in UTC as milliseconds since 1970."""
-
-    impl = BigInteger
-    cache_ok = True
-
-    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> int | None:
-        return None if value is None else round(value.timestamp() * 1000)
-
-    def process_result_value(self, value: int | None, dialect: Dialect) -> datetime | None:
-        if value is None:
-            return None
-        seconds, ms = divmod(value, 1000)
-        return datetime.fromtimestamp(seconds, UTC).replace(microsecond=ms * 1000)
-
-
-class Json(TypeDecorator[Any]):
-    """A JSON value as text."""
-
-    impl = JsonText
-    cache_ok = True
-
-    def process_bind_param(self, value: Any, dialect: Dialect) -> str | None:
-        return None if value is None else orjson.dumps(value).decode()
-
-    def process_result_value(self, value: str | None, dialect: Dialect) -> Any:
-        return None if value is None else orjson.loads(value)
-
 
 metadata = MetaData(
     naming_convention={
@@ -78,7 +45,7 @@ def only_where(condition: ColumnElement[bool] | TextClause) -> dict[str, Any]:
 
 
 def session_id() -> Column[str]:
-    """The foreign key of rows that belong to a session and are deleted with it."""
+    """The foreign key of rows that are deleted with their session."""
     return Column("session_id", String(36), ForeignKey("sessions.id", ondelete="CASCADE"), primary_key=True)
 
 

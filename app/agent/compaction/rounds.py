@@ -172,7 +172,8 @@ def facts(conversation: Conversation, budget: Budget, selection: Selection | Non
         instead = _task_note(selection, quoted)
     if instead and estimate_text(known.task) > TASK_TWICE:
         known = replace(known, task=instead)
-    return render_facts(known, budget.facts)
+    covered = None if selection is None else sum(map(counted_tokens, selection.covered))
+    return render_facts(known, budget.facts, None if covered is None else covered // 2)
 
 
 def _task_note(selection: Selection, quoted: Message | None) -> str:

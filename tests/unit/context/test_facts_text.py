@@ -83,6 +83,12 @@ def test_user_messages_are_whole_while_there_is_room() -> None:
     assert long in render_facts(Facts(task="t", requests=said(long, "more")), ROOM)
 
 
+def test_user_messages_are_whole_only_where_that_is_roomy() -> None:
+    facts = Facts(task="t", requests=said("wish " * 3_000))
+    assert "characters left out" not in render_facts(facts, ROOM, 5_000)
+    assert "characters left out" in render_facts(facts, ROOM, 2_000)
+
+
 def test_pasted_blocks_are_clipped_before_what_the_user_wrote() -> None:
     log = "\n".join(f"12:00:{n % 60:02} line {n}" for n in range(900))
     text = f"This log is from today.\n\n{log}\n\nNever restart the broker.\n\n```\n{log}\n```\nThanks."

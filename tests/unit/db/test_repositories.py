@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Connection
 
+from app.db.columns import Json, UtcTime
 from app.db.engine import Database
-from app.db.models import Json, UtcTime
 from app.db.repositories import events, messages, parts, queue, sessions, steps
 from app.db.repositories.events import StoredEvent
 from app.errors import NotFoundError, StaleOwnerError
