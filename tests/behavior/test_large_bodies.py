@@ -92,19 +92,20 @@ FIELDS_MB = 400
 SMALL_HISTORY = b'"history": {"format": "openai", "messages": [{"role": "user", "content": "Hi"}], "f": 0'
 """Left open, for more fields in it."""
 SENT_BESIDE = {
-    "fields": b"{" + SMALL_HISTORY + b"}" + b"".join(b',"f%d":1' % i for i in range(FIELDS)) + b"}",
-    "fields of the history": b"{" + SMALL_HISTORY + b"".join(b',"f%d":1' % i for i in range(FIELDS)) + b"}}",
-    "tools": b"{" + SMALL_HISTORY + b'}, "tools": [1' + b",1" * FIELDS + b"]}",
-    "tools without a history": b'{"tools": [1' + b",1" * 500_000 + b"]}",
-    "tools in 64 KiB": b'{"tools": [1' + b",1" * 32_000 + b"]}",
+    "fields": lambda: b"{" + SMALL_HISTORY + b"}" + b"".join(b',"f%d":1' % i for i in range(FIELDS)) + b"}",
+    "fields of the history": lambda: b"{" + SMALL_HISTORY + b"".join(b',"f%d":1' % i for i in range(FIELDS)) + b"}}",
+    "tools": lambda: b"{" + SMALL_HISTORY + b'}, "tools": [1' + b",1" * FIELDS + b"]}",
+    "tools without a history": lambda: b'{"tools": [1' + b",1" * 500_000 + b"]}",
+    "tools in 64 KiB": lambda: b'{"tools": [1' + b",1" * 32_000 + b"]}",
 }
 
 
 @first_of(kind=SENT_BESIDE)
 async def test_fields_without_number_are_refused_before_they_are_checked(server: ServerProcess, kind: str) -> None:
     assert await answers(server)
+    body = SENT_BESIDE[kind]()
     with watched(server, kind, FIELDS_MB) as seen:
-        refused = await asyncio.gather(*[sent(server, SENT_BESIDE[kind], b"", b"") for _ in range(AT_ONCE)])
+        refused = await asyncio.gather(*[sent(server, body, b"", b"") for _ in range(AT_ONCE)])
     assert {(answer.status_code, answer.json()["code"]) for answer in refused} == {(400, "invalid_json")}
     assert seen.p99_ms < P99_MS
 
