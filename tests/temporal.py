@@ -56,7 +56,9 @@ class Temporal:
         assert found is not None, missing()
         options = ["--headless", "--ip", "127.0.0.1", "--port", str(self._port), "--log-level", "error"]
         options += ["--db-filename", str(self._folder / "db")]
-        options += ["--dynamic-config-value", "matching.enableFairness=true"]
+        # With one partition the order of the line can be told.
+        for setting in ("enableFairness=true", "numTaskqueueReadPartitions=1", "numTaskqueueWritePartitions=1"):
+            options += ["--dynamic-config-value", f"matching.{setting}"]
         command = ["setpriv", "--pdeathsig=KILL", found, "server", "start-dev", *options]
         with (self._folder / "log").open("a") as log:
             # Out of reach of a terminal's Ctrl-C: whoever uses it ends first.
