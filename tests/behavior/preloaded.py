@@ -26,6 +26,8 @@ from threading import Lock
 from typing import Any, TextIO
 
 ROOT = Path(__file__).resolve().parents[2]
+ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("PALIMPSEST_")}
+"""As it is before any test: the first one that starts a process may have cleared it, with what measures coverage."""
 PR_SET_CHILD_SUBREAPER = 36
 REQUEST_BYTES = 128 * 1024
 IMPORTED = (
@@ -106,7 +108,7 @@ class Origin:
                 [sys.executable, "-m", __name__, str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
                 cwd=ROOT,
-                env={name: value for name, value in os.environ.items() if not name.startswith("PALIMPSEST_")},
+                env=ENVIRONMENT,
             )
         atexit.register(self._end)
 
