@@ -64,8 +64,8 @@ async def test_the_demo_measures_all_histories_offline(terminal: Terminal) -> No
         assert set(sums["recall"]) == set(KINDS)
         assert 0 < sums["overall"] < 1
     full, *policies = found["policies"]
-    # A text search depends on the remaining text.
-    assert all(sums["overall"] < full["overall"] for sums in policies)
+    # What is no longer in the context, its computed facts state: a text search finds about as much.
+    assert all(sums["overall"] > 0.9 * full["overall"] for sums in policies)
     assert all(sums["tokens_after"] < 0.75 * full["tokens_before"] for sums in policies)
     # If clearing old outputs is enough, `reactive` requests no summary; the others never clear any.
     assert [sums["rungs"] for sums in policies] == [{"prune": 2, "summary": 4}, {"summary": 6}, {"summary": 6}]
