@@ -124,6 +124,9 @@ class Tenures:
         except asyncio.CancelledError:
             tenure.stop()
             await asyncio.wait({task})
+            if not task.cancelled():
+                # Its error is in the log; one that nobody takes would be logged again, with a traceback.
+                task.exception()
             raise
 
     async def _run(self, tenure: Tenure) -> bool:
