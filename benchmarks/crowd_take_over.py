@@ -159,7 +159,7 @@ class Crowd:
                 await self._provider.reached(name)
 
     async def finish(self) -> None:
-        """Has every session go on to its end."""
+        """Lets every session run to its end."""
         async with asyncio.timeout(READY_S):
             await asyncio.gather(*(self._finish(*item) for item in self.sessions.items()))
 

@@ -1,4 +1,4 @@
-"""Work that goes on beside other work."""
+"""Tasks that run in the background for as long as a context lasts."""
 
 from __future__ import annotations
 

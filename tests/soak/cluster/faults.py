@@ -106,11 +106,11 @@ async def restart(stage: Stage, node: Node, how: signal.Signals) -> None:
         }
         code = await node.end(how)
         if code not in (-how, 0):
-            stage.book.violated("a node ends as it is told", f"{node.name}: {how.name} ended it with {code}")
+            stage.book.violated("a node exits as the signal says", f"{node.name}: {how.name} ended it with {code}")
         watch = asyncio.create_task(_see_dead(stage, commands, f"{node.name} and {how.name}"))
         stage.watches.add(watch)
         watch.add_done_callback(stage.watches.discard)
-        # As they are before the database is read: users go on meanwhile.
+        # Taken before the database is read, since users keep working meanwhile.
         seen = {ledger.id: replace(ledger, seen=dict(ledger.seen)) for ledger in stage.book.living()}
         await asyncio.to_thread(look, stage.services.database_url, stage.book, seen)
         stage.book.slowest_start_s = max(stage.book.slowest_start_s, await node.start())

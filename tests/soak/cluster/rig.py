@@ -37,7 +37,7 @@ CALL_S = 10.0
 """After so many seconds a caller gives up a node and takes another one."""
 TELL_S = 10.0
 LAST_S = 10.0
-"""How long users go on after the last fault."""
+"""Seconds that users keep working after the last fault."""
 EXPECTED: Sequence[bytes] = (b'"session_write_failed"', b'"request_failed"', b"returned without completing response")
 """Errors that nodes may log while a fault lasts, and shortly after: a write that failed, and an answer that could not
 be given, or not to its end."""
@@ -275,7 +275,7 @@ class ClusterWork:
         for node in stage.nodes:
             code = await node.end(signal.SIGTERM)
             if code not in (-signal.SIGTERM, 0):
-                book.violated("a node ends as it is told", f"SIGTERM ended {node.name} with {code}")
+                book.violated("a node exits cleanly on SIGTERM", f"SIGTERM ended {node.name} with {code}")
         for watch in watches:
             watch.look()
         await asyncio.to_thread(audit.audit, stage.services.database_url, book)
