@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -23,28 +25,10 @@ settings.register_profile("measured", deadline=None, max_examples=8)
 
 
 MEASURED = {
-    "approvals",
-    "bad_input",
-    "broker",
-    "cli",
-    "cli_approvals",
-    "cli_compact",
-    "cli_prune",
-    "connections",
-    "files",
-    "fork",
-    "history_import",
-    "log",
-    "login",
-    "manual_compaction",
-    "moving_workspaces",
-    "queue",
-    "retention",
-    "start",
-    "streams",
-    "tracing",
+    *("approvals", "bad_input", "broker", "connections", "files", "fork", "history_import", "login"),
+    *("moving_workspaces", "nodes", "outages", "retention", "start", "tracing"),
 }
-"""Tests of behavior that reach what the unit tests leave out."""
+"""Tests of behavior and of clusters that reach what the unit tests leave out, cheaply."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -55,18 +39,32 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile({"not extended": "short", "measured": "measured"}.get(config.option.markexpr, "full"))
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
     """Marks the tests that are enough to measure coverage, which takes twice the CPU time. Leaves out what is about
     SQLite's file while the tests use Postgres."""
     if on_postgres():
         config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("sqlite")])
         items[:] = [item for item in items if not item.get_closest_marker("sqlite")]
     for item in items:
-        reaches = not {"unit", "cluster"}.isdisjoint(item.path.parts)
-        reaches = reaches or item.path.stem.removeprefix("test_") in MEASURED
+        reaches = "unit" in item.path.parts or item.path.stem.removeprefix("test_") in MEASURED
         if reaches and item.get_closest_marker("extended") is None:
             item.add_marker("measured")
+    yield
+    items[:] = slow_first(items, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", 1)))
+
+
+def slow_first(items: list[pytest.Item], workers: int) -> list[pytest.Item]:
+    """The tests in an order in which the slow ones are the first of each worker, which begins with an equal share of
+    all; otherwise the last of them would run while the other workers have nothing left to do."""
+    slow = [item for item in items if item.get_closest_marker("slow")]
+    rest = iter([item for item in items if not item.get_closest_marker("slow")])
+    ordered: list[pytest.Item] = []
+    for number in range(workers):
+        share = (len(items) - len(ordered)) // (workers - number)
+        mine = slow[number::workers]
+        ordered += [*mine, *islice(rest, max(share - len(mine), 0))]
+    return [*ordered, *rest]
 
 
 def pytest_collection_finish() -> None:

@@ -10,14 +10,17 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
+
+if TYPE_CHECKING:
+    from psycopg import Connection
 
 SHARED = "PALIMPSEST_TEST_POSTGRES"
 """Set by the process that started the server: the directory of its socket. The workers of a run share one server."""
@@ -52,6 +55,16 @@ def missing() -> str | None:
     return None if binaries() else "there is no Postgres; on Debian: apt-get install postgresql"
 
 
+_connections: dict[Path, Connection] = {}
+"""By the server's folder."""
+
+
+@atexit.register
+def _close() -> None:
+    for connection in _connections.values():
+        connection.close()
+
+
 @dataclass(frozen=True)
 class Cluster:
     """A running server. `folder` has its socket."""
@@ -67,17 +80,34 @@ class Cluster:
         return f"postgresql+psycopg://{USER}@/{database}?host={self.folder}"
 
     def run(self, statement: str) -> list[tuple[Any, ...]]:
-        """Runs one statement outside of any transaction, in the database that every server has; its rows."""
-        from psycopg import connect
+        """Runs one statement outside of any transaction, in the database that every server has; its rows. The
+        connection stays open for the next one: a new one takes longer than most statements."""
+        from psycopg import OperationalError, connect
 
-        with closing(connect(host=str(self.folder), user=USER, dbname="postgres", autocommit=True)) as connection:
-            cursor = connection.execute(statement)
-            return cursor.fetchall() if cursor.description else []
+        while True:
+            known = _connections.get(self.folder)
+            is_old = known is not None and not known.closed
+            if known is None or known.closed:
+                known = connect(host=str(self.folder), user=USER, dbname="postgres", autocommit=True)
+            connection = _connections[self.folder] = known
+            try:
+                cursor = connection.execute(statement)
+                return cursor.fetchall() if cursor.description else []
+            except OperationalError:
+                connection.close()
+                if not is_old:
+                    raise
 
     def create(self, name: str, template: str = "template1") -> None:
         """Creates a database, instead of another one with the same name."""
-        self.drop(name)
-        self.run(f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
+        from psycopg.errors import DuplicateDatabase
+
+        statement = f'CREATE DATABASE "{name}" TEMPLATE "{template}"'
+        try:
+            self.run(statement)
+        except DuplicateDatabase:
+            self.drop(name)
+            self.run(statement)
 
     def drop(self, name: str) -> None:
         self.run(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')

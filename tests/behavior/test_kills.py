@@ -1,4 +1,4 @@
-"""The server is killed at random instants of its work, three times or, with PALIMPSEST_TEST_LONG=1, two hundred."""
+"""The server is killed at random instants of its work, twice or, with PALIMPSEST_TEST_LONG=1, two hundred."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from tests.behavior.rig import run_rig
 from tests.load import LONG
 from tests.requirements import need
 
-KILLS, SESSIONS = (200, 8) if LONG else (3, 6)
-"""Each start costs 1.5 s of CPU time. With 8 sessions, a kill meets four in the middle of something."""
+KILLS, SESSIONS = (200, 8) if LONG else (2, 4)
+"""Each start costs 1.5 s of CPU time. With 8 sessions, a kill meets four in the middle of something, with 4, two."""
 MET = ("streaming", "running tools", "compacting")
 """States that many kills must each have met."""
 

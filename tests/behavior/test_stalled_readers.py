@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -34,8 +35,13 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(200), pytest.mark.extended]
 
 @asynccontextmanager
 async def stalled(server: ServerProcess, path: str) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-    """A connection that requests `path` and reads only the head of the response."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", httpx.URL(server.url).port, limit=4096)
+    """A connection that requests `path` and reads only the head of the response. Its kernel takes little more, so that
+    the server need not produce megabytes for each."""
+    connection = socket.socket()
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 * 1024)
+    connection.setblocking(False)
+    await asyncio.get_running_loop().sock_connect(connection, ("127.0.0.1", httpx.URL(server.url).port))
+    reader, writer = await asyncio.open_connection(sock=connection, limit=4096)
     try:
         writer.write(f"GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n".encode())
         assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 OK\r\n")

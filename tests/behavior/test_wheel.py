@@ -74,7 +74,7 @@ def installation(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Insta
     venv.create(folder / "venv", with_pip=True)
     found = Installation(folder / "venv" / "bin", folder / "empty")
     found.folder.mkdir()
-    pip(found.bin / "python", "install", str(wheel))
+    pip(found.bin / "python", "install", "--no-compile", str(wheel))
     return found
 
 
