@@ -100,6 +100,8 @@ def after(
                 break
             found.append(EventPiece(row[0], row[1], offset, row[3], left <= most_bytes))
             room -= left
+            if room <= 0:
+                break  # Before the database reads the next one, and others with it.
     return found
 
 
