@@ -12,6 +12,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 
 from tests.provider import FakeProvider
@@ -129,8 +130,10 @@ async def run(options: Options, say: Say) -> ClusterResult:
                 await work.run()
             except ServerFailed as error:
                 book.violated("a node starts and ends", str(error))
-            if options.keep or book.violations:
-                await asyncio.to_thread(_dump, stage, folder)
+            finally:
+                if options.keep or book.violations:
+                    # Also of a run that is cut off; a cancellation must not end the copy.
+                    _dump(stage, folder)
     finally:
         if options.keep or book.violations:
             say(f"kept: {folder}")
@@ -286,6 +289,7 @@ class ClusterWork:
         audit.audit_provider(self._provider, book)
 
     async def _tell(self) -> None:
+        told = 0
         while True:
             await asyncio.sleep(TELL_S)
             book = self._stage.book
@@ -294,3 +298,9 @@ class ClusterWork:
                 f" {book.counts['messages accepted']} messages, {book.counts['events seen']} events seen,"
                 f" {book.faults.total()} faults, {len(book.violations)} violations"
             )
+            # At once, since a run may be cut off before its summary.
+            for violation in book.violations[told:]:
+                self._say(
+                    f"  {datetime.now(UTC):%H:%M:%S}  {violation.rule}: {violation.detail} ({violation.session_id})"
+                )
+            told = len(book.violations)
