@@ -91,10 +91,11 @@ def told(window: Window, samples: Sequence[Sample], url: str) -> str:
     """A paragraph about one fault."""
     lasted = window.ended - window.begun
     during = [sample for sample in samples if window.begun <= sample.begun < window.ended]
-    steps = steps_between(url, window.wall, window.wall + lasted)
+    steps, interrupted = steps_between(url, window.wall, window.wall + lasted)
     lines = [
         f"{window.what}, {lasted:.0f} s:",
-        f"running sessions: {steps} steps finished; readers got {window.events} events, {window.deltas} pieces of text",
+        f"running sessions: {steps} steps finished, {interrupted} cut off and left to another owner;"
+        f" readers got {window.events} events, {window.deltas} pieces of text",
         *(_probed(window, during) if during else []),
     ]
     return "\n  ".join(lines)
@@ -111,14 +112,17 @@ def _probed(window: Window, during: Sequence[Sample]) -> list[str]:
     ]
 
 
-def steps_between(url: str, begun: float, ended: float) -> int:
-    """How many steps finished, by the wall clock."""
+def steps_between(url: str, begun: float, ended: float) -> tuple[int, int]:
+    """How many steps finished, and how many of them because their owner was gone, by the wall clock."""
     query = text(
-        "SELECT count(*) FROM soak_writes WHERE type = 'step.finished'"
-        " AND at BETWEEN to_timestamp(:a) AND to_timestamp(:b)"
+        "SELECT count(*) FILTER (WHERE type = 'step.finished'),"
+        " count(*) FILTER (WHERE type = 'session.recovered' AND data::json->>'interrupted_step' IS NOT NULL)"
+        " FROM soak_writes LEFT JOIN events USING (session_id, seq, type)"
+        " WHERE soak_writes.at BETWEEN to_timestamp(:a) AND to_timestamp(:b)"
     )
     with reading(url) as connection:
-        return int(connection.execute(query, {"a": begun, "b": ended}).scalar_one())
+        finished, interrupted = connection.execute(query, {"a": begun, "b": ended}).one()
+        return int(finished), int(interrupted)
 
 
 def _prompt(times: Sequence[float | None]) -> str:
