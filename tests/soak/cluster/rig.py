@@ -34,6 +34,8 @@ from tests.soak.plan import sessions_of
 from tests.soak.rig import KEPT_REQUESTS
 from tests.soak.users import User, pause, read_logs
 
+DRAIN_S = 10.0
+"""How long workers let steps end: some are then cut off, as on a deploy that is in a hurry."""
 CALL_S = 10.0
 """After so many seconds a caller gives up a node and takes another one."""
 TELL_S = 10.0
@@ -63,6 +65,7 @@ class Options:
     """Whether the result has a report of each fault: how much was done meanwhile."""
     probes: bool = False
     """Whether that covers requests and new sessions, which are then made every second or two."""
+    drain_s: float = DRAIN_S
 
 
 @dataclass(slots=True)
@@ -98,7 +101,7 @@ async def staged(options: Options, folder: Path, book: Book) -> AsyncIterator[tu
         # Its library takes time of its own, so that one worker has it.
         clock = Clock(folder / "clock")
         for name in names:
-            more = services.settings(name)
+            more = {**services.settings(name), "PALIMPSEST_DRAIN_S": str(options.drain_s)}
             if not options.has_store:
                 more["PALIMPSEST_DATA_DIR"] = str(folder / "data")
             own_clock = clock if name == names[-1] else None
