@@ -11,7 +11,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal, get_args
@@ -105,13 +105,17 @@ class Found:
     tries: int = 0
 
     def add(self, other: Mapping[str, Any]) -> None:
-        """Adds tries, as `asdict` gives them."""
+        """Adds tries, as `values` gives them."""
         for mine, others in ((self.claims, other["claims"]), (self.steps, other["steps"])):
             for phase, seconds in others.items():
                 mine[phase] += seconds
         self.wrong += other["wrong"]
         self.refused += other["refused"]
         self.tries += other["tries"]
+
+    def values(self) -> dict[str, Any]:
+        """All fields, for JSON."""
+        return {each.name: getattr(self, each.name) for each in fields(self)}
 
     def told(self, how: str, sessions: int) -> str:
         """A summary of several lines."""

@@ -17,7 +17,6 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -112,10 +111,10 @@ def _measure_crowds(hows: Sequence[str], tries: int, sessions: int, into: Path |
     for how in hows:
 
         def done(each: Found, how: str = how) -> None:
-            found[how].add(asdict(each))
+            found[how].add(each.values())
             if into is not None:
                 with into.open("a") as file:
-                    file.write(json.dumps({"fault": how, "sessions": sessions, "found": asdict(each)}) + "\n")
+                    file.write(json.dumps({"fault": how, "sessions": sessions, "found": each.values()}) + "\n")
 
         if tries:
             asyncio.run(measure_crowd(how, tries, sessions, done))
