@@ -20,6 +20,8 @@ PERIOD_S = 2.0
 """Seconds between two probes."""
 MOST = 30
 """Probes whose sessions are not idle yet: more would only add load."""
+NOTICED_S = 10.0
+"""Seconds after a fault in which its consequences for running steps show."""
 PROMPT_S = 2.0
 """Within which an answer counts as prompt."""
 
@@ -113,7 +115,7 @@ def _probed(window: Window, during: Sequence[Sample]) -> list[str]:
 
 
 def steps_between(url: str, begun: float, ended: float) -> tuple[int, int]:
-    """How many steps finished, and how many of them because their owner was gone, by the wall clock."""
+    """How many steps finished, and how many were closed by another owner, then and shortly after, by the wall clock."""
     query = text(
         "SELECT count(*) FILTER (WHERE type = 'step.finished'),"
         " count(*) FILTER (WHERE type = 'session.recovered' AND data::json->>'interrupted_step' IS NOT NULL)"
@@ -121,7 +123,8 @@ def steps_between(url: str, begun: float, ended: float) -> tuple[int, int]:
         " WHERE soak_writes.at BETWEEN to_timestamp(:a) AND to_timestamp(:b)"
     )
     with reading(url) as connection:
-        finished, interrupted = connection.execute(query, {"a": begun, "b": ended}).one()
+        finished, _ = connection.execute(query, {"a": begun, "b": ended}).one()
+        _, interrupted = connection.execute(query, {"a": begun, "b": ended + NOTICED_S}).one()
         return int(finished), int(interrupted)
 
 

@@ -149,16 +149,23 @@ async def test_the_end_of_a_run_stores_what_changed_while_a_snapshot_was_being_s
     await one.kept.upkeep.check()
     await one.write(session_id, "file", "one")
     ends: list[asyncio.Task[None]] = []
+    waits: list[bool] = []
+
+    async def look() -> None:
+        store.before_next = look
+        waits.append(not ends[0].done())
 
     async def change_and_end() -> None:
         await one.write(session_id, "late", "two")
-        ends.append(asyncio.create_task(one.finish(session_id)))
-        await asyncio.sleep(0)  # it begins to wait
+        ends.append(asyncio.create_task(one.kept.settle(session_id, asyncio.Event())))
+        await look()
 
     store.before_next = change_and_end
     one.kept.between_steps(session_id)
     await one.snapshot(session_id)
     await ends[0]
+    await one.finish(session_id)
+    assert all(waits), "until all is stored"
     await two.own(session_id)
     assert two.files(session_id) == {"file": "one", "late": "two"}
 
