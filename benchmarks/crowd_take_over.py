@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import signal
 import statistics
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal, get_args
@@ -101,11 +102,25 @@ class Found:
     wrong: list[str] = field(default_factory=list)
     refused: list[int] = field(default_factory=list)
     """Sessions of each woken worker whose owner found itself taken over, by its log."""
+    tries: int = 0
+
+    def add(self, other: Mapping[str, Any]) -> None:
+        """Adds tries, as `values` gives them."""
+        for mine, others in ((self.claims, other["claims"]), (self.steps, other["steps"])):
+            for phase, seconds in others.items():
+                mine[phase] += seconds
+        self.wrong += other["wrong"]
+        self.refused += other["refused"]
+        self.tries += other["tries"]
+
+    def values(self) -> dict[str, Any]:
+        """All fields, for JSON."""
+        return {each.name: getattr(self, each.name) for each in fields(self)}
 
     def told(self, how: str, sessions: int) -> str:
         """A summary of several lines."""
         steps = [seconds for found in self.steps.values() for seconds in found]
-        lines = [f"{how}: {sessions} sessions, next step {_spread(steps)}"]
+        lines = [f"{how}: {self.tries} tries, {sessions} sessions each, next step {_spread(steps)}"]
         for phase in PHASES:
             step = f", next step {_spread(self.steps[phase])}" if self.steps[phase] else ""
             lines.append(f"  {phase:10} claimed {_spread(self.claims[phase])}{step}")
@@ -269,9 +284,18 @@ def _unsound(connection: Any, session_id: str, phase: Phase) -> Iterator[str]:
         yield f"it ended as {stored.row['outcome']}: {stored.row['error']}"
 
 
-async def measure(how: str, tries: int, count: int) -> Found:
-    """The seconds of all tries."""
+def read(path: Path, how: str, count: int) -> Found:
+    """What a file has of such tries, each of which is a line."""
     found = Found()
+    lines = path.read_text().splitlines() if path.exists() else []
+    for each in map(json.loads, lines):
+        if (each["fault"], each["sessions"]) == (how, count):
+            found.add(each["found"])
+    return found
+
+
+async def measure(how: str, tries: int, count: int, done: Callable[[Found], None]) -> None:
+    """Gives each try to `done` as it ends."""
     with ExitStack() as stack:
         folder, url = Path(stack.enter_context(TemporaryDirectory())), stack.enter_context(empty_database())
         provider = stack.enter_context(running_provider())
@@ -282,12 +306,31 @@ async def measure(how: str, tries: int, count: int) -> Found:
         provider.respond(Model())
         async with Client(api.url) as client:
             for number in range(1, tries + 1):
-                label = str(number)
-                crowd, began, victim, node = await one_try(cluster, client, provider, folder, how, count, label, url)
-                if how == "freeze":
-                    found.refused.append(await _wake(cluster, crowd, victim, node))
-                judge(cluster, url, crowd, began, found, folder)
-    return found
+                found = Found(tries=1)
+                try:
+                    await _try(cluster, client, provider, folder, how, count, str(number), url, found)
+                except TimeoutError:
+                    found.wrong.append(f"try {number}: not at its end within {READY_S:.0f} s")
+                    done(found)
+                    return
+                done(found)
+
+
+async def _try(
+    cluster: Cluster,
+    client: Client,
+    provider: FakeProvider,
+    folder: Path,
+    how: str,
+    count: int,
+    label: str,
+    url: str,
+    found: Found,
+) -> None:
+    crowd, began, victim, node = await one_try(cluster, client, provider, folder, how, count, label, url)
+    if how == "freeze":
+        found.refused.append(await _wake(cluster, crowd, victim, node))
+    judge(cluster, url, crowd, began, found, folder)
 
 
 async def _wake(cluster: Cluster, crowd: Crowd, victim: str, node: ServerProcess) -> int:

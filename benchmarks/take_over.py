@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import signal
 import statistics
 import sys
@@ -19,7 +20,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from benchmarks import crowd_take_over
+from benchmarks.crowd_take_over import GOAL_S, WORST_S, Found, read
+from benchmarks.crowd_take_over import measure as measure_crowd
 from tests.behavior.checks import assert_sound, at
 from tests.behavior.harness import Client, Event, command, of_type
 from tests.cluster.rig import Cluster
@@ -27,9 +29,6 @@ from tests.postgres import empty_database
 from tests.provider import FakeProvider, Gate, Reply, Text
 from tests.provider.server import running_provider
 from tests.temporal import temporal
-
-GOAL_S = 5.0
-"""The median that is to be kept, in seconds."""
 
 HOWS = {"kill": signal.SIGKILL, "freeze": signal.SIGSTOP}
 
@@ -93,10 +92,11 @@ def main() -> int:
     parser.add_argument("--tries", type=int, default=10, help="of each kind (default: 10)")
     parser.add_argument("--fault", action="append", choices=HOWS, help="the only kind (default: both); repeatable")
     parser.add_argument("--sessions", type=int, default=1, help="of the worker, with more than one in all phases (1)")
+    parser.add_argument("--into", type=Path, help="append each try of many sessions to this file, and sum all up")
     options = parser.parse_args()
     hows = options.fault or list(HOWS)
     if options.sessions > 1:
-        return _measure_crowds(hows, options.tries, options.sessions)
+        return _measure_crowds(hows, options.tries, options.sessions, options.into)
     found = asyncio.run(measure(options.tries, hows))
     for how, seconds in found.items():
         told = f"median {statistics.median(seconds):.2f} s, worst {max(seconds):.2f} s, {len(seconds)} tries"
@@ -104,14 +104,25 @@ def main() -> int:
     return int(any(statistics.median(seconds) > GOAL_S for seconds in found.values()))
 
 
-def _measure_crowds(hows: Sequence[str], tries: int, sessions: int) -> int:
-    """Prints what was measured of workers with many sessions; returns whether anything was wrong or late."""
-    found = {how: asyncio.run(crowd_take_over.measure(how, tries, sessions)) for how in hows}
-    for how, each in found.items():
-        print(each.told(how, sessions))
+def _measure_crowds(hows: Sequence[str], tries: int, sessions: int, into: Path | None) -> int:
+    """Prints what was measured of workers with many sessions, with what `into` has of earlier runs; returns whether
+    anything was wrong or late."""
+    found = {how: Found() if into is None else read(into, how, sessions) for how in hows}
+    for how in hows:
+
+        def done(each: Found, how: str = how) -> None:
+            found[how].add(each.values())
+            if into is not None:
+                with into.open("a") as file:
+                    file.write(json.dumps({"fault": how, "sessions": sessions, "found": each.values()}) + "\n")
+
+        if tries:
+            asyncio.run(measure_crowd(how, tries, sessions, done))
+    for how, all_found in found.items():
+        print(all_found.told(how, sessions))
     wrong = sum(len(each.wrong) for each in found.values())
     late = [how for how, each in found.items() if each.is_late]
-    print(f"missed {crowd_take_over.GOAL_S:g} s or {crowd_take_over.WORST_S:g} s: {', '.join(late) or 'none'}")
+    print(f"missed {GOAL_S:g} s or {WORST_S:g} s: {', '.join(late) or 'none'}")
     print(f"{wrong} violations")
     return int(bool(wrong or late))
 

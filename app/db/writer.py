@@ -75,6 +75,11 @@ class Writer:
         """Called on the event loop for every commit attempt."""
 
     @property
+    def has_one_lane(self) -> bool:
+        """Whether writes of different sessions share commits."""
+        return not self._rules.by_session
+
+    @property
     def waiting(self) -> int:
         """Number of writes that are in no commit yet. Thread-safe."""
         return sum(len(lane.jobs) for lane in list(self._lanes.values()))

@@ -42,12 +42,14 @@ def nudge(connection: Connection, session_id: str) -> None:
     connection.execute(_NUDGE, {"sid": session_id})
 
 
-_VERSIONS = select(sessions.c.id, sessions.c.epoch, sessions.c.nudges)
+_VERSIONS = select(sessions.c.id, sessions.c.epoch, sessions.c.nudges).where(
+    sessions.c.id.in_(bindparam("ids", expanding=True))
+)
 
 
 def versions(connection: Connection, session_ids: Collection[str]) -> Mapping[str, RowVersion]:
     """By session, without those that are gone."""
-    rows = connection.execute(_VERSIONS.where(sessions.c.id.in_(session_ids)))
+    rows = connection.execute(_VERSIONS, {"ids": list(session_ids)})
     return {row.id: RowVersion(row.epoch, row.nudges) for row in rows}
 
 

@@ -121,9 +121,13 @@ class Recorder:
         if part.type != "tool_result":
             self._dirty[part.part_id] = (part, open_part)
             if self._flush_timer is None:
-                # Aligned to multiples of the interval, so that the flushes of all sessions share one commit.
                 loop = asyncio.get_running_loop()
-                self._flush_timer = loop.call_at((loop.time() // FLUSH_S + 1) * FLUSH_S, self._flush)
+                at = loop.time() + FLUSH_S
+                if self._database.writer.has_one_lane:
+                    # A multiple of the interval, so that the flushes of all sessions share one commit. With a lane for
+                    # each, they would all commit at the same time, and hold up live text meanwhile.
+                    at -= at % FLUSH_S
+                self._flush_timer = loop.call_at(at, self._flush)
 
     def _flush(self) -> None:
         """Stores what has been written of the open parts, so that a crash loses little of it."""

@@ -172,6 +172,11 @@ class Storing:
         held.task = asyncio.create_task(self._store(held, place), name=f"snapshot-{held.session_id}")
         held.task.add_done_callback(lambda _: self._ended(held, place))
 
+    async def finish(self, held: Held) -> None:
+        """Waits for the snapshot that is being taken, and for the one that follows it if files have changed since."""
+        while held.task is not None:
+            await asyncio.wait({held.task})
+
     def _ended(self, held: Held, place: Place) -> None:
         held.task = None
         again, held.again = held.again, False

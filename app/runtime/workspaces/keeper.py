@@ -248,9 +248,10 @@ class Workspaces:
         if held.dirty:
             self.storing.begin(held, self._place)
         if held.task is not None:
-            waiting = asyncio.create_task(until.wait())
-            await asyncio.wait({held.task, waiting}, timeout=FINAL_WAIT_S, return_when=asyncio.FIRST_COMPLETED)
-            waiting.cancel()
+            either = {asyncio.create_task(self.storing.finish(held)), asyncio.create_task(until.wait())}
+            await asyncio.wait(either, timeout=FINAL_WAIT_S, return_when=asyncio.FIRST_COMPLETED)
+            for task in either:
+                task.cancel()
 
     def leave(self, session_id: str) -> None:
         """The session has no owner here any more."""
@@ -365,11 +366,13 @@ class Workspaces:
         for held in self._held.values():
             if held.dirty:
                 self.storing.begin(held, self._place)
-        tasks = {held.task for held in self._held.values() if held.task is not None}
-        if tasks:
+        if self._held:
+            tasks = [asyncio.create_task(self.storing.finish(held)) for held in self._held.values()]
             _, late = await asyncio.wait(tasks, timeout=grace_s)
             if late:
                 log.warning("snapshots_cut_off", count=len(late))
+            for task in late:
+                task.cancel()
         for held in list(self._held.values()):
             await held.end()
         self._held.clear()

@@ -13,7 +13,6 @@ from tests.soak.host import Host
 KEY = "soak-key-of-all-nodes"
 """Commands have the host's network, to reach the witness, which takes a key."""
 HEADERS = {"Authorization": f"Bearer {KEY}"}
-DRAIN_S = 10
 Role = Literal["api", "worker"]
 
 
@@ -43,7 +42,6 @@ class Node(Host):
             "PALIMPSEST_ROLE": self.role,
             "PALIMPSEST_API_KEYS": KEY,
             "PALIMPSEST_SANDBOX_NETWORK": "on",
-            "PALIMPSEST_DRAIN_S": str(DRAIN_S),
             **self._more,
         }
 

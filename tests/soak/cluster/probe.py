@@ -20,6 +20,8 @@ PERIOD_S = 2.0
 """Seconds between two probes."""
 MOST = 30
 """Probes whose sessions are not idle yet: more would only add load."""
+NOTICED_S = 10.0
+"""Seconds after a fault in which its consequences for running steps show."""
 PROMPT_S = 2.0
 """Within which an answer counts as prompt."""
 
@@ -91,10 +93,11 @@ def told(window: Window, samples: Sequence[Sample], url: str) -> str:
     """A paragraph about one fault."""
     lasted = window.ended - window.begun
     during = [sample for sample in samples if window.begun <= sample.begun < window.ended]
-    steps = steps_between(url, window.wall, window.wall + lasted)
+    steps, interrupted = steps_between(url, window.wall, window.wall + lasted)
     lines = [
         f"{window.what}, {lasted:.0f} s:",
-        f"running sessions: {steps} steps finished; readers got {window.events} events, {window.deltas} pieces of text",
+        f"running sessions: {steps} steps finished, {interrupted} cut off and left to another owner;"
+        f" readers got {window.events} events, {window.deltas} pieces of text",
         *(_probed(window, during) if during else []),
     ]
     return "\n  ".join(lines)
@@ -111,14 +114,18 @@ def _probed(window: Window, during: Sequence[Sample]) -> list[str]:
     ]
 
 
-def steps_between(url: str, begun: float, ended: float) -> int:
-    """How many steps finished, by the wall clock."""
+def steps_between(url: str, begun: float, ended: float) -> tuple[int, int]:
+    """How many steps finished, and how many were closed by another owner, then and shortly after, by the wall clock."""
     query = text(
-        "SELECT count(*) FROM soak_writes WHERE type = 'step.finished'"
-        " AND at BETWEEN to_timestamp(:a) AND to_timestamp(:b)"
+        "SELECT count(*) FILTER (WHERE type = 'step.finished'),"
+        " count(*) FILTER (WHERE type = 'session.recovered' AND data::json->>'interrupted_step' IS NOT NULL)"
+        " FROM soak_writes LEFT JOIN events USING (session_id, seq, type)"
+        " WHERE soak_writes.at BETWEEN to_timestamp(:a) AND to_timestamp(:b)"
     )
     with reading(url) as connection:
-        return int(connection.execute(query, {"a": begun, "b": ended}).scalar_one())
+        finished, _ = connection.execute(query, {"a": begun, "b": ended}).one()
+        _, interrupted = connection.execute(query, {"a": begun, "b": ended + NOTICED_S}).one()
+        return int(finished), int(interrupted)
 
 
 def _prompt(times: Sequence[float | None]) -> str:

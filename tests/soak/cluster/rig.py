@@ -12,6 +12,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 
 from tests.provider import FakeProvider
@@ -33,6 +34,8 @@ from tests.soak.plan import sessions_of
 from tests.soak.rig import KEPT_REQUESTS
 from tests.soak.users import User, pause, read_logs
 
+DRAIN_S = 10.0
+"""How long workers let steps end: some are then cut off, as on a deploy that is in a hurry."""
 CALL_S = 10.0
 """After so many seconds a caller gives up a node and takes another one."""
 TELL_S = 10.0
@@ -62,6 +65,7 @@ class Options:
     """Whether the result has a report of each fault: how much was done meanwhile."""
     probes: bool = False
     """Whether that covers requests and new sessions, which are then made every second or two."""
+    drain_s: float = DRAIN_S
 
 
 @dataclass(slots=True)
@@ -97,7 +101,7 @@ async def staged(options: Options, folder: Path, book: Book) -> AsyncIterator[tu
         # Its library takes time of its own, so that one worker has it.
         clock = Clock(folder / "clock")
         for name in names:
-            more = services.settings(name)
+            more = {**services.settings(name), "PALIMPSEST_DRAIN_S": str(options.drain_s)}
             if not options.has_store:
                 more["PALIMPSEST_DATA_DIR"] = str(folder / "data")
             own_clock = clock if name == names[-1] else None
@@ -129,8 +133,10 @@ async def run(options: Options, say: Say) -> ClusterResult:
                 await work.run()
             except ServerFailed as error:
                 book.violated("a node starts and ends", str(error))
-            if options.keep or book.violations:
-                await asyncio.to_thread(_dump, stage, folder)
+            finally:
+                if options.keep or book.violations:
+                    # Also of a run that is cut off; a cancellation must not end the copy.
+                    _dump(stage, folder)
     finally:
         if options.keep or book.violations:
             say(f"kept: {folder}")
@@ -286,6 +292,7 @@ class ClusterWork:
         audit.audit_provider(self._provider, book)
 
     async def _tell(self) -> None:
+        told = 0
         while True:
             await asyncio.sleep(TELL_S)
             book = self._stage.book
@@ -294,3 +301,9 @@ class ClusterWork:
                 f" {book.counts['messages accepted']} messages, {book.counts['events seen']} events seen,"
                 f" {book.faults.total()} faults, {len(book.violations)} violations"
             )
+            # At once, since a run may be cut off before its summary.
+            for violation in book.violations[told:]:
+                self._say(
+                    f"  {datetime.now(UTC):%H:%M:%S}  {violation.rule}: {violation.detail} ({violation.session_id})"
+                )
+            told = len(book.violations)

@@ -165,6 +165,19 @@ async def test_live_text_is_shown_at_once_and_stored_soon(owned: Owned) -> None:
     assert await owned.database.read(lambda c: parts.open_parts(c, owned.session_id)) == []
 
 
+async def test_texts_are_stored_at_the_same_instants_only_where_they_share_a_commit(owned: Owned) -> None:
+    await owned.recorder.record(owned.opened())
+    loop = asyncio.get_running_loop()
+    begun = loop.time()
+    owned.live(owned.part(), "some")
+    assert owned.recorder._flush_timer is not None
+    at = owned.recorder._flush_timer.when()
+    if owned.database.writer.has_one_lane:
+        assert round(at / FLUSH_S, 6).is_integer()
+    else:
+        assert begun + FLUSH_S <= at <= loop.time() + FLUSH_S
+
+
 @pytest.mark.parametrize("end", ["closed", "voided"])
 async def test_a_late_flush_does_not_reopen_a_part(owned: Owned, end: str) -> None:
     """The timer fires between the commit that ends a part and its publication."""

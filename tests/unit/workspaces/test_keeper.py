@@ -141,6 +141,35 @@ async def test_a_session_that_comes_back_has_the_files_of_the_other_machine(
     assert epoch == 3
 
 
+async def test_the_end_of_a_run_stores_what_changed_while_a_snapshot_was_being_stored(
+    machines: tuple[Machine, Machine], session_id: str, store: MemoryStore
+) -> None:
+    one, two = machines
+    await one.own(session_id)
+    await one.kept.upkeep.check()
+    await one.write(session_id, "file", "one")
+    ends: list[asyncio.Task[None]] = []
+    waits: list[bool] = []
+
+    async def look() -> None:
+        store.before_next = look
+        waits.append(not ends[0].done())
+
+    async def change_and_end() -> None:
+        await one.write(session_id, "late", "two")
+        ends.append(asyncio.create_task(one.kept.settle(session_id, asyncio.Event())))
+        await look()
+
+    store.before_next = change_and_end
+    one.kept.between_steps(session_id)
+    await one.snapshot(session_id)
+    await ends[0]
+    await one.finish(session_id)
+    assert all(waits), "until all is stored"
+    await two.own(session_id)
+    assert two.files(session_id) == {"file": "one", "late": "two"}
+
+
 async def test_a_superseded_owner_leaves_nothing_behind(machines: tuple[Machine, Machine], session_id: str) -> None:
     one, two = machines
     await one.own(session_id)
