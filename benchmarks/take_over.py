@@ -20,13 +20,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from benchmarks import crowd_take_over
+from scripts.servers.postgres import empty_database
+from scripts.servers.temporal import temporal
 from tests.behavior.checks import assert_sound, at
 from tests.behavior.harness import Client, Event, command, of_type
 from tests.cluster.rig import Cluster
-from tests.postgres import empty_database
 from tests.provider import FakeProvider, Gate, Reply, Text
 from tests.provider.server import running_provider
-from tests.temporal import temporal
 
 GOAL_S = 5.0
 """The median that is to be kept, in seconds."""

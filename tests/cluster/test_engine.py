@@ -13,8 +13,8 @@ from temporalio.worker import Replayer, UnsandboxedWorkflowRunner, Worker
 from app.cluster import workflow
 from app.cluster.workflow import DRAINING, OWN, RING, SessionWorkflow, session_workflow_id
 from app.messages import new_id
+from scripts.servers.temporal import temporal
 from tests.requirements import need
-from tests.temporal import temporal
 
 
 @pytest.fixture

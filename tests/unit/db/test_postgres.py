@@ -28,7 +28,7 @@ from app.db.repositories import server_wide, sessions
 from app.errors import StorageBusyError, StorageError, StorageFullError
 from app.messages import new_id
 from app.settings import Settings
-from tests.postgres import cluster
+from scripts.servers.postgres import cluster
 from tests.unit.db.rows import add_session
 from tests.unit.db.test_migrations import downgrade
 from tests.unit.db.test_writer import failing, put
