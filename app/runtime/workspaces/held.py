@@ -105,7 +105,8 @@ class Held:
         try:
             if not self.has_read.is_set():
                 try:
-                    await asyncio.wait_for(self.has_read.wait(), self.patience_s)
+                    async with asyncio.timeout(self.patience_s):
+                        await self.has_read.wait()
                 except TimeoutError:
                     self.gives_way = True
                     await self.has_read.wait()
