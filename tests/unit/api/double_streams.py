@@ -97,10 +97,12 @@ class InMemoryEvents(EventService):
         sent = after
         while True:
             async with self._memory.changed:
+                if self._memory.fault is not None:
+                    raise self._memory.fault
                 idle = until_idle and self._memory.sessions[log].status is Status.IDLE
                 self._memory.sent[log] = sent
                 self._memory.changed.notify_all()
-                while len(self._memory.logs[log]) == sent and not idle:
+                while len(self._memory.logs[log]) == sent and not idle and self._memory.fault is None:
                     await self._memory.changed.wait()
                     idle = until_idle and self._memory.sessions[log].status is Status.IDLE
                 batch = self._memory.logs[log][sent:]
