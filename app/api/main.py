@@ -29,6 +29,7 @@ from app.runtime.services import Services
 Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[Any]]
 ROUTERS = (
     sessions.router,
+    sessions.forks_router,
     queue.router,
     approvals.approvals_router,
     history.router,
@@ -41,8 +42,8 @@ ROUTERS = (
     page.router,
 )
 
-PROBES = (server.health_router,)
-"""What a server offers that only runs sessions."""
+WORKER_ROUTERS = (server.health_router, files.router, sessions.forks_router)
+"""What a node offers that only runs sessions. Other nodes forward requests for files of its sessions."""
 
 CUT_OFF_S = 10.0
 """Seconds between two lines in the log about answers that end early."""

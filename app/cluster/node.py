@@ -31,14 +31,16 @@ class Node:
     membership: Membership
 
     @classmethod
-    async def at(cls, address: EngineAddress, setup: RuntimeSetup, bounds: RunBounds, role: str) -> Node:
-        """A node of the cluster whose engine is at this address; connects to nothing."""
-        engine = await Engine.at(address)
+    async def at(
+        cls, engine_address: EngineAddress, setup: RuntimeSetup, bounds: RunBounds, role: str, address: str | None
+    ) -> Node:
+        """A node of the cluster whose engine is at this address; connects to nothing. Other nodes reach it at
+        `address`."""
+        engine = await Engine.at(engine_address)
         tenures = Tenures(setup)
         slots = bounds.most if role != "api" else 0
         assert setup.node is not None
-        membership = Membership(setup.database, setup.node, role, slots, lambda: tenures.draining)
-        dispatch = ClusterDispatch(setup, engine, tenures, bounds.waiting, membership)
+        membership = Membership(setup.database, setup.node, role, slots, lambda: tenures.draining, address)
         dispatch = ClusterDispatch(setup, engine, tenures, bounds.waiting, membership)
         setup.sandboxes.unused_elsewhere = dispatch.while_unowned
         worker = EngineWorker(engine, tenures, bounds.most)
