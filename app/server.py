@@ -18,7 +18,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from app.api.guard import ApiConfig, no_metrics
-from app.api.main import PROBES, ROUTERS, create_app
+from app.api.main import ROUTERS, WORKER_ROUTERS, create_app
 from app.bootstrap import (
     Prompts,
     Runtime,
@@ -223,7 +223,7 @@ def make_server(settings: Settings, on_ready: Callable[[Runtime], None]) -> Serv
     files = raise_file_limit()
     connections = connections_for(files, settings.max_readers, settings.max_runs)
     settings = _with_room(settings, files, most_readers(connections))
-    routers = PROBES if settings.role == "worker" else ROUTERS
+    routers = WORKER_ROUTERS if settings.role == "worker" else ROUTERS
     app = create_app(_api_config(settings, lambda: server.metrics()), routers=routers)
     server = Server(
         uvicorn.Config(
@@ -280,7 +280,8 @@ async def serve(settings: Settings, on_ready: Callable[[Runtime, str], None]) ->
     with bind(settings) as listener:
         host, port = listener.getsockname()[:2]
         url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
-        server = make_server(settings, lambda runtime: on_ready(runtime, url))
+        bound = settings.model_copy(update={"port": port})
+        server = make_server(bound, lambda runtime: on_ready(runtime, url))
         await server.serve(sockets=[listener])
 
 

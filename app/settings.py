@@ -70,7 +70,12 @@ class Settings(BaseSettings):
     role: Literal["all", "api", "worker"] = Field(
         "all",
         description="What a node of a cluster does: `api` serves requests and runs no sessions, `worker` runs sessions"
-        " and serves only health and metrics.",
+        " and serves only health, metrics, and its sessions' files to other nodes.",
+    )
+    node_address: str | None = Field(
+        None,
+        description="`host:port` at which the other nodes of a cluster reach this one. If it listens on all addresses,"
+        " the default is the one that it has toward Temporal, else the one that it listens on.",
     )
     drain_s: float = Field(
         60,

@@ -188,7 +188,7 @@ def main() -> int:
         if shutil.which("redis-server") is None:
             print("There is no redis-server.", file=sys.stderr)
             return 1
-        from tests.redis import RedisServer
+        from scripts.servers.redis import RedisServer
 
         with TemporaryDirectory() as folder:
             redis = RedisServer(Path(folder))

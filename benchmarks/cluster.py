@@ -31,9 +31,9 @@ from benchmarks.report import Result, machine, notes, table
 from benchmarks.stats import median, percentile, spread
 from benchmarks.steps import short_overhead_ms
 from benchmarks.streaming import Load, ages_of_tokens
-from tests import postgres
-from tests.redis import RedisServer
-from tests.temporal import temporal
+from scripts.servers import postgres
+from scripts.servers.redis import RedisServer
+from scripts.servers.temporal import temporal
 
 MOST_RUNS = 4
 """Runs at the same time per worker, where workers are compared."""

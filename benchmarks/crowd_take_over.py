@@ -19,13 +19,14 @@ from typing import Any, Literal, get_args
 import httpx
 from sqlalchemy import text
 
+from scripts.servers.postgres import empty_database
+from scripts.servers.temporal import temporal
 from tests.behavior.approving import ALWAYS, approve_all, command
 from tests.behavior.harness import Client
 from tests.behavior.long_task import SUMMARY, asks_for_summary
 from tests.behavior.process import ServerProcess
 from tests.behavior.rounds import compact, settings
 from tests.cluster.rig import Cluster
-from tests.postgres import empty_database
 from tests.provider import FakeProvider, Gate, RecordedRequest, Reply, Text
 from tests.provider.server import running_provider
 from tests.soak.checks.history import check_history, check_rest
@@ -33,7 +34,6 @@ from tests.soak.checks.log import check_calls, check_parts, check_rounds, check_
 from tests.soak.checks.queue import check_order
 from tests.soak.cluster.writes import check_writers, install, writes
 from tests.soak.database import load, reading
-from tests.temporal import temporal
 
 Phase = Literal["asking", "streaming", "running", "compacting", "approval"]
 PHASES: tuple[Phase, ...] = get_args(Phase)

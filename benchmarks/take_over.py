@@ -22,13 +22,13 @@ from tempfile import TemporaryDirectory
 
 from benchmarks.crowd_take_over import GOAL_S, WORST_S, Found, read
 from benchmarks.crowd_take_over import measure as measure_crowd
+from scripts.servers.postgres import empty_database
+from scripts.servers.temporal import temporal
 from tests.behavior.checks import assert_sound, at
 from tests.behavior.harness import Client, Event, command, of_type
 from tests.cluster.rig import Cluster
-from tests.postgres import empty_database
 from tests.provider import FakeProvider, Gate, Reply, Text
 from tests.provider.server import running_provider
-from tests.temporal import temporal
 
 HOWS = {"kill": signal.SIGKILL, "freeze": signal.SIGSTOP}
 

@@ -27,7 +27,7 @@ from urllib.parse import quote
 import httpx
 
 from scripts.proxy import Proxy
-from tests import postgres, redis, temporal
+from scripts.servers import postgres, redis, temporal
 
 DATABASE = "palimpsest"
 DRAIN_S = 10

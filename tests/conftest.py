@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from scripts.servers.postgres import empty_database
+from scripts.servers.redis import RedisServer
 from tests.databases import on_postgres, prepare, remove_databases
-from tests.postgres import empty_database
-from tests.redis import RedisServer
 from tests.requirements import need
 from tests.s3 import S3Server, running_s3
 

@@ -18,7 +18,7 @@ from sqlalchemy import Connection, Pool, Text, cast, event, select
 from app.db.backends import backend_of
 from app.db.migrate import upgrade
 from app.db.models import metadata
-from tests import postgres
+from scripts.servers import postgres
 
 TEMPLATE = "migrated"
 """The database that the others are copied from."""

@@ -15,7 +15,8 @@ import pytest
 from app.bootstrap.sandboxes import open_factory
 from app.errors import SandboxUnavailableError
 from app.sessions import SandboxKind
-from tests import postgres, redis, s3, temporal
+from scripts.servers import postgres, redis, temporal
+from tests import s3
 
 
 def required() -> set[str]:

@@ -23,11 +23,13 @@ from app.api.routers import files, history, page, queue, server, sessions
 from app.api.routers import history as compactions
 from app.api.routers import history as events
 from app.api.routers import queue as approvals
+from app.errors import PalimpsestError
 from app.runtime.services import Services
 
 Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[Any]]
 ROUTERS = (
     sessions.router,
+    sessions.forks_router,
     queue.router,
     approvals.approvals_router,
     history.router,
@@ -40,8 +42,11 @@ ROUTERS = (
     page.router,
 )
 
-PROBES = (server.health_router,)
-"""What a server offers that only runs sessions."""
+WORKER_ROUTERS = (server.health_router, files.router, sessions.forks_router)
+"""What a node offers that only runs sessions. Other nodes forward requests for files of its sessions."""
+
+CUT_OFF_S = 10.0
+"""Seconds between two lines in the log about answers that end early."""
 
 QUIET_PATHS = frozenset({"/healthz", "/readyz", "/metrics"})
 log = structlog.get_logger("palimpsest.access")
@@ -81,6 +86,7 @@ def create_app(
     app.add_middleware(Boundary)
     # It would log every chunk of every stream if the root logger is at debug.
     logging.getLogger("sse_starlette").setLevel(logging.INFO)
+    logging.getLogger("uvicorn.error").addFilter(_is_news)
     return app
 
 
@@ -89,6 +95,8 @@ class Boundary:
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
+        self._cut_off = 0
+        self._logs_at = 0.0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -107,13 +115,41 @@ class Boundary:
             await self.app(scope, receive, noted)
         except ClientDisconnect:
             log.debug("client_disconnected", path=scope["path"])
-        except Exception:
+        except Exception as failure:
+            known = _known(failure) if status else None
+            if known is not None:
+                self._log_cut_off(known, scope["path"])
+                return
             log.exception("request_failed", method=scope["method"], path=scope["path"])
             if not status:
                 error = InternalError("The server could not handle the request. Its log has the details.")
                 await problem_response(error, scope["path"])(scope, receive, noted)
         finally:
             _log_request(scope, status, time.perf_counter() - began)
+
+    def _log_cut_off(self, error: PalimpsestError, path: str) -> None:
+        """Logs that answers end early, such as all event streams when the database goes away: at most one line in
+        `CUT_OFF_S`."""
+        self._cut_off += 1
+        at = time.monotonic()
+        if at >= self._logs_at:
+            self._logs_at = at + CUT_OFF_S
+            log.warning("answer_cut_off", path=path, code=error.code, reason=error.detail, so_far=self._cut_off)
+
+
+def _known(error: BaseException) -> PalimpsestError | None:
+    """Our own error that ended an answer which had begun: Starlette wraps it, and a task group does too."""
+    while not isinstance(error, PalimpsestError):
+        inner = error.exceptions[0] if isinstance(error, BaseExceptionGroup) else error.__cause__
+        if inner is None or not isinstance(error, RuntimeError | BaseExceptionGroup):
+            return None
+        error = inner
+    return error
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """Whether a line of the HTTP server says what `Boundary` has not logged already."""
+    return not record.getMessage().startswith("ASGI callable returned without completing response")
 
 
 def _log_request(scope: Scope, status: int, seconds: float) -> None:

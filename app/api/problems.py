@@ -150,7 +150,7 @@ _EXAMPLES: tuple[PalimpsestError, ...] = (
     SandboxUnavailableError("No Docker Engine answers, and bubblewrap is not installed."),
     WorkspaceFullError("'big.bin' cannot be written: the disk of the workspace is full."),
     WorkspaceStoreError("The workspace store, bucket workspaces, does not answer (Generic)."),
-    ConflictError("The session runs on another machine; try again there.", code="workspace_elsewhere"),
+    ConflictError("The session runs on another machine, or is about to; try again.", code="workspace_elsewhere"),
     TooLargeError("The workspace has more than 200,000 files and directories.", code="workspace_too_large"),
     SandboxError("The snapshot of the workspace is invalid: content has another digest.", code="snapshot_invalid"),
     SandboxError("The snapshot is not in the workspace store.", code="snapshot_missing"),

@@ -188,7 +188,7 @@ class ClusterDispatch:
         self._nudge(session_id)
 
     @asynccontextmanager
-    async def without_owner(self, session_id: str) -> AsyncIterator[None]:
+    async def without_owner(self, session_id: str) -> AsyncIterator[Callable[[Connection], None]]:
         """See `Dispatch.without_owner`. Raises `UnavailableError` if another operation has replaced this one, since
         this node was frozen or cut off from the database."""
         operation = new_id()
@@ -197,7 +197,8 @@ class ClusterDispatch:
             async with self._barring(session_id, operation):
                 self._nudge(session_id)
                 await self._until_left(session_id)
-                yield
+                epoch = await self._setup.database.read(lambda c: _barred_epoch(c, session_id, operation))
+                yield lambda connection: _check_bar(connection, session_id, operation, epoch)
         finally:
             await self._write(session_id, lambda c: ownership.unbar(c, session_id, operation))
             if await self._setup.database.read(lambda c: _has_work(c, session_id)):
@@ -230,7 +231,7 @@ class ClusterDispatch:
         except TimeoutError as error:
             if not work.expired():
                 raise
-            raise UnavailableError("This node was cut off for too long; try again.") from error
+            raise _cut_off() from error
 
     async def _renew(self, session_id: str, operation: str, work: asyncio.Timeout) -> None:
         loop = asyncio.get_running_loop()
@@ -292,6 +293,25 @@ class ClusterDispatch:
 def _bar(connection: Connection, session_id: str, operation: str, dead: ownership.Bar | None) -> ownership.Bar | None:
     """Raises `NotFoundError` if the session was deleted meanwhile."""
     return ownership.bar(connection, sessions.row(connection, session_id), operation, dead)
+
+
+def _barred_epoch(connection: Connection, session_id: str, operation: str) -> int:
+    """The epoch of a session that an operation has barred. Raises as `_check_bar`, and `NotFoundError`."""
+    row = sessions.row(connection, session_id)
+    _check_bar(connection, session_id, operation, row.epoch)
+    return int(row.epoch)
+
+
+def _check_bar(connection: Connection, session_id: str, operation: str, epoch: int) -> None:
+    """Raises `UnavailableError` if an operation has the session no longer: another one has replaced it, or the bar had
+    expired and a node has claimed the session."""
+    row = sessions.find(connection, session_id)
+    if row is not None and (row.barred_by, row.epoch) != (operation, epoch):
+        raise _cut_off()
+
+
+def _cut_off() -> UnavailableError:
+    return UnavailableError("This node was cut off for too long; try again.")
 
 
 def _bar_unowned(connection: Connection, session_id: str, node: str | None, operation: str) -> bool:

@@ -7,7 +7,11 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 import structlog
-from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest, GetSystemInfoRequest
+from temporalio.api.workflowservice.v1 import (
+    DescribeNamespaceRequest,
+    GetSystemInfoRequest,
+    RecordActivityTaskHeartbeatRequest,
+)
 from temporalio.client import Client
 from temporalio.common import Priority
 from temporalio.exceptions import WorkflowAlreadyStartedError
@@ -123,6 +127,18 @@ class Engine:
             priority=Priority(fairness_key=key),
             rpc_timeout=RPC_TIMEOUT,
         )
+
+    async def awaits(self, task_token: bytes) -> bool:
+        """Whether the engine still awaits the end of an activity that it has given to this node: it does not if the
+        node was frozen for too long when it got it. Raises `UnavailableError`."""
+        request = RecordActivityTaskHeartbeatRequest(namespace=self._address.namespace, task_token=task_token)
+        try:
+            await self._client.workflow_service.record_activity_task_heartbeat(request, timeout=RPC_TIMEOUT)
+        except (RPCError, RuntimeError) as error:
+            if isinstance(error, RPCError) and error.status is RPCStatusCode.NOT_FOUND:
+                return False
+            raise _unavailable(error, self._address) from error
+        return True
 
     async def check(self) -> None:
         """Raises `UnavailableError` if the engine does not answer, or refuses this node: its namespace, key or

@@ -27,13 +27,22 @@ log = structlog.get_logger(__name__)
 
 
 class Membership:
-    """Keeps the row of the node `node_id`. `slots` is 0 for a node without a worker."""
+    """Keeps the row of the node `node_id`. `slots` is 0 for a node without a worker; others reach it at `address`."""
 
-    def __init__(self, database: Database, node_id: str, role: str, slots: int, draining: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        database: Database,
+        node_id: str,
+        role: str,
+        slots: int,
+        draining: Callable[[], bool],
+        address: str | None = None,
+    ) -> None:
         self._database = database
         self._draining = draining
         started = now()
-        self._node = StoredNode(node_id, socket.gethostname(), role, __version__, slots, False, started, started)
+        name = socket.gethostname()
+        self._node = StoredNode(node_id, name, role, __version__, slots, False, started, started, address)
         self._listed: list[ListedNode] | None = None
 
     @property

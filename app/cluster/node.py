@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+
+import structlog
 
 from app.cluster.dispatch import ClusterDispatch
 from app.cluster.engine import Engine, EngineAddress
@@ -12,10 +15,16 @@ from app.cluster.membership import Membership
 from app.cluster.sweep import Sweep
 from app.cluster.tenures import Tenures
 from app.cluster.worker import EngineWorker
+from app.errors import PalimpsestError
 from app.eventlog.polling import ALONE_S, LogPoll
 from app.runtime.background import in_background
 from app.runtime.registry import RunBounds
 from app.runtime.setup import RuntimeSetup
+
+LEARN_S = 2.0
+"""Seconds between looks at what other nodes have learned of models: a table with a row for each."""
+
+log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,18 +40,29 @@ class Node:
     membership: Membership
 
     @classmethod
-    async def at(cls, address: EngineAddress, setup: RuntimeSetup, bounds: RunBounds, role: str) -> Node:
-        """A node of the cluster whose engine is at this address; connects to nothing."""
-        engine = await Engine.at(address)
+    async def at(
+        cls, engine_address: EngineAddress, setup: RuntimeSetup, bounds: RunBounds, role: str, address: str | None
+    ) -> Node:
+        """A node of the cluster whose engine is at this address; connects to nothing. Other nodes reach it at
+        `address`."""
+        engine = await Engine.at(engine_address)
         tenures = Tenures(setup)
         slots = bounds.most if role != "api" else 0
         assert setup.node is not None
-        membership = Membership(setup.database, setup.node, role, slots, lambda: tenures.draining)
-        dispatch = ClusterDispatch(setup, engine, tenures, bounds.waiting, membership)
+        membership = Membership(setup.database, setup.node, role, slots, lambda: tenures.draining, address)
         dispatch = ClusterDispatch(setup, engine, tenures, bounds.waiting, membership)
         setup.sandboxes.unused_elsewhere = dispatch.while_unowned
         worker = EngineWorker(engine, tenures, bounds.most)
         return cls(setup, engine, tenures, dispatch, worker, Sweep(setup.database, engine), membership)
+
+    async def _learn(self) -> None:
+        """Takes over the windows of models that other nodes have learned, until it is cancelled."""
+        while True:
+            await asyncio.sleep(LEARN_S)
+            try:
+                await self.setup.agents.windows.load()
+            except PalimpsestError as error:
+                log.debug("windows_not_loaded", reason=error.detail)
 
     async def supersede(self) -> None:
         """Stops all runs at once, since another server has taken over, and asks the engine for no more."""
@@ -63,6 +83,7 @@ class Node:
             await stack.enter_async_context(in_background(self.dispatch.count(), "waiting-sessions"))
             await stack.enter_async_context(in_background(self.sweep.run(), "sweep-of-sessions"))
             await stack.enter_async_context(self.membership.kept())
+            await stack.enter_async_context(in_background(self._learn(), "learned-windows"))
             if works:
                 await stack.enter_async_context(self.worker.working(drain_s))
             yield

@@ -331,7 +331,8 @@ class BrokerRelay:
         self._work.set()
         if self.is_connected:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._is_sent.wait(), FLUSH_S)
+                async with asyncio.timeout(FLUSH_S):
+                    await self._is_sent.wait()
 
     async def _keep_connected(self) -> None:
         is_known = False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -36,12 +36,21 @@ class DrainingError(UnavailableError):
     """This node is about to stop: another one should own the session."""
 
 
+class UnconfirmedError(UnavailableError):
+    """The engine did not answer whether this node is to own a session."""
+
+
+async def _always() -> bool:
+    return True
+
+
 @dataclass(slots=True, eq=False)
 class Tenure:
     """One session that is owned here. `owner` is None until the session is claimed; `version` is what the row was
-    compared with last."""
+    compared with last. `is_wanted` says whether this node is still to claim it."""
 
     session_id: str
+    is_wanted: Callable[[], Awaitable[bool]] = _always
     owner: SessionOwner | None = None
     requests: Requests | None = None
     version: RowVersion | None = None
@@ -108,16 +117,21 @@ class Tenures:
     def holds(self, session_id: str) -> bool:
         return session_id in self._held
 
-    async def hold(self, session_id: str, *, steps: bool = True) -> bool:
+    async def hold(
+        self, session_id: str, *, steps: bool = True, is_wanted: Callable[[], Awaitable[bool]] = _always
+    ) -> bool:
         """Owns a session until it is idle, or stopped here; returns whether it still has work. Without `steps`, it
-        makes none: it only stores how a canceled run ends. Cancellation stops it and waits for its end. Raises
-        `StorageError`, and `DrainingError` if this node takes no more sessions."""
+        makes none: it only stores how a canceled run ends. It is not claimed if it is not `is_wanted`, which is asked
+        first and may raise `UnavailableError`, or if another node has claimed it since. Cancellation stops it and waits
+        for its end.
+
+        Raises `StorageError`, `UnconfirmedError`, and `DrainingError` if this node takes no more sessions."""
         while (former := self._held.get(session_id)) is not None:
             # The engine has given up this node's former tenure, which is still ending.
             await former.ended.wait()
         if self._drains:
             raise DrainingError("This node takes no more sessions.")
-        tenure = self._held[session_id] = Tenure(session_id, drains=not steps)
+        tenure = self._held[session_id] = Tenure(session_id, is_wanted, drains=not steps)
         task = asyncio.create_task(self._run(tenure), name=f"session-{session_id}")
         try:
             return await asyncio.shield(task)
@@ -136,6 +150,9 @@ class Tenures:
             for _ in range(MAX_CRASHES):
                 try:
                     return await self._own(tenure)
+                except UnconfirmedError as error:
+                    log.warning("session_not_claimed", reason=error.detail)
+                    raise
                 except StorageError as error:
                     log.error("session_write_failed", error=error.detail)
                     raise
@@ -152,7 +169,7 @@ class Tenures:
     async def _own(self, tenure: Tenure) -> bool:
         """Owns a session; returns whether it still has work."""
         row = await self._setup.database.read(lambda c: sessions.find(c, tenure.session_id))
-        if row is None:
+        if row is None or not await _is_wanted(tenure):
             return False
         if not ownership.has_work(row) or ownership.is_barred(row, now()):
             if row.owner == self._setup.node:
@@ -177,7 +194,7 @@ class Tenures:
 
         try:
             with self._setup.bus.on_nudge(tenure.session_id, self._nudged.set):
-                await own(self._setup, tenure.session_id, rest, take_owner)
+                await own(self._setup, tenure.session_id, rest, take_owner, row.epoch)
         finally:
             tenure.owner, tenure.requests, tenure.rests = None, None, False
         # Also without an owner: the claim may have found the session idle.
@@ -282,3 +299,13 @@ class Tenures:
         except TimeoutError:
             return False
         return True
+
+
+async def _is_wanted(tenure: Tenure) -> bool:
+    try:
+        wanted = await tenure.is_wanted()
+    except UnavailableError as error:
+        raise UnconfirmedError(error.detail) from error
+    if not wanted:
+        log.info("tenure_outdated")
+    return wanted

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from functools import partial
 
 import structlog
 from temporalio import activity
@@ -69,7 +70,9 @@ class EngineWorker:
         """Owns a session until it is idle; returns whether it still has work, for another worker."""
         async with in_background(_heartbeats(), "heartbeats"):
             try:
-                return await self._tenures.hold(session_id)
+                # A worker that was frozen may be given the session when another one owns it already.
+                wanted = partial(self._engine.awaits, activity.info().task_token)
+                return await self._tenures.hold(session_id, is_wanted=wanted)
             except DrainingError as error:
                 raise ApplicationError(error.detail, type=DRAINING) from error
 

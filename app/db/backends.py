@@ -14,7 +14,7 @@ from app.db.errors import reason
 from app.db.lanes import Lanes
 from app.db.postgres import PostgresServer
 from app.db.sqlite import SqliteFile
-from app.errors import StorageError
+from app.errors import StorageBusyError, StorageError
 
 
 class Backend(Protocol):
@@ -69,3 +69,8 @@ def refusal(error: DBAPIError, what: str) -> StorageError:
     refused = kind(f"{what}: {reason(error)}.")
     refused.__cause__ = error
     return refused
+
+
+def all_in_use() -> StorageBusyError:
+    """The error if no connection has become free in time."""
+    return StorageBusyError("All connections to the database are in use.")

@@ -9,8 +9,9 @@ from typing import TypeVar
 
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
-from app.db.backends import Backend, backend_of, refusal
+from app.db.backends import Backend, all_in_use, backend_of, refusal
 from app.db.writer import Writer
 
 T = TypeVar("T")
@@ -50,6 +51,8 @@ class Database:
                 return self._read_once(query)
         except DBAPIError as error:
             raise refusal(error, "The database cannot be read") from error
+        except PoolTimeoutError as error:
+            raise all_in_use() from error
 
     def _read_once(self, query: Callable[[Connection], T]) -> T:
         with self._read_engine.connect() as connection:

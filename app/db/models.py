@@ -353,6 +353,7 @@ nodes = Table(
     Column("draining", Boolean, nullable=False, comment="Whether it takes no more sessions."),
     Column("started_at", UtcTime, nullable=False),
     Column("seen_at", UtcTime, nullable=False, comment="By the database's clock."),
+    Column("address", Text, comment="HOST:PORT at which other nodes reach it; null: at none."),
     comment="The nodes of a cluster.",
 )
 

@@ -1,4 +1,4 @@
-"""Postgres: its connections through psycopg, which is imported only here and only on use; and what its errors mean."""
+"""Postgres: its connections through psycopg, which is imported only on use; and what its errors mean."""
 
 from __future__ import annotations
 
@@ -26,8 +26,14 @@ long."""
 IDLE_READ_MS = 60_000
 """As `IDLE_WRITE_MS`; a reader has no locks that others wait for, and may take long to use what it has read."""
 
-STATEMENT_TIMEOUT_MS = 60_000
+STATEMENT_TIMEOUT_MS = 30_000
 """An import of tens of megabytes takes some seconds."""
+
+SILENCE_S = 35.0
+"""Seconds without an answer after which a connection is given up: a server that works ends each statement before."""
+
+CHECKOUT_S = 10.0
+"""Seconds that a thread waits for a connection while all are in use."""
 
 CONNECTION = {
     "connect_timeout": 5,
@@ -77,8 +83,9 @@ class PostgresServer:
     reads_again = True
     folder = None
 
-    def __init__(self, url: URL) -> None:
+    def __init__(self, url: URL, silence_s: float = SILENCE_S) -> None:
         """Raises `StorageError` if the driver is not installed."""
+        self._silence_s = silence_s
         self._url = url.set(drivername="postgresql+psycopg")
         _require_driver()
 
@@ -90,7 +97,7 @@ class PostgresServer:
 
     def writing(self) -> Engine:
         """Connections for the lanes."""
-        engine = self._engine(QueuePool, pool_size=LANE_PER_SESSION.connections, max_overflow=0)
+        engine = self._pooled(LANE_PER_SESSION.connections)
         _set_on_connect(
             engine,
             lock_timeout=LOCK_TIMEOUT_MS,
@@ -101,7 +108,7 @@ class PostgresServer:
 
     def reading(self, connections: int) -> Engine:
         """Connections that cannot write, and whose transactions see one state."""
-        engine = self._engine(QueuePool, pool_size=connections, max_overflow=0)
+        engine = self._pooled(connections)
         _set_on_connect(
             engine,
             reads_only=True,
@@ -150,6 +157,15 @@ class PostgresServer:
 
     def check(self) -> None:
         """Nothing: its server notices what happens to its files."""
+
+    def _pooled(self, connections: int) -> Engine:
+        """Connections that are kept, and given up if the server is silent."""
+        from app.db.silence import connecting
+
+        engine = self._engine(QueuePool, pool_size=connections, max_overflow=0, pool_timeout=CHECKOUT_S)
+        connect = connecting(self._silence_s)
+        event.listen(engine, "do_connect", lambda _dialect, _record, args, options: connect(*args, **options))
+        return engine
 
     def _engine(self, pool: type[Pool], **more: Any) -> Engine:
         # A statement's values are user data, which must not appear in error texts.

@@ -15,8 +15,9 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError, IntegrityError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
-from app.db.backends import refusal
+from app.db.backends import all_in_use, refusal
 from app.db.dialects import begin_write
 from app.db.lanes import Lanes
 from app.errors import StorageError
@@ -228,6 +229,8 @@ def _run(connection: Connection, job: _Job) -> None:
 
 
 def _translated(error: Exception) -> Exception:
+    if isinstance(error, PoolTimeoutError):
+        return all_in_use()
     return refusal(error, "The database refused the write") if isinstance(error, DBAPIError) else error
 
 

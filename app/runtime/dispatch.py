@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import Any, Protocol
 
@@ -77,7 +78,8 @@ class Dispatch(Protocol):
         """The session was changed; `row` is its new row."""
         ...
 
-    def without_owner(self, session_id: str) -> AbstractAsyncContextManager[None]:
+    def without_owner(self, session_id: str) -> AbstractAsyncContextManager[Callable[[Connection], None]]:
         """Ends a session's owner and prevents another one while the context lasts. If the session still exists
-        afterward, it continues."""
+        afterward, it continues. The value is called in each write of the context: it raises `UnavailableError` if this
+        server was frozen meanwhile, and others have the session."""
         ...

@@ -54,13 +54,16 @@ class LearnedWindows:
         self._accepted: dict[str, int] = {}
 
     async def load(self) -> None:
-        """Loads what was learned before a restart."""
+        """Loads what was learned before a restart, and what other nodes have learned since."""
 
         def read(connection: Connection) -> dict[str, _Learned]:
             rows = connection.execute(select(model_windows))
             return {row.model: _Learned(row.tokens, row.learned_at, row.known_tokens, row.known_source) for row in rows}
 
-        self._known = await self._database.read(read)
+        for key, learned in (await self._database.read(read)).items():
+            # What was learned here in the meantime may not be stored yet.
+            if (own := self._known.get(key)) is None or own.at < learned.at:
+                self._known[key] = learned
 
     def get(self, model: str) -> int | None:
         """The window in tokens, None if none is known or trusted."""

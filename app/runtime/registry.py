@@ -254,14 +254,14 @@ class Registry:
         self._call(session_id, lambda owner: owner.reconfigure(row))
 
     @asynccontextmanager
-    async def without_owner(self, session_id: str) -> AsyncIterator[None]:
-        """Ends a session's owner and prevents another one while the context lasts. If the session still exists
-        afterward, it continues."""
+    async def without_owner(self, session_id: str) -> AsyncIterator[Callable[[Connection], None]]:
+        """See `Dispatch.without_owner`."""
         entry = self._entry(session_id)
         entry.barred = True
         try:
             await self._stop(entry)
-            yield
+            # A server on its own shares its sessions with nobody.
+            yield lambda _: None
         finally:
             entry.barred = False
             self._forget_unneeded(entry)

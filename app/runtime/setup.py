@@ -116,12 +116,12 @@ class RuntimeSetup:
                 await turn.enter_async_context(self.large_reads)
             yield
 
-    async def claim(self, session_id: str) -> Row[Any] | None:
+    async def claim(self, session_id: str, after: int | None = None) -> Row[Any] | None:
         """Makes this server the session's owner; see `compactions.claim`. Raises `SupersededError`."""
 
         def work(connection: Connection) -> tuple[tuple[Row[Any] | None, str | None], list[StreamItem]]:
             former = None if self.node is None else ownership.owner_of(connection, session_id)
-            row, items = compactions.claim(connection, session_id, self.node)
+            row, items = compactions.claim(connection, session_id, self.node, after)
             return (row, former), items
 
         row, former = await self._write(session_id, work)

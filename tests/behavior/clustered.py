@@ -19,11 +19,11 @@ from typing import Self
 from pydantic import SecretStr
 
 from app.settings import Settings
+from scripts.servers.redis import RedisServer
+from scripts.servers.temporal import temporal
 from tests.behavior.harness import RunningServer, alternate
 from tests.databases import in_cluster
-from tests.redis import RedisServer
 from tests.requirements import need
-from tests.temporal import temporal
 
 API_NODES, WORKERS = 2, 3
 

@@ -10,13 +10,13 @@ from pathlib import Path
 from app.db.engine import Database, open_database
 from app.db.repositories import sessions
 from app.settings import Settings
+from scripts.servers.redis import RedisServer
 from tests.behavior.conftest import StartProcess, StartServer
 from tests.behavior.harness import Client
 from tests.behavior.test_outages import told
 from tests.cluster.nodes import Node, Transcript, running, until
 from tests.databases import url_of
 from tests.provider import FakeProvider, Gate, Reply, Text
-from tests.redis import RedisServer
 
 
 async def other_node(database: Database, redis: RedisServer) -> Node:

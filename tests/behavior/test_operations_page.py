@@ -10,10 +10,10 @@ from prometheus_client.parser import text_string_to_metric_families
 from pydantic import SecretStr
 
 from app.runtime.values.server import ComponentStatus
+from scripts.servers.redis import RedisServer
 from tests.behavior.conftest import StartServer
 from tests.behavior.harness import Client
 from tests.behavior.process import ROOT
-from tests.redis import RedisServer
 
 PAGE = (ROOT / "docs" / "operations.md").read_text()
 OWN = "palimpsest_"

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 import pytest
 
 from app.messages import new_id
+from scripts.servers.postgres import Cluster, Server
 from tests.behavior.checks import assert_sound
 from tests.behavior.conftest import StartServer
 from tests.behavior.harness import Client, of_type
 from tests.behavior.test_bad_input import assert_refused
 from tests.behavior.test_outages import told
-from tests.postgres import Cluster, Server
 from tests.provider import FakeProvider, Gate, Reply, Text, ToolCall
 from tests.requirements import need
 

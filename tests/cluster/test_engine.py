@@ -11,10 +11,11 @@ from temporalio.exceptions import ApplicationError
 from temporalio.worker import Replayer, UnsandboxedWorkflowRunner, Worker
 
 from app.cluster import workflow
+from app.cluster.engine import Engine, EngineAddress
 from app.cluster.workflow import DRAINING, OWN, RING, SessionWorkflow, session_workflow_id
 from app.messages import new_id
+from scripts.servers.temporal import temporal
 from tests.requirements import need
-from tests.temporal import temporal
 
 
 @pytest.fixture
@@ -83,3 +84,19 @@ async def test_a_session_that_a_draining_worker_refuses_is_offered_again_at_once
     history = await handle.fetch_history()
     assert offered == 5
     assert sum(event.HasField("timer_started_event_attributes") for event in history.events) == 1
+
+
+async def test_an_engine_awaits_an_activity_until_it_has_ended(address: str) -> None:
+    engine = await Engine.at(EngineAddress(address, "default", False, None, ""))
+    tokens: list[bytes] = []
+    awaited: list[bool] = []
+
+    @activity.defn(name=OWN)
+    async def own(_: str) -> bool:
+        tokens.append(activity.info().task_token)
+        awaited.append(await engine.awaits(tokens[0]))
+        return False
+
+    await _run(await Client.connect(address), own)
+    assert awaited == [True]
+    assert not await engine.awaits(tokens[0])

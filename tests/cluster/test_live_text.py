@@ -9,12 +9,12 @@ from functools import partial
 
 import pytest
 
+from scripts.servers.redis import RedisServer
 from tests.behavior.checks import assert_sound
 from tests.behavior.harness import Client, Event, durable, of_type, shows
 from tests.cluster.rig import Cluster
 from tests.cluster.test_nodes import CANCEL_S
 from tests.provider import FakeProvider, Gate, Reply, Text
-from tests.redis import RedisServer
 
 
 @pytest.fixture

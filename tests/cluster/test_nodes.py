@@ -14,6 +14,7 @@ from tests.behavior.harness import Client, durable, of_type, shows
 from tests.behavior.harness import command as shell
 from tests.behavior.long_task import LongTask
 from tests.behavior.rounds import compact, gated, revert, worked
+from tests.behavior.test_messages_that_cannot_fit import text_of
 from tests.cluster.rig import Cluster
 from tests.provider import FakeProvider, Gate, Reply, Text
 
@@ -210,6 +211,18 @@ async def test_a_session_is_deleted_while_it_runs_elsewhere(
 
 async def _until_end(client: Client, session_id: str) -> list[str]:
     return [event.type async for event in client.events(session_id)]
+
+
+async def test_a_window_that_a_worker_has_learned_is_soon_known_on_all_nodes(a: Client, provider: FakeProvider) -> None:
+    provider.configure(window=24_000, overflow="openai")
+    provider.respond(lambda _: Reply(Text("Yes.")))
+    other = await a.create()
+    assert (await a.get(f"/v1/sessions/{other['id']}/context"))["limit"] == 128_000
+    made = await a.create(text_of(40_000))
+    await a.until_idle(made["id"])
+    async with asyncio.timeout(10):
+        while (await a.get(f"/v1/sessions/{other['id']}/context"))["limit"] != 24_000:  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
 
 
 async def test_a_worker_serves_only_health_and_metrics(cluster: Cluster) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
+from scripts.servers.temporal import Temporal
 from tests.behavior.checks import assert_sound, user_texts
 from tests.behavior.harness import Client, shows
 from tests.behavior.harness import command as shell
@@ -18,7 +19,6 @@ from tests.cluster.rig import Cluster
 from tests.provider import FakeProvider, Gate, Reply, Text
 from tests.requirements import need
 from tests.s3 import CREDENTIALS, S3Server, running_s3
-from tests.temporal import Temporal
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ from app.eventlog.reader import follow_all
 from app.events import MessageWithdrawn
 from app.messages import new_id
 from app.sessions import QueueMode
+from scripts.servers.redis import RedisServer
 from tests.cluster.nodes import Node, Transcript, owned, running, until
-from tests.redis import RedisServer
 from tests.unit.db.rows import add_session
 
 TEXT = "Hi 😀 𝒳é\n"

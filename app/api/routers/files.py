@@ -11,6 +11,7 @@ from starlette.convertors import PathConvertor, register_url_convertor
 
 from app.api.dependencies import STRICT, Services, SessionId
 from app.api.download_budget import ArchiveShare, DownloadShare, ListingShare
+from app.api.forwarding import as_of_header, forwarded
 from app.api.openapi import RAW_BODY, RAW_CONTENT, TAR_CONTENT, UPLOADED
 from app.api.problems import problems
 from app.api.request_bodies import JsonRoute
@@ -54,6 +55,7 @@ FilePath = Annotated[
 @router.get("/files", response_model=FileList, responses=problems(*SANDBOXED, "too_many_downloads"))
 async def list_files(
     services: Services,
+    request: Request,
     session_id: SessionId,
     share: ListingShare,
     path: Annotated[
@@ -63,10 +65,12 @@ async def list_files(
 ) -> Response:
     """The entries of a directory, sorted by path: at most 10,000 entries and 2 MiB; `truncated` is true if there are
     more."""
+    if (answer := await forwarded(services, request, session_id)) is not None:
+        return answer
     listing = await services.files.list(session_id, path)
     body = await asyncio.to_thread(lambda: listing.model_dump_json().encode())
     share.shrink(len(body))
-    return Response(body, media_type="application/json")
+    return Response(body, media_type="application/json", headers=as_of_header(listing.as_of))
 
 
 @router.get(
@@ -75,10 +79,16 @@ async def list_files(
     responses={**RAW_CONTENT, **problems(*SANDBOXED, "not_a_file", "range_not_satisfiable", "too_many_downloads")},
 )
 @router.head("/files/{path:file}", include_in_schema=False)
-async def download_file(services: Services, session_id: SessionId, path: FilePath, share: DownloadShare) -> Response:
-    """A file's content; supports `Range`."""
+async def download_file(
+    services: Services, request: Request, session_id: SessionId, path: FilePath, share: DownloadShare
+) -> Response:
+    """A file's content; supports `Range`. `Workspace-As-Of` says that it is from a snapshot, and of when."""
+    if (answer := await forwarded(services, request, session_id)) is not None:
+        return answer
     raw = await services.files.open(session_id, _named(path))
-    return RawResponse(raw, name=path.rsplit("/", 1)[-1], media_type="application/octet-stream")
+    response = RawResponse(raw, name=path.rsplit("/", 1)[-1], media_type="application/octet-stream")
+    response.headers.update(as_of_header(raw.as_of))
+    return response
 
 
 @router.put(
@@ -93,7 +103,10 @@ async def download_file(services: Services, session_id: SessionId, path: FilePat
 )
 async def upload_file(services: Services, request: Request, session_id: SessionId, path: FilePath) -> Response:
     """Stores the body as a file, whatever its content type; creates missing directories."""
-    outcome = await services.files.write(session_id, _named(path), await request.body())
+    body = await request.body()
+    if (answer := await forwarded(services, request, session_id, "change", body)) is not None:
+        return answer
+    outcome = await services.files.write(session_id, _named(path), body)
     if outcome == "replaced":
         return Response(status_code=204)
     return Response(status_code=201, headers={"Location": quote(request.scope["path"])})
@@ -107,10 +120,13 @@ async def upload_file(services: Services, request: Request, session_id: SessionI
         **problems("session_not_found", "sandbox_unavailable", "sandbox_error", "too_many_downloads", *STORED),
     },
 )
-async def get_archive(services: Services, session_id: SessionId, share: ArchiveShare) -> Response:
-    """The workspace as a tar file."""
+async def get_archive(services: Services, request: Request, session_id: SessionId, share: ArchiveShare) -> Response:
+    """The workspace as a tar file. `Workspace-As-Of` says that it is from a snapshot, and of when."""
+    if (answer := await forwarded(services, request, session_id)) is not None:
+        return answer
     archive = await services.files.archive(session_id)
-    return ArchiveResponse(archive, media_type="application/x-tar", headers=safe_headers(f"{session_id}.tar"))
+    headers = safe_headers(f"{session_id}.tar") | as_of_header(archive.as_of)
+    return ArchiveResponse(archive.pieces, media_type="application/x-tar", headers=headers)
 
 
 def _named(path: str) -> str:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, Query, Request, Response
 
 from app.api.dependencies import STRICT, Caller, Cursor, Limit, Services, SessionId
+from app.api.forwarding import forwarded
 from app.api.openapi import event_stream
 from app.api.problems import problems
 from app.api.request_bodies import JsonRoute
@@ -16,6 +17,7 @@ from app.runtime.values.sessions import CancelRequest, ForkCreate, SessionCreate
 from app.sessions import Session, Status
 
 router = APIRouter(prefix="/v1/sessions", tags=["sessions"], route_class=JsonRoute, dependencies=STRICT)
+forks_router = APIRouter(prefix="/v1/sessions", tags=["sessions"], route_class=JsonRoute, dependencies=STRICT)
 
 LOCATION: dict[str, Any] = {"Location": {"description": "The session's path.", "schema": {"type": "string"}}}
 CREATED: dict[int | str, dict[str, Any]] = {
@@ -153,9 +155,10 @@ async def resume_session(services: Services, caller: Caller, session_id: Session
     return await services.sessions.resume(session_id, caller)
 
 
-@router.post(
+@forks_router.post(
     "/{session_id}/fork",
     status_code=201,
+    response_model=Session,
     responses={
         201: {"description": "The new session.", "headers": LOCATION},
         **problems(
@@ -173,10 +176,13 @@ async def resume_session(services: Services, caller: Caller, session_id: Session
     },
 )
 async def fork_session(
-    services: Services, response: Response, session_id: SessionId, body: ForkCreate | None = None
-) -> Session:
+    services: Services, request: Request, response: Response, session_id: SessionId, body: ForkCreate | None = None
+) -> Session | Response:
     """Creates a session with this one's history up to a message and a copy of its current workspace; this one
     continues. Calls stay with their results, and a running step is left out. Usage starts at zero."""
+    text = None if body is None else body.model_dump_json(exclude_unset=True).encode()
+    if (answer := await forwarded(services, request, session_id, "fork", text)) is not None:
+        return answer
     session = await services.sessions.fork(session_id, body or ForkCreate())
     response.headers["Location"] = f"/v1/sessions/{session.id}"
     return session

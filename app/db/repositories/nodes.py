@@ -19,7 +19,7 @@ KEPT = timedelta(hours=1)
 
 
 class StoredNode(NamedTuple):
-    """A node as it describes itself; `seen_at` is by the database's clock."""
+    """A node as it describes itself; `seen_at` is by the database's clock. At `address`, HOST:PORT, others reach it."""
 
     id: str
     name: str
@@ -29,6 +29,15 @@ class StoredNode(NamedTuple):
     draining: bool
     started_at: datetime
     seen_at: datetime
+    address: str | None = None
+
+
+class NodeAddress(NamedTuple):
+    """The node that owns a session, where it is reached, and the epoch of its claim."""
+
+    id: str
+    address: str
+    epoch: int
 
 
 class ListedNode(NamedTuple):
@@ -65,3 +74,17 @@ def listed(connection: Connection) -> Sequence[ListedNode]:
     owned: Mapping[str, int] = {row[0]: row[1] for row in connection.execute(_OWNED)}
     found = [StoredNode(*row) for row in connection.execute(_ALL)]
     return [ListedNode(node, node.seen_at < lost_before, owned.get(node.id, 0)) for node in found]
+
+
+_OWNER = (
+    select(nodes.c.id, nodes.c.address, sessions.c.epoch)
+    .join(sessions, sessions.c.owner == nodes.c.id)
+    .where(sessions.c.id == bindparam("session"), nodes.c.address.is_not(None), nodes.c.seen_at >= bindparam("since"))
+)
+
+
+def address_of_owner(connection: Connection, session_id: str) -> NodeAddress | None:
+    """The node that owns a session; None if none does, it is lost, or it cannot be reached by others."""
+    parameters = {"session": session_id, "since": database_time(connection) - LOST}
+    row = connection.execute(_OWNER, parameters).one_or_none()
+    return None if row is None else NodeAddress(*row)

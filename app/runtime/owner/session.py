@@ -44,13 +44,15 @@ async def own(
     session_id: str,
     resting: Callable[[bool], None],
     claimed: Callable[[SessionOwner], None],
+    after: int | None = None,
 ) -> None:
     """Claims a session and, if it has work, owns it until it is idle, stopped with the server, or taken over.
-    `claimed` is called with its owner before that begins; for `resting` see `SessionOwner`."""
+    `claimed` is called with its owner before that begins; for `resting` see `SessionOwner`. With `after`, it is only
+    claimed if nobody has done so since it had this epoch."""
     channel = setup.bus.channel(session_id)
     channel.running = True
     try:
-        row = await setup.claim(session_id)
+        row = await setup.claim(session_id, after)
         if row is not None and (row.status != Status.IDLE or row.compaction_in_progress):
             with setup.bus.owning(session_id, row.epoch):
                 owner = SessionOwner(setup, row, resting)

@@ -6,6 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from datetime import datetime
 
 import structlog
 
@@ -76,6 +77,8 @@ class Lease:
     admit: Callable[[float], Awaitable[None]] = field(repr=False)
     """Waits at most this many seconds until the sandbox may run."""
     wait_s: float
+    as_of: datetime | None = None
+    """The time of the snapshot that is read in place of the sandbox, None if it is the sandbox itself."""
 
     async def start(self) -> Sandbox:
         """The started sandbox. Waits at most `wait_s` seconds for a free slot and for the sandbox engine; then raises

@@ -73,7 +73,7 @@ def build_services(
         approvals=ApprovalService(setup, registry),
         history=HistoryService(setup, output_path),
         compactions=CompactionService(setup, registry),
-        files=FileService(setup.database, setup.sandboxes, setup.fence, setup.workspaces),
+        files=FileService(setup.database, setup.sandboxes, setup.fence, setup.workspaces, setup.node),
         events=EventService(setup.database, setup.bus),
         logins=LoginService(setup.database, logins),
         server=ServerService(setup.database, health, models, rules.default_model),

@@ -12,11 +12,13 @@ import orjson
 from sqlalchemy import Connection
 
 from app.db.engine import Database
-from app.db.repositories import sessions
-from app.errors import ConflictError
+from app.db.repositories import nodes, sessions
+from app.errors import StaleOwnerError
 from app.runtime.sandboxes.pool import Sandboxes
 from app.runtime.sandboxes.slots import Lease
-from app.runtime.values.history import FileList, FileView, RawOutput
+from app.runtime.values.history import FileList, FileView, RawOutput, WorkspaceArchive
+from app.runtime.values.server import NodeAddress
+from app.runtime.workspaces import claims
 from app.runtime.workspaces.keeper import Workspaces
 from app.sandbox import paths
 from app.sandbox.base import FileInfo, OpenFile
@@ -46,14 +48,35 @@ class FileService:
         sandboxes: Sandboxes,
         fence: Callable[[Connection], None],
         workspaces: Workspaces | None = None,
+        node: str | None = None,
     ) -> None:
         """`fence` raises `SupersededError` if this server no longer holds the database. With `workspaces`, files of a
-        workspace on another machine are those of its newest snapshot."""
+        workspace on another machine are those of its newest snapshot. `node` is this server's id in a cluster."""
+        self.node = node
         self._workspaces = workspaces
         self._database = database
         self._sandboxes = sandboxes
         self._fence = fence
         self._building = asyncio.Lock()
+
+    async def elsewhere(self, session_id: str, *, changes: bool = False) -> NodeAddress | None:
+        """The node that has the session's files as they are now, if that is another one: it runs the session, and keeps
+        its workspace on a machine of its own. With `changes`, also if the machine is the same, since files of a run are
+        changed where it is."""
+        if self._workspaces is None or self.node is None:
+            return None
+        owner = await self._database.read(lambda c: nodes.address_of_owner(c, session_id))
+        if owner is None or owner.id == self.node:
+            return None
+        if changes:
+            return owner
+        session = await self._session(session_id)
+        return owner if await self._workspaces.is_elsewhere(session_id, session.sandbox.kind) else None
+
+    async def has_lost(self, session_id: str, node: NodeAddress) -> bool:
+        """Whether another node has claimed a session since this one owned it."""
+        row = await self._database.read(lambda c: sessions.find(c, session_id))
+        return row is not None and row.epoch != node.epoch and row.owner != node.id
 
     async def list(self, session_id: str, path: str) -> FileList:
         """The entries of a directory; an empty path is the workspace itself. Those beyond `LISTED_FILES` and
@@ -69,7 +92,8 @@ class FileService:
         # each computing thread delays the event loop by turns of 5 ms.
         async with self._building:
             items = await asyncio.to_thread(lambda: tuple(_within_bounds(found, most)))
-        return FileList(path=path or ".", items=items, truncated=len(found) > len(items))
+        truncated = len(found) > len(items)
+        return FileList(path=path or ".", items=items, truncated=truncated, as_of=lease.as_of)
 
     async def open(self, session_id: str, path: str) -> RawOutput:
         """A file to send; the sandbox is held until it is closed."""
@@ -79,11 +103,11 @@ class FileService:
         except BaseException:
             lease.release()
             raise
-        return RawOutput(size=file.size, file=file)
+        return RawOutput(size=file.size, file=file, as_of=lease.as_of)
 
     async def write(self, session_id: str, path: str, data: bytes) -> Literal["created", "replaced"]:
-        """Writes a file. With a store of workspaces, it is stored when this returns, unless a run is active, which
-        stores it with its own changes. Raises `SupersededError` if another server has taken over, and
+        """Writes a file. With a store of workspaces, it is stored when this returns, unless a command of a run is
+        running, whose step stores it at its end. Raises `SupersededError` if another server has taken over, and
         `WorkspaceStoreError`."""
         lease = await self._writable(session_id)
         try:
@@ -102,16 +126,17 @@ class FileService:
             await self._workspaces.store_now(session_id)
         return "replaced" if existed else "created"
 
-    async def archive(self, session_id: str) -> AsyncIterator[bytes]:
+    async def archive(self, session_id: str) -> WorkspaceArchive:
         """The workspace as a tar, in pieces; the sandbox is held until it is closed. The first piece is read here, so
         that errors occur before the response has started."""
-        archive = Archive(await self._lease(session_id))
+        lease = await self._lease(session_id)
+        archive = Archive(lease)
         try:
             await archive.open()
         except BaseException:
             await archive.aclose()
             raise
-        return archive
+        return WorkspaceArchive(archive, lease.as_of)
 
     async def _writable(self, session_id: str) -> Lease:
         """The session's sandbox, whose workspace may be changed. A workspace on another machine is restored here,
@@ -120,10 +145,26 @@ class FileService:
             return await self._lease(session_id)
         session = await self._session(session_id)
         await self._workspaces.check_before_change(session_id)
+        if (epoch := await self._epoch_here(session_id)) is not None:
+            try:
+                await self._workspaces.bring_for_owner(session_id, session.sandbox, epoch)
+            except StaleOwnerError as error:
+                raise claims.elsewhere() from error
+            return self._fenced(session_id, await self._lease(session_id))
         if session.status is not Status.IDLE and await self._workspaces.is_elsewhere(session_id, session.sandbox.kind):
-            raise ConflictError("The session runs on another machine; try again there.", code="workspace_elsewhere")
+            raise claims.elsewhere()
         await self._workspaces.bring(session_id, session.sandbox)
-        lease = await self._lease(session_id)
+        return self._fenced(session_id, await self._lease(session_id))
+
+    async def _epoch_here(self, session_id: str) -> int | None:
+        """The epoch of the session's owner, if that is this node of a cluster."""
+        row = None
+        if self.node is not None:
+            row = await self._database.read(lambda c: sessions.find(c, session_id))
+        return row.epoch if row is not None and row.owner == self.node else None
+
+    def _fenced(self, session_id: str, lease: Lease) -> Lease:
+        assert self._workspaces is not None
         return replace(lease, sandbox=self._workspaces.fenced(session_id, lease.sandbox))
 
     async def _lease(self, session_id: str) -> Lease:

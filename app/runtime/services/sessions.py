@@ -139,11 +139,16 @@ class SessionService:
         # Before anything is removed that may belong to another server now.
         await self._database.writer.write(self._setup.fence)
         async with (
-            self._registry.without_owner(session_id),
+            self._registry.without_owner(session_id) as fence,
             self._setup.sandboxes.removed(session_id, session.sandbox),
         ):
             await self._outputs.delete_session(session_id)
-            last = await self._database.writer.write(lambda c: self._setup.remove(c, session_id), session_id=session_id)
+
+            def remove(connection: Connection) -> tuple[str, StreamItem]:
+                fence(connection)
+                return self._setup.remove(connection, session_id)
+
+            last = await self._database.writer.write(remove, session_id=session_id)
         self._setup.bus.delete(*last)
 
     async def fork(self, session_id: str, body: ForkCreate) -> Session:

@@ -14,7 +14,7 @@ from app.context.policies import CompactionSettings
 from app.db.dialects import lock_session
 from app.db.repositories import compactions, messages, sessions
 from app.db.repositories.ownership import is_barred
-from app.errors import ConflictError, NotFoundError
+from app.errors import ConflictError, NotFoundError, StaleOwnerError
 from app.eventlog.log import Appender, StreamItem
 from app.events import (
     CompactionCancelled,
@@ -81,11 +81,18 @@ def request(
     return compactions.view(made), appender.flush()
 
 
-def claim(connection: Connection, session_id: str, node: str | None = None) -> tuple[Row[Any] | None, list[StreamItem]]:
+def claim(
+    connection: Connection, session_id: str, node: str | None = None, after: int | None = None
+) -> tuple[Row[Any] | None, list[StreamItem]]:
     """Takes a session over from its previous owner, and closes its running automatic rounds; returns the new row, None
-    if the session is gone, or barred in a cluster. `node` is this server's in a cluster."""
-    if node is not None and ((found := sessions.find(connection, session_id)) is None or is_barred(found, now())):
-        return None, []
+    if the session is gone, or barred in a cluster. `node` is this server's in a cluster. Raises `StaleOwnerError` if
+    the session was claimed since its epoch was `after`."""
+    if node is not None:
+        found = sessions.find(connection, session_id)
+        if found is None or is_barred(found, now()):
+            return None, []
+        if after is not None and found.epoch != after:
+            raise StaleOwnerError(f"Another owner was faster to claim session {session_id}.")
     row = sessions.claim(connection, session_id, node)
     items = [] if row is None else abandon(connection, session_id, row.epoch, asked_too=False)
     return (sessions.row(connection, session_id) if items else row), items

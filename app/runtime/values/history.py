@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field, StrictBool, StringConstraints
 
@@ -113,6 +114,15 @@ class RawOutput:
     path: Path | None = None
     data: bytes | None = None
     file: OpenFile | None = None
+    as_of: datetime | None = None
+    """The time of the snapshot that a file of a workspace is from; None if it is the workspace's own."""
+
+
+class WorkspaceArchive(NamedTuple):
+    """A tar of a workspace in pieces, which the sender closes; `as_of` as for `RawOutput`."""
+
+    pieces: AsyncIterator[bytes]
+    as_of: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +146,11 @@ class FileList(Value):
     path: str
     items: tuple[FileView, ...]
     truncated: bool
+    as_of: Timestamp | None = Field(
+        None,
+        description="The time of the snapshot that was listed, if the workspace is on another machine that does not"
+        " answer, or none has it; else null.",
+    )
 
 
 class CompactionCreate(Value):

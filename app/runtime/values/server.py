@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
+from app.db.repositories.nodes import NodeAddress as NodeAddress
 from app.llm.base import Prices as Prices
 from app.llm.base import WindowSource
 from app.messages import Timestamp, Usage, Value

@@ -13,7 +13,7 @@ from app.sessions import Status
 
 
 def elsewhere() -> ConflictError:
-    return ConflictError("The session runs on another machine; try again there.", code="workspace_elsewhere")
+    return ConflictError("The session runs on another machine, or is about to; try again.", code="workspace_elsewhere")
 
 
 async def find(database: Database, session_id: str) -> StoredWorkspace | None:

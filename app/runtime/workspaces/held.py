@@ -15,6 +15,7 @@ from app.db.repositories import workspaces
 from app.errors import PalimpsestError, StorageError, TooLargeError, WorkspaceStoreError
 from app.messages import now
 from app.runtime.sandboxes.pool import Sandboxes
+from app.runtime.workspaces import claims
 from app.runtime.workspaces.cache import TreeCache
 from app.runtime.workspaces.reading import load
 from app.runtime.workspaces.store import ObjectMissingError, ObjectStore, SessionObjects
@@ -31,6 +32,9 @@ RETRY_S, RETRY_MOST_S = 5.0, 60.0
 """Seconds until a failed snapshot is tried again: the first time and at most."""
 SANDBOX_RETRIES = 5
 """Times that a snapshot is tried again whose sandbox has failed."""
+FINAL_WAIT_S = 30.0
+"""Seconds that the end of a session's work, or a request that has changed files, waits for the snapshot: another
+machine may take over right after."""
 AT_ONCE = 2
 """Snapshots taken at the same time: each has up to 50 MiB in memory, and uses a core."""
 
@@ -59,7 +63,8 @@ class Held:
     files may have changed since the newest snapshot; `litter` are packs in the store that nothing uses. `lost` is set
     once another holder has been found, and `epoch` is that of the owner whose run may use the workspace at any time.
     `changes` counts commands and writes, of which the newest snapshot has `stored`; `error` is why the last attempt
-    failed."""
+    failed. `restored_as_of` is the time of the snapshot that a request has restored, which the owner does not know
+    yet."""
 
     session_id: str
     spec: SandboxSpec
@@ -74,6 +79,7 @@ class Held:
     changes: int = 0
     stored: int = 0
     error: PalimpsestError | None = None
+    restored_as_of: datetime | None = None
     task: asyncio.Task[None] | None = None
     again: bool = False
     timer: asyncio.TimerHandle | None = None
@@ -87,6 +93,11 @@ class Held:
 
     def __post_init__(self) -> None:
         self.has_read.set()
+
+    def take_restored(self) -> datetime | None:
+        """`restored_as_of`, once."""
+        taken, self.restored_as_of = self.restored_as_of, None
+        return taken
 
     @property
     def is_due(self) -> bool:
@@ -105,7 +116,8 @@ class Held:
         try:
             if not self.has_read.is_set():
                 try:
-                    await asyncio.wait_for(self.has_read.wait(), self.patience_s)
+                    async with asyncio.timeout(self.patience_s):
+                        await self.has_read.wait()
                 except TimeoutError:
                     self.gives_way = True
                     await self.has_read.wait()
@@ -172,10 +184,36 @@ class Storing:
         held.task = asyncio.create_task(self._store(held, place), name=f"snapshot-{held.session_id}")
         held.task.add_done_callback(lambda _: self._ended(held, place))
 
-    async def finish(self, held: Held) -> None:
+    async def settle(self, held: Held) -> None:
         """Waits for the snapshot that is being taken, and for the one that follows it if files have changed since."""
         while held.task is not None:
             await asyncio.wait({held.task})
+
+    async def finish(self, held: Held, place: Place) -> None:
+        """Files were changed by a request: returns once they are in a snapshot. While a command of a run is running
+        that cannot be: then the snapshot is taken at the end of its step, which also tries again if the store fails.
+
+        Raises `WorkspaceStoreError`, `TooLargeError` (code `workspace_too_large`), or `ConflictError` if the
+        workspace is elsewhere now: the change is only here then. Without a run, it is tried again in the background.
+        """
+        wanted = held.changes
+        try:
+            async with asyncio.timeout(FINAL_WAIT_S):
+                while held.stored < wanted and not held.users:
+                    if held.lost:
+                        raise claims.elsewhere()
+                    self.begin(held, place)
+                    assert held.task is not None
+                    await asyncio.wait({held.task})
+                    if held.stored < wanted and held.error is not None:
+                        raise only_here(held.error)
+        except (WorkspaceStoreError, TimeoutError) as error:
+            if held.epoch is None:
+                late = WorkspaceStoreError(f"Storing takes more than {FINAL_WAIT_S:.0f} seconds.")
+                raise only_here(late) if isinstance(error, TimeoutError) else error from None
+        if held.stored < wanted:
+            # The end of the step takes it, however new the last snapshot is.
+            held.begun_at = None
 
     def _ended(self, held: Held, place: Place) -> None:
         held.task = None
@@ -291,3 +329,11 @@ class Storing:
         except ObjectMissingError:
             # The store has lost it; everything is stored again.
             return Snapshot()
+
+
+def only_here(error: PalimpsestError) -> PalimpsestError:
+    """The error for a change that was made, but is not stored."""
+    detail = f"The change was made, but it is not stored for other machines yet: {error.detail}"
+    if isinstance(error, TooLargeError):
+        return TooLargeError(detail, code="workspace_too_large")
+    return WorkspaceStoreError(detail)

@@ -19,7 +19,6 @@ from app.errors import (
     SandboxError,
     SandboxUnavailableError,
     StaleOwnerError,
-    TooLargeError,
     WorkspaceStoreError,
 )
 from app.messages import now
@@ -29,7 +28,7 @@ from app.runtime.values.server import Component
 from app.runtime.workspaces import claims, copies
 from app.runtime.workspaces.copies import RESTORES
 from app.runtime.workspaces.fenced import FencedSandbox
-from app.runtime.workspaces.held import Held, Place, Storing
+from app.runtime.workspaces.held import FINAL_WAIT_S, Held, Place, Storing
 from app.runtime.workspaces.reading import archive, load
 from app.runtime.workspaces.store import ObjectMissingError
 from app.runtime.workspaces.taking import MAX_ENTRIES, Snapshot
@@ -41,8 +40,6 @@ from app.sessions import SandboxSpec
 
 OWNER = 1000
 """The uid that commands run as in every kind of sandbox, as seen from inside."""
-FINAL_WAIT_S = 30.0
-"""Seconds that the end of a session's work waits for its snapshot: another machine may take over right after."""
 log = structlog.get_logger(__name__)
 
 
@@ -88,13 +85,21 @@ class Workspaces:
             held = self._held.get(session_id)
             if held is not None and await self._is_current(held, epoch):
                 held.epoch = epoch or held.epoch
-                return None
+                return held.take_restored()
             row = await self._row(session_id)
             lease = self._sandboxes.lease(session_id, spec)
             try:
                 return await self._bring(lease, session_id, spec, row, epoch)
             finally:
                 lease.release()
+
+    async def bring_for_owner(self, session_id: str, spec: SandboxSpec, epoch: int) -> None:
+        """Like `bring`, for a request: a run here, whose epoch it is, has not used the workspace yet. The owner learns
+        from its own `bring` that the workspace was restored."""
+        restored = await self.bring(session_id, spec, epoch)
+        held = self._held.get(session_id)
+        if held is not None and restored is not None:
+            held.restored_as_of = restored
 
     async def _bring_here(self, session_id: str, spec: SandboxSpec) -> bool:
         """Like `bring`, but takes nothing from other machines, and restores nothing. Whether the workspace is here."""
@@ -211,7 +216,7 @@ class Workspaces:
             objects = self._place.objects(session_id)
             with suppress(ObjectMissingError):
                 found = await load(objects, row.snapshot_id) if row.snapshot_id is not None else Snapshot()
-                return SnapshotView(objects, found)
+                return SnapshotView(objects, found, row.as_of)
         raise SandboxError("The workspace cannot be read: its snapshots are being replaced.")
 
     # Changes
@@ -248,7 +253,7 @@ class Workspaces:
         if held.dirty:
             self.storing.begin(held, self._place)
         if held.task is not None:
-            either = {asyncio.create_task(self.storing.finish(held)), asyncio.create_task(until.wait())}
+            either = {asyncio.create_task(self.storing.settle(held)), asyncio.create_task(until.wait())}
             await asyncio.wait(either, timeout=FINAL_WAIT_S, return_when=asyncio.FIRST_COMPLETED)
             for task in either:
                 task.cancel()
@@ -276,27 +281,10 @@ class Workspaces:
             self.storing.begin(held, self._place)
 
     async def store_now(self, session_id: str) -> None:
-        """Files were changed outside of a run: returns once they are in a snapshot, or left to a run that has begun.
-
-        Raises `WorkspaceStoreError`, `TooLargeError` (code `workspace_too_large`), or `ConflictError` if the
-        workspace is elsewhere now: the change is only here then. It is tried again in the background.
-        """
+        """Files were changed by a request: returns once they are in a snapshot; see `Storing.finish`."""
         held = self._held.get(session_id)
-        if held is None:
-            return
-        wanted = held.changes
-        try:
-            async with asyncio.timeout(FINAL_WAIT_S):
-                while held.stored < wanted and held.epoch is None and not held.users:
-                    if held.lost:
-                        raise claims.elsewhere()
-                    self.storing.begin(held, self._place)
-                    assert held.task is not None
-                    await asyncio.wait({held.task})
-                    if held.stored < wanted and held.error is not None:
-                        raise _only_here(held.error)
-        except TimeoutError:
-            raise _only_here(WorkspaceStoreError(f"Storing takes more than {FINAL_WAIT_S:.0f} seconds.")) from None
+        if held is not None:
+            await self.storing.finish(held, self._place)
 
     def _drop_unneeded(self, held: Held) -> None:
         if held.is_clean and self._held.get(held.session_id) is held:
@@ -367,7 +355,7 @@ class Workspaces:
             if held.dirty:
                 self.storing.begin(held, self._place)
         if self._held:
-            tasks = [asyncio.create_task(self.storing.finish(held)) for held in self._held.values()]
+            tasks = [asyncio.create_task(self.storing.settle(held)) for held in self._held.values()]
             _, late = await asyncio.wait(tasks, timeout=grace_s)
             if late:
                 log.warning("snapshots_cut_off", count=len(late))
@@ -376,14 +364,6 @@ class Workspaces:
         for held in list(self._held.values()):
             await held.end()
         self._held.clear()
-
-
-def _only_here(error: PalimpsestError) -> PalimpsestError:
-    """The error for a change that was made, but is not stored."""
-    detail = f"The change was made, but it is not stored for other machines yet: {error.detail}"
-    if isinstance(error, TooLargeError):
-        return TooLargeError(detail, code="workspace_too_large")
-    return WorkspaceStoreError(detail)
 
 
 async def _is_lost(sandbox: Sandbox, row: StoredWorkspace, machine: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
+from datetime import datetime
 from typing import cast
 
 from app.errors import SandboxError
@@ -23,8 +24,9 @@ _TYPES: dict[str, Kind] = {"f": "file", "d": "directory", "l": "symlink"}
 class SnapshotView:
     """The readable part of `Sandbox`, with the same errors."""
 
-    def __init__(self, objects: SessionObjects, snapshot: Snapshot) -> None:
+    def __init__(self, objects: SessionObjects, snapshot: Snapshot, as_of: datetime) -> None:
         self._objects = objects
+        self._as_of = as_of
         self._tree = snapshot.tree
 
     def lease(self) -> Lease:
@@ -32,7 +34,7 @@ class SnapshotView:
 
         async def admit(_: float) -> None: ...
 
-        return Lease(cast(Sandbox, self), lambda: None, admit, 0.0)
+        return Lease(cast(Sandbox, self), lambda: None, admit, 0.0, self._as_of)
 
     async def has_workspace(self) -> bool:
         return True

@@ -10,13 +10,13 @@ from pathlib import Path
 
 from app.db.backends import backend_of
 from app.db.migrate import upgrade
-from tests import postgres
-from tests.redis import RedisServer
+from scripts.servers import postgres
+from scripts.servers.redis import RedisServer
+from scripts.servers.temporal import Temporal
 from tests.s3 import CREDENTIALS, S3Server, running_s3
 from tests.soak.cluster import writes
 from tests.soak.cluster.links import Links
 from tests.soak.cluster.plan import SERVICES
-from tests.temporal import Temporal
 
 DATABASE = "soak"
 BUCKET_URL = "s3://workspaces/soak?endpoint=http://127.0.0.1:{}"

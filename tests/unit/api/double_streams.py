@@ -10,7 +10,7 @@ from app.api.examples import AT
 from app.errors import ConflictError, ForbiddenError, NotFoundError
 from app.runtime.history import read_seq
 from app.runtime.services import EventService, FileService
-from app.runtime.values.history import EventStream, FileList, FileView, LogPage, RawOutput
+from app.runtime.values.history import EventStream, FileList, FileView, LogPage, RawOutput, WorkspaceArchive
 from app.sessions import Status
 from tests.unit.api.memory import Memory
 
@@ -18,6 +18,11 @@ from tests.unit.api.memory import Memory
 class InMemoryFiles(FileService):
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
+
+    node = None
+
+    async def elsewhere(self, session_id: str, *, changes: bool = False) -> None:
+        """Never: there is one node."""
 
     async def list(self, session_id: str, path: str) -> FileList:
         self._memory.get(session_id)
@@ -46,9 +51,9 @@ class InMemoryFiles(FileService):
         if ".." in path.split("/"):
             raise ForbiddenError("The path leaves the workspace.", code="outside_workspace")
 
-    async def archive(self, session_id: str) -> AsyncIterator[bytes]:
+    async def archive(self, session_id: str) -> WorkspaceArchive:
         self._memory.get(session_id)
-        return self._archive()
+        return WorkspaceArchive(self._archive())
 
     async def _archive(self) -> AsyncIterator[bytes]:
         """The bytes of all files; the file `endless` never ends."""
@@ -97,10 +102,12 @@ class InMemoryEvents(EventService):
         sent = after
         while True:
             async with self._memory.changed:
+                if self._memory.fault is not None:
+                    raise self._memory.fault
                 idle = until_idle and self._memory.sessions[log].status is Status.IDLE
                 self._memory.sent[log] = sent
                 self._memory.changed.notify_all()
-                while len(self._memory.logs[log]) == sent and not idle:
+                while len(self._memory.logs[log]) == sent and not idle and self._memory.fault is None:
                     await self._memory.changed.wait()
                     idle = until_idle and self._memory.sessions[log].status is Status.IDLE
                 batch = self._memory.logs[log][sent:]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+from contextlib import AsyncExitStack
 
 import httpx
 import orjson
@@ -19,6 +20,7 @@ from app.api.guard import ApiConfig
 from app.api.main import create_app
 from app.api.responses import MAX_SEQ, encode, start_after
 from app.connection_limits import bounded
+from app.errors import StorageError
 from app.messages import new_id
 from app.runtime.values.history import StreamItem
 from app.sessions import Session, Status
@@ -258,6 +260,26 @@ async def test_a_stream_that_fails_is_cut_off_and_logged(
         await service.wait_for_readers(0)
         assert [entry["event"] for entry in logs] == ["request_failed", "request"]
         assert (await client.get("/healthz")).status_code == 200
+
+
+async def test_streams_that_lose_the_database_are_cut_off_in_one_line(
+    server: Server, service: InMemoryService, session: Session, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with httpx.AsyncClient(base_url=server.url) as client, AsyncExitStack() as streams:
+        url = f"/v1/sessions/{session.id}/events"
+        answers = [await streams.enter_async_context(client.stream("GET", url)) for _ in range(3)]
+        await service.wait_for_readers(3)
+        with structlog.testing.capture_logs() as logs:
+            service.fault = StorageError("The database cannot be read.")
+            async with service.changed:
+                service.changed.notify_all()
+            for answer in answers:
+                with pytest.raises(httpx.RemoteProtocolError):
+                    await answer.aread()
+            await service.wait_for_readers(0)
+    (told,) = [entry for entry in logs if entry["event"] != "request"]
+    assert (told["event"], told["code"], told.get("exc_info")) == ("answer_cut_off", "storage_unavailable", None)
+    assert caplog.records == []
 
 
 async def test_a_disconnect_during_the_request_is_not_an_error(

@@ -10,10 +10,10 @@ import pytest
 from typer.testing import CliRunner
 
 from app.cli import app
-from tests.redis import RedisServer
+from scripts.servers.redis import RedisServer
+from scripts.servers.temporal import temporal
 from tests.requirements import need
 from tests.s3 import CREDENTIALS, S3Server
-from tests.temporal import temporal
 
 NOBODY = "127.0.0.1:1"
 

@@ -23,12 +23,13 @@ from app.db.engine import Database, open_database
 from app.db.lanes import LANE_PER_SESSION
 from app.db.migrate import connect, revisions, upgrade
 from app.db.models import is_managed, metadata
-from app.db.postgres import error_kind, escape, unescape
+from app.db.postgres import PostgresServer, error_kind, escape, unescape
 from app.db.repositories import server_wide, sessions
 from app.errors import StorageBusyError, StorageError, StorageFullError
 from app.messages import new_id
 from app.settings import Settings
-from tests.postgres import cluster
+from scripts.servers.postgres import cluster
+from tests.passing_on import PassedOn
 from tests.unit.db.rows import add_session
 from tests.unit.db.test_migrations import downgrade
 from tests.unit.db.test_writer import failing, put
@@ -282,3 +283,28 @@ async def test_a_place_after_the_largest_integer_is_a_place(database: Database) 
     session_id = await database.writer.write(lambda c: add_session(c, new_id()))
     assert await database.read(lambda c: events.after(c, session_id, 2**62, 10, 100)) == []
     assert await database.read(lambda c: events.after(c, session_id, 2**70, 10, 100)) == []
+
+
+async def test_a_server_that_stays_silent_holds_up_no_lane_for_long(postgres_url: str, database: Database) -> None:
+    """It still accepts what it is sent, so that only its silence shows that it is away."""
+    socket = str(make_url(postgres_url).query["host"])
+    links = PassedOn(lambda: asyncio.open_unix_connection(f"{socket}/.s.PGSQL.5432"))
+    proxy = await asyncio.start_server(links.accept, "127.0.0.1", 0)
+    port = proxy.sockets[0].getsockname()[1]
+    away = make_url(postgres_url).set(host="127.0.0.1", port=port, query={"connect_timeout": "2"})
+    through = Database(PostgresServer(away, silence_s=0.3))
+    session_id = await through.writer.write(add_session)
+    try:
+        async with asyncio.timeout(20):
+            await links.stall()
+            with pytest.raises(StorageError):
+                await through.writer.write(lambda c: sessions.change(c, session_id, title="a"), session_id=session_id)
+            with pytest.raises(StorageError):
+                await through.read(lambda c: sessions.find(c, session_id))
+            await links.flow()
+            await through.writer.write(lambda c: sessions.change(c, session_id, title="b"), session_id=session_id)
+            assert (await through.read(lambda c: sessions.row(c, session_id))).title == "b"
+    finally:
+        await links.drop()
+        proxy.close()
+        await through.aclose()

@@ -79,7 +79,7 @@ class Server:
     def __init__(self, stage: Stage, setup: RuntimeSetup, model: Model) -> None:
         self.stage, self.setup, self.model, self.id = stage, setup, model, stage.session_id
         self.registry = Registry(setup)
-        self._kept_away: AbstractAsyncContextManager[None] | None = None
+        self._kept_away: AbstractAsyncContextManager[object] | None = None
 
     def wake(self) -> None:
         self.registry.wake(self.id)

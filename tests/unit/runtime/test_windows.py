@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sqlalchemy import insert, select
+from sqlalchemy import insert, select, update
 
 from app.context.policies import DEFAULT
 from app.db.models import model_windows
@@ -50,6 +50,17 @@ async def test_nothing_is_known_at_first(windows: LearnedWindows) -> None:
 async def test_a_window_named_by_the_provider_is_used(windows: LearnedWindows) -> None:
     await windows.refused(ONE, 32_000, 50_000)
     assert (windows.get(ONE), windows.get(TWO)) == (32_000, None)
+
+
+async def test_what_another_node_learns_is_loaded_and_nothing_newer_forgotten(stage: Stage) -> None:
+    one, two = (LearnedWindows(stage.database, key_of, info_of) for _ in range(2))
+    await one.refused(ONE, 32_000, 50_000)
+    await one.refused(TWO, 16_000, 50_000)
+    older = {"tokens": 8_000, "learned_at": now() - timedelta(seconds=1)}
+    await stage.write(lambda c: c.execute(update(model_windows).where(model_windows.c.model == key_of(TWO)), older))
+    await two.load()
+    await one.load()
+    assert (two.get(ONE), two.get(TWO), one.get(TWO)) == (32_000, 8_000, 16_000)
 
 
 async def test_without_a_named_window_the_estimate_is_used(windows: LearnedWindows) -> None:

@@ -310,3 +310,41 @@ async def test_a_change_that_another_machine_has_overtaken_is_not_called_stored(
     with pytest.raises(ConflictError) as refused:
         await one.kept.store_now(session_id)
     assert refused.value.code == "workspace_elsewhere"
+
+
+async def test_an_upload_to_a_run_is_in_a_snapshot_and_its_owner_learns_what_was_restored(
+    machines: tuple[Machine, Machine], session_id: str
+) -> None:
+    one, two = machines
+    await one.own(session_id)
+    await one.write(session_id, "file", "one")
+    await one.finish(session_id)
+    epoch = await claim(two.database, session_id)
+    await two.kept.bring_for_owner(session_id, SPEC, epoch)
+    await two.write(session_id, "sent", "two")
+    await two.kept.store_now(session_id)
+    assert await two.kept.bring(session_id, SPEC, epoch) is not None
+    assert await two.kept.bring(session_id, SPEC, epoch) is None
+    await one.own(session_id)
+    assert one.files(session_id) == {"file": "one", "sent": "two"}
+
+
+async def test_a_command_that_is_cancelled_as_the_snapshot_has_read_does_not_begin(
+    machines: tuple[Machine, Machine], session_id: str
+) -> None:
+    one, _ = machines
+    await one.own(session_id)
+    held = one.kept._held[session_id]
+    for turns in range(6):
+        held.has_read.clear()
+        command = asyncio.create_task(held.enter())
+        await asyncio.sleep(0)
+        held.has_read.set()
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        if command.cancel():
+            with pytest.raises(asyncio.CancelledError):
+                await command
+        else:
+            held.users -= 1
+        assert held.users == 0

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.errors import PalimpsestError, TooLargeError, WorkspaceStoreError
+from app.messages import now
 from app.runtime.workspaces.reading import archive
 from app.runtime.workspaces.store import ObjectMissingError
 from app.runtime.workspaces.taking import MANY_SMALL, Snapshot
@@ -318,7 +319,7 @@ async def test_files_are_read_from_a_snapshot(keeping: Keeping, root: Path) -> N
     (root / "link").symlink_to("a")
     snapshot = await keeping.take()
     assert snapshot is not None
-    view = SnapshotView(keeping.objects, snapshot)
+    view = SnapshotView(keeping.objects, snapshot, now())
     file = await view.open("/workspace/a/large")
     for part in (range(len(data)), range(5), range(BLOB_BYTES - 3, BLOB_BYTES + 3), range(len(data) - 1, len(data))):
         assert b"".join([piece async for piece in file.read(part)]) == data[part.start : part.stop]

@@ -1,0 +1,179 @@
+"""A node's tenures: what keeps one that was frozen from doing what is another one's by then, what an owner does before
+it leaves, and how soon it is told."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from app.cluster.dispatch import ClusterDispatch
+from app.cluster.engine import Engine
+from app.cluster.membership import Membership
+from app.cluster.tenures import WATCH_S, Tenures
+from app.db.repositories import sessions
+from app.errors import StorageError, UnavailableError
+from app.runtime.background import in_background
+from app.runtime.services.sessions import SessionService
+from app.runtime.setup import RuntimeSetup
+from app.runtime.starting import RunStarts
+from app.runtime.workspaces.cache import TreeCache
+from app.runtime.workspaces.held import Place
+from app.runtime.workspaces.keeper import Workspaces
+from app.sessions import SandboxSpec
+from tests.unit.runtime.conftest import stage
+from tests.unit.runtime.stage import Stage, make_sandboxes, make_setup
+from tests.unit.runtime.test_deletions import NoOutputs, SlowFactory
+from tests.unit.runtime.test_lifecycle import RULES
+from tests.unit.runtime.test_registry import Model
+from tests.unit.workspaces.rig import MemoryStore
+
+__all__ = ["stage"]
+
+SPEC = SandboxSpec(kind="local-unsafe")
+
+
+@pytest.fixture
+async def boxes(tmp_path: Path) -> SlowFactory:
+    return SlowFactory(tmp_path)
+
+
+@pytest.fixture
+def model() -> Model:
+    return Model()
+
+
+@pytest.fixture
+async def setup(stage: Stage, boxes: SlowFactory, model: Model) -> AsyncIterator[RuntimeSetup]:
+    """A node's, for a session that should run."""
+    await stage.post("begin")
+    await stage.change(status="running", sandbox=SPEC.model_dump())
+    async with asyncio.timeout(20):
+        yield replace(make_setup(stage, make_sandboxes(boxes), model), node="this")
+
+
+async def test_an_outdated_offer_is_not_claimed(setup: RuntimeSetup, stage: Stage) -> None:
+    async def no() -> bool:
+        return False
+
+    assert not await Tenures(setup).hold(stage.session_id, is_wanted=no)
+    assert ((await stage.row()).epoch, (await stage.row()).owner) == (0, None)
+
+
+async def test_a_node_that_is_frozen_before_it_claims_takes_nothing_over(setup: RuntimeSetup, stage: Stage) -> None:
+    """The engine has given the session to another node meanwhile."""
+
+    async def frozen() -> bool:
+        await stage.write(lambda c: sessions.claim(c, stage.session_id, "other"))
+        return True
+
+    assert not await Tenures(setup).hold(stage.session_id, is_wanted=frozen)
+    assert ((await stage.row()).epoch, (await stage.row()).owner) == (1, "other")
+
+
+async def test_the_error_of_a_cancelled_tenure_is_taken(setup: RuntimeSetup, stage: Stage) -> None:
+    asked, lost = asyncio.Event(), asyncio.Event()
+    untaken: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: untaken.append(context))
+
+    async def fails() -> bool:
+        asked.set()
+        await lost.wait()
+        raise StorageError("The database is away.")
+
+    held = asyncio.create_task(Tenures(setup).hold(stage.session_id, is_wanted=fails))
+    await asked.wait()
+    held.cancel()
+    await asyncio.sleep(0)
+    lost.set()
+    with pytest.raises(asyncio.CancelledError):
+        await held
+    gc.collect()
+    await asyncio.sleep(0)
+    assert untaken == []
+
+
+async def test_a_deletion_that_was_replaced_while_it_was_frozen_deletes_nothing(
+    setup: RuntimeSetup, stage: Stage, boxes: SlowFactory
+) -> None:
+    engine = cast(Engine, Silent())
+    dispatch = ClusterDispatch(setup, engine, Tenures(setup), 10, cast(Membership, None))
+    service = SessionService(setup, dispatch, RULES, NoOutputs(), RunStarts(dispatch, None))
+    await stage.change(status="idle")
+    deletion = asyncio.create_task(service.delete(stage.session_id))
+    await boxes.removing.wait()
+    await stage.write(lambda c: sessions.claim(c, stage.session_id, "other"))
+    boxes.go.set()
+    with pytest.raises(UnavailableError):
+        await deletion
+    assert (await stage.row()).owner == "other"
+
+
+class Silent:
+    """An engine that is not rung."""
+
+    def ring(self, session_id: str, key: str | None = None) -> None: ...
+
+
+async def test_an_owner_that_hands_over_leaves_when_its_files_are_stored(
+    setup: RuntimeSetup, stage: Stage, boxes: SlowFactory, model: Model, tmp_path: Path
+) -> None:
+    store = MemoryStore()
+    place = Place(store, "instance", "folder", TreeCache(tmp_path / "snapshots"), 2**30, "this")
+    workspaces = Workspaces(setup.database, setup.sandboxes, place)
+    tenures = Tenures(replace(setup, workspaces=workspaces))
+    model.hold()
+    held = asyncio.create_task(tenures.hold(stage.session_id))
+    await model.reached()
+    lease = setup.sandboxes.lease(stage.session_id, SPEC)
+    await workspaces.bring(stage.session_id, SPEC, (await stage.row()).epoch)
+    await workspaces.fenced(stage.session_id, await lease.start()).write("file", b"content")
+    lease.release()
+    owners: list[str | None] = []
+
+    async def slowly() -> None:
+        # An owner that did not wait would be gone after a few writes.
+        for _ in range(10):
+            await stage.write(lambda _: None)
+        owners.append((await stage.row()).owner)
+
+    store.before_next = slowly
+    tenures.drain()
+    model.go()
+    await held
+    assert (owners, (await stage.row()).owner) == (["this"], None)
+    await workspaces.aclose(5)
+
+
+class Watched(Tenures):
+    """Says when it has looked for changes."""
+
+    def __init__(self, setup: RuntimeSetup) -> None:
+        super().__init__(setup)
+        self.looked = asyncio.Event()
+
+    async def look(self) -> None:
+        await super().look()
+        self.looked.set()
+
+
+async def test_a_nudged_owner_looks_at_once(setup: RuntimeSetup, stage: Stage, model: Model) -> None:
+    tenures, nudges = Watched(setup), 10
+    model.hold()
+    async with in_background(tenures.watch(), "watch"):
+        held = asyncio.create_task(tenures.hold(stage.session_id))
+        await model.reached()
+        begun = asyncio.get_running_loop().time()
+        for _ in range(nudges):
+            tenures.looked.clear()
+            setup.bus.nudge(stage.session_id)
+            await tenures.looked.wait()
+        # Without nudges, each look comes at the end of its period.
+        assert asyncio.get_running_loop().time() - begun < nudges * WATCH_S / 2
+    held.cancel()
+    await asyncio.wait({held})
