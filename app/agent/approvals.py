@@ -117,17 +117,17 @@ def denial(decision: Decision, timeout_s: float | None) -> str:
     if decision.by == "timeout":
         within = "in time" if timeout_s is None else f"within {timeout_s:g} s"
         return (
-            f"[denied: nobody answered {within}, so the call did not run. Do not ask for it again; go on"
+            f"[denied: nobody answered {within}, so the call did not run. Do not ask for it again; continue"
             " with what needs no approval, and say at the end what is left to do.]"
         )
     if decision.reason:
         return (
-            f"[denied by the user, the call did not run. The reason given: {decision.reason}\nGo by it; do not reach"
-            " for the same thing in another way.]"
+            f"[denied by the user, the call did not run. The reason: {decision.reason}\nRespect it; do not try to"
+            " achieve the same in another way.]"
         )
     return (
-        "[denied by the user, the call did not run. Do not reach for the same thing in another way: go on without it,"
-        " or end and say what it is needed for.]"
+        "[denied by the user, the call did not run. Do not try to achieve the same in another way: continue without"
+        " it, or stop and say what it is needed for.]"
     )
 
 

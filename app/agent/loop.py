@@ -32,8 +32,8 @@ from app.messages import Role, now
 from app.sessions import Limits
 from app.sessions import Outcome as RunOutcome
 
-NOT_RUN = "[not run: a limit of the run is reached, and this was its last step]"
-NOT_RUN_IN_SESSION = "[not run: a limit of the session is reached, and this was the last step of its run]"
+NOT_RUN = "[not run: the run has reached a limit, and this was its last step]"
+NOT_RUN_IN_SESSION = "[not run: the session has reached a limit, and this was its last step]"
 
 
 @dataclass(frozen=True, slots=True)

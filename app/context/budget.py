@@ -35,21 +35,25 @@ LEAST_OUTPUT, LEAST_OUTPUT_SHARE = 1_024, 0.25
 """Tokens, or share of the output reserve if that is less, below which a smaller output reserve is no help: the answer
 would be cut off, and a smaller context is better."""
 
-TAIL_SHARE = 0.25
-"""Share of usable for the minimum size of the verbatim tail, within the next two limits."""
+TAIL_SHARE, CLEARED_TAIL_SHARE = 0.08, 0.25
+"""Share of usable for the minimum size of the verbatim tail, within the next limits. The larger one applies with
+`clear_first`: old outputs in such a tail are cleared, so it takes less room than it has tokens."""
 
-TAIL_FLOOR, TAIL_CEILING = 2_000, 15_000
-"""Tokens between which the tail's minimum size lies: a few steps, and no more than a long task needs to continue."""
+TAIL_FLOOR, TAIL_CEILING, CLEARED_TAIL_CEILING = 2_000, 6_000, 15_000
+"""Tokens between which the tail's minimum size lies: a few steps. What stays verbatim is paid in each step until the
+next round: with 4,000 instead of 12,000 tokens, a session in a window of 64,000 costs a sixth less."""
 
 TAIL_MOST = 0.4
 """Maximum share of usable for the tail, so that a summary, the task and some work fit next to it."""
 
+PRUNE_PROTECT, PRUNE_MINIMUM = 40_000, 20_000
+"""Tokens of newest output that are never cleared, and that clearing must free, unless set; from the designs."""
+
 PRUNE_ROOM = 0.75
-"""Maximum share of usable for both prune settings together: the defaults of 40,000 and 20,000 suit windows from about
-110,000 tokens."""
+"""Maximum share of usable for both together: they suit windows from about 110,000 tokens."""
 
 SMALL_PRUNE_PROTECT, SMALL_PRUNE_MINIMUM = 0.3, 0.15
-"""Shares of usable that replace larger prune settings in small windows."""
+"""Shares of usable that replace larger defaults in small windows."""
 
 STEP_OUTPUT_SHARE, LEAN_STEP_OUTPUT_SHARE = 0.25, 0.15
 """Maximum share of usable for all results of one step: a quarter never fills a context, and in a lean window two steps
@@ -175,20 +179,26 @@ def less_output(budget: Budget, limit: int, prompt_tokens: int) -> int | None:
 
 
 def tail_bounds(budget: Budget, settings: CompactionSettings) -> TailBounds:
-    """How large the verbatim tail is: 25 % of usable within 2,000 and 15,000, or `tail_tokens`; never above 40 %."""
+    """How large the verbatim tail is: 8 % of usable within 2,000 and 6,000, with `clear_first` 25 % within 2,000 and
+    15,000, or `tail_tokens`; never above 40 %."""
     most = int(budget.usable * TAIL_MOST)
-    least = min(TAIL_CEILING, max(TAIL_FLOOR, int(budget.usable * TAIL_SHARE)))
+    share, ceiling = TAIL_SHARE, TAIL_CEILING
+    if settings.clear_first:
+        share, ceiling = CLEARED_TAIL_SHARE, CLEARED_TAIL_CEILING
+    least = min(ceiling, max(TAIL_FLOOR, int(budget.usable * share)))
     return TailBounds(min(most, least if settings.tail_tokens is None else settings.tail_tokens), most)
 
 
 def prune_bounds(budget: Budget, settings: CompactionSettings) -> PruneBounds:
-    """The prune settings; at most 30 % and 15 % of usable in small windows, and in those where the two together would
-    leave almost nothing to clear."""
-    if not budget.small and settings.prune_protect + settings.prune_minimum <= PRUNE_ROOM * budget.usable:
-        return PruneBounds(settings.prune_protect, settings.prune_minimum)
+    """The prune settings, as given. Defaults are at most 30 % and 15 % of usable in small windows, and in those where
+    the two together would leave almost nothing to clear."""
+    protect, minimum = PRUNE_PROTECT, PRUNE_MINIMUM
+    if budget.small or protect + minimum > PRUNE_ROOM * budget.usable:
+        protect = min(protect, int(budget.usable * SMALL_PRUNE_PROTECT))
+        minimum = min(minimum, int(budget.usable * SMALL_PRUNE_MINIMUM))
     return PruneBounds(
-        min(settings.prune_protect, int(budget.usable * SMALL_PRUNE_PROTECT)),
-        min(settings.prune_minimum, int(budget.usable * SMALL_PRUNE_MINIMUM)),
+        protect if settings.prune_protect is None else settings.prune_protect,
+        minimum if settings.prune_minimum is None else settings.prune_minimum,
     )
 
 

@@ -184,7 +184,7 @@ class _Text:
         if not shown:
             return ""
         lines = (f"- {self.facts.sentences[place].text}" for place in sorted(self._telling[:shown]))
-        return "\n".join(("### What you wrote on the way, oldest first", *lines))
+        return "\n".join(("### Your own findings and decisions along the way, oldest first", *lines))
 
     def _left_out(self, shown: _Counts) -> str:
         rest = [(self.totals[name] - shown[name], noun) for name, noun in _NOUNS.items()]

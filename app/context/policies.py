@@ -48,8 +48,15 @@ class CompactionSettings(Value):
         description="Make the context smaller before it is full. If false, only a manual compaction or a refusal by the"
         " provider does.",
     )
+    clear_first: StrictBool = Field(
+        False,
+        description="`reactive`: clear old tool output at the trigger, and summarize only if that is not enough. What"
+        " is cleared is in no later summary. Giving `prune_protect` or `prune_minimum` turns it on.",
+    )
     prune_at_end: StrictBool = Field(
-        True, description="Clear old tool output at the end of a run if the trigger is near; needs `auto`."
+        True,
+        description="With `clear_first`, also clear old tool output at the end of a run if the trigger is near; needs"
+        " `auto`.",
     )
     model: str | None = Field(
         None, min_length=1, max_length=200, description="Model that writes summaries; null is the session's own."
@@ -65,11 +72,13 @@ class CompactionSettings(Value):
     recent_messages_to_keep: Whole = Field(
         10, ge=1, le=10_000, description="`threshold`: newest messages that stay verbatim."
     )
-    prune_protect: Tokens = Field(
-        40_000, description="Newest tool output, in tokens, that is never cleared; 30 % of usable in small windows."
+    prune_protect: Tokens | None = Field(
+        None, description="Newest tool output, in tokens, that is never cleared; null is 40,000, less in small windows."
     )
-    prune_minimum: Tokens = Field(
-        20_000, description="Old tool output is cleared only if it frees this much; 15 % of usable in small windows."
+    prune_minimum: Tokens | None = Field(
+        None,
+        description="Old tool output is cleared only if it frees this many tokens; null is 20,000, less in small"
+        " windows.",
     )
     prune_exempt_tools: tuple[str, ...] = Field(
         ("recall", "memory_read", "update_plan"), max_length=100, description="Tools whose output is never cleared."
@@ -81,7 +90,9 @@ class CompactionSettings(Value):
         " maximum, 32,000 and a quarter of the window.",
     )
     tail_tokens: Tokens | None = Field(
-        None, description="Minimum size of the verbatim tail; null is 25 % of usable, between 2,000 and 15,000."
+        None,
+        description="Minimum size of the verbatim tail; null is 8 % of usable, between 2,000 and 6,000, and with"
+        " `clear_first` 25 %, between 2,000 and 15,000.",
     )
     handoff_threshold: Tokens = Field(
         200_000, description="`handoff`: tokens of the last call at which a summary is due; 0 disables this trigger."
@@ -128,6 +139,14 @@ PRESETS: Mapping[Policy, Mapping[str, Any]] = {
 """What each policy sets differently from the fields' defaults."""
 
 
+VARIANTS: Mapping[str, Mapping[str, Any]] = {"seed-reactive": {"policy": "reactive", "clear_first": True}}
+"""Further names that a request may give for a policy with other settings."""
+POLICY_NAMES: tuple[str, ...] = (*POLICIES, *VARIANTS)
+
+_CLEARING = ("prune_protect", "prune_minimum")
+"""Settings that, given for `reactive`, ask for outputs to be cleared."""
+
+
 def preset(policy: Policy) -> CompactionSettings:
     """The settings of a policy's name alone."""
     return CompactionSettings(policy=policy, **PRESETS[policy])
@@ -152,9 +171,12 @@ def resolve(value: str | Mapping[str, Any] | None, base: CompactionSettings = DE
     asked = {"policy": value} if isinstance(value, str) else value
     if not isinstance(asked, Mapping):
         raise _refusal([("compaction", "must be a policy's name or an object")])
+    asked = _spelled_out(asked)
     policy = asked.get("policy", base.policy)
     known = policy if policy in POLICIES else base.policy
-    faults = [] if policy == known else [("compaction.policy", f"must be one of {', '.join(POLICIES)}")]
+    if known == "reactive" and any(asked.get(name) is not None for name in _CLEARING):
+        asked = {"clear_first": True, **asked}
+    faults = [] if policy == known else [("compaction.policy", f"must be one of {', '.join(POLICY_NAMES)}")]
     try:
         settings = CompactionSettings.model_validate(
             {**PRESETS[known], **_own_settings(base), **asked, "policy": known}
@@ -164,6 +186,13 @@ def resolve(value: str | Mapping[str, Any] | None, base: CompactionSettings = DE
     if faults:
         raise _refusal(faults)
     return settings
+
+
+def _spelled_out(asked: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The request with a variant's name replaced by what it stands for; its other settings win."""
+    name = asked.get("policy")
+    variant = VARIANTS.get(name, {}) if isinstance(name, str) else {}
+    return {**variant, **asked, "policy": variant["policy"]} if variant else asked
 
 
 def _faults(error: ValidationError) -> list[tuple[str, str]]:

@@ -21,7 +21,7 @@ ItemReason = Literal["placeholder", "clip", "summary", "repair", "control"]
 PLACEHOLDER = '[Old tool result cleared; recall("{call_id}") returns it]'
 """Replaces a pruned result; constant for each call, so that the provider's cache still matches."""
 
-SUMMARISED = "[The conversation up to here was summarised. Go on with the task.]"
+SUMMARISED = "[The conversation up to here was summarized. Continue with the task.]"
 """Follows a summary in the assistant's role, unless a user message does."""
 
 

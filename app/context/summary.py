@@ -25,7 +25,7 @@ _SEARCH, _RECALL = (
     "`history_search(query)` searches all of it",
     "`recall(call_id)` returns the whole output of a call",
 )
-_GONE = "The messages themselves are not shown any more."
+_GONE = "The messages themselves are no longer shown."
 """Ends a summary if its model has no tool to look messages up; the prose is found by the line that follows it."""
 
 FaultCode = Literal[
@@ -71,7 +71,7 @@ def compose_summary(
         _retrieval(tools),
     ]
     if latest_request:
-        blocks.append(f"Last request from user was: {latest_request}")
+        blocks.append(f"The user's latest request: {latest_request}")
     return "\n\n".join(filter(None, blocks))
 
 
@@ -97,8 +97,8 @@ def prose_of(summary_text: str) -> str:
 def _introduction(earlier: int, tag: str) -> str:
     taken_up = f" and incorporates {plural(earlier, 'earlier round')}" if earlier else ""
     return (
-        f"This stands for the earlier part of the conversation{taken_up}. Between <{tag}> and </{tag}> are notes on the"
-        " work; all else is computed from the history."
+        f"This replaces the earlier part of the conversation{taken_up}. Between <{tag}> and </{tag}> are notes on the"
+        " work; everything else is computed from the history."
     )
 
 
@@ -181,7 +181,7 @@ def _done(covered: Sequence[Message]) -> str:
     if others := used.total() - sum(count for _, count in used.most_common(NAMED_TOOLS)):
         named.append(f"others {others:,}")
     calls = f", {plural(used.total(), 'tool call')} ({', '.join(named)})" if named else ""
-    return f"[Noted without a model] {plural(len(answers), 'step')}{calls}."
+    return f"[Written without a model] {plural(len(answers), 'step')}{calls}."
 
 
 def _last_action(covered: Sequence[Message]) -> str:

@@ -12,14 +12,15 @@ from itertools import product
 from string import Template
 from typing import Literal, get_args
 
-from app.context.clipping import clip_middle, fit_tokens, image_label, one_line
+from app.context.clipping import clip_middle, fit_tokens, image_label, one_line, plural
 from app.context.facts import lived
 from app.context.policies import POLICIES, Policy
 from app.context.tokens import estimate_text
 from app.messages import ImagePart, Message, Part, TextPart, ToolCallPart, ToolResultPart
 
 RESULT_CHARS = 2_000
-"""Characters of one tool result, and of one call's arguments, that a summarizer reads."""
+"""Characters of one tool result, and of one call's arguments, that a summarizer reads if they do not all fit its window
+with more."""
 ATTRIBUTE_CHARS = 100
 _DELIMITERS = re.compile(r"<(?=\W{0,8}(?:item|transcript|task|previous_summary|instructions)\b)", re.IGNORECASE)
 """The `<` of anything like one of these delimiters, even with blanks or invisible characters in it."""
@@ -38,13 +39,13 @@ def escaped(text: str) -> str:
     return _DELIMITERS.sub("&lt;", text)
 
 
-def transcript_items(messages: Sequence[Message]) -> list[str]:
+def transcript_items(messages: Sequence[Message], chars: int = RESULT_CHARS) -> list[str]:
     """One delimited text for each text, call, result and image, numbered from 1; a result names its call's number.
 
-    Results and arguments are clipped to `RESULT_CHARS`. Left out are reasoning, voided attempts, messages that say
+    Results and arguments are clipped to `chars` characters. Left out are reasoning, voided attempts, messages that say
     nothing, and summaries, which a summarizer gets separately.
     """
-    writer = _Writer()
+    writer = _Writer(chars)
     return [item for message in lived(messages) for part in message.parts for item in writer.write(message, part)]
 
 
@@ -69,8 +70,9 @@ def windows(items: Sequence[str], max_tokens: int) -> list[str]:
 
 @dataclass(slots=True)
 class _Writer:
-    """Numbers the items; `calls` has the number of each call."""
+    """Numbers the items; `calls` has the number of each call, `chars` is the most of a result or of arguments."""
 
+    chars: int
     written: int = 0
     calls: dict[str, int] = field(default_factory=dict)
 
@@ -82,7 +84,7 @@ class _Writer:
                 yield self._item(image_label(part), kind="image")
             case ToolCallPart():
                 self.calls[part.call_id] = self.written + 1
-                yield self._item(_clipped(part.arguments_text), kind="tool_call", tool=part.name)
+                yield self._item(clip_middle(part.arguments_text, self.chars), kind="tool_call", tool=part.name)
             case ToolResultPart():
                 yield self._result(part)
 
@@ -91,7 +93,12 @@ class _Writer:
         code = {} if part.exit_code is None else {"exit_code": str(part.exit_code)}
         answers = {} if of is None else {"of": str(of)}
         return self._item(
-            _clipped(part.output), kind="tool_result", **answers, tool=part.name, status=str(part.status), **code
+            clip_middle(part.output, self.chars),
+            kind="tool_result",
+            **answers,
+            tool=part.name,
+            status=str(part.status),
+            **code,
         )
 
     def _item(self, content: str, **attributes: str) -> str:
@@ -102,10 +109,6 @@ class _Writer:
 
 def _attribute(value: str) -> str:
     return html.escape(one_line(value, ATTRIBUTE_CHARS))
-
-
-def _clipped(text: str) -> str:
-    return clip_middle(text, RESULT_CHARS)
 
 
 def _clipped_item(item: str, max_tokens: int) -> str:
@@ -130,8 +133,9 @@ _SYSTEM, _REQUEST, _CONVERSATION, _RULES = (
 _SECTIONS: Mapping[tuple[Policy, Profile], str] = {
     (policy, profile): _packaged(f"{policy}_{profile}") for policy, profile in product(POLICIES, PROFILES)
 }
+_NEWER = "Newer messages, which are not in the transcript,"
 _AGENTS: Mapping[Profile, str] = {"coding": "a coding agent", "content": "a content management agent"}
-_NOT_REPEATED = "Merge what still holds of it into your summary, once and in its sections; do not quote it as a whole."
+_MERGED = "Merge what still holds of it into your summary, each fact once and in its section; do not copy it whole."
 
 
 def text_request(
@@ -143,21 +147,23 @@ def text_request(
     task: str,
     part: tuple[int, int] = (1, 1),
     *,
+    tail: int = 0,
     max_tokens: int | None = None,
     template: str | None = None,
 ) -> tuple[str, str]:
     """System text and user message for a summarizer that does not see the conversation.
 
     `items_text` is a window of `transcript_items`; `part` is its number and the number of windows. `previous` is the
-    prose of the summary so far, of an earlier round or of the windows before. `max_tokens` is the answer's cap, and
-    `template`, the operator's own sections, replaces the built-in ones. Every text is inserted once and never
-    interpreted as a template.
+    prose of the summary so far, of an earlier round or of the windows before. `tail` is the number of messages after
+    the transcript, which stay. `max_tokens` is the answer's cap, and `template`, the operator's own sections, replaces
+    the built-in ones. Every text is inserted once and never interpreted as a template.
     """
     user = _REQUEST.substitute(
         previous=_previous_block(previous),
         task=escaped(task.strip()) or "(none was given)",
         items=items_text,
         part=_part(part),
+        stays=f"{_stays(policy, _NEWER if tail else '')}\n\n",
         rules=_rules(policy, profile, instructions, max_tokens, template),
     )
     return _SYSTEM.substitute(agent=_AGENTS[profile]), user
@@ -169,18 +175,28 @@ def in_conversation_request(
     previous_round: int,
     instructions: str | None,
     *,
+    tail: int = 0,
     max_tokens: int | None = None,
     template: str | None = None,
 ) -> str:
     """The message that requests a summary at the end of the conversation, which reuses the cached prefix.
 
-    `previous_round` is the round of the summary in the conversation, 0 without one.
+    `previous_round` is the round of the summary in the conversation, 0 without one; `tail` is the number of its newest
+    messages that stay.
     """
-    place = f"The conversation above holds, near its beginning, the summary of compaction round {previous_round}."
-    previous = f"{place} {_NOT_REPEATED}\n\n" if previous_round else ""
-    return _CONVERSATION.substitute(
-        previous=previous, rules=_rules(policy, profile, instructions, max_tokens, template)
-    )
+    place = f"Near the beginning of the conversation is the summary of compaction round {previous_round}."
+    previous = f"{place} {_MERGED}\n\n" if previous_round else ""
+    newest = f"The last {plural(tail, 'message')}" if tail > 1 else "The last message" if tail else ""
+    rules = _rules(policy, profile, instructions, max_tokens, template)
+    return _CONVERSATION.substitute(previous=previous, stays=_stays(policy, newest), rules=rules)
+
+
+def _stays(policy: Policy, newest: str) -> str:
+    """What the agent still sees next to the summary; `newest` names the messages of the tail, if there is one."""
+    if policy == "handoff":
+        return "No message stays except user messages without an answer; the summary will end with the latest request."
+    stays = f"{newest} and the user's task and latest message" if newest else "The user's task and latest message"
+    return f"{stays} stay as they are; do not copy them."
 
 
 def _previous_block(previous: str | None) -> str:
@@ -188,7 +204,7 @@ def _previous_block(previous: str | None) -> str:
         return ""
     return (
         f"<previous_summary>\n{escaped(previous.strip())}\n</previous_summary>\n"
-        f"It stands for what came before the transcript. {_NOT_REPEATED}\n\n"
+        f"It covers what came before the transcript. {_MERGED}\n\n"
     )
 
 
@@ -208,7 +224,7 @@ def _rules(
     return _RULES.substitute(
         sections=_SECTIONS[policy, profile] if template is None else template,
         length=length,
-        wishes=f"- For this summary the user wishes:\n<instructions>\n{escaped(wishes)}\n</instructions>"
+        wishes=f"- The user's wishes for this summary:\n<instructions>\n{escaped(wishes)}\n</instructions>"
         if wishes
         else "",
     ).rstrip()

@@ -33,7 +33,7 @@ NO_RESULT = (
 )
 ORPHAN = "[Output of an earlier call of {name}; the call itself is not part of this conversation.]\n{output}"
 BEGINNING = "[The beginning of this conversation is not available.]"
-GO_ON = "[The last answer stands as it is. Go on from there.]"
+GO_ON = "[The last answer stands as it is. Continue from there.]"
 Place = tuple[int, int]
 """Index of a message and of a part in it."""
 

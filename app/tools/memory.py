@@ -93,8 +93,8 @@ class MemoryWrite:
     name: ClassVar[str] = "memory_write"
     description: ClassVar[str] = (
         f"Replaces {MEMORY_FILE}, the notes in your prompt that outlive the context: decisions and their reasons, how "
-        "to build and test, what the user wants, dead ends. Give all that is to stay, and keep it short; long notes go "
-        f"to {MEMORY_DIRECTORY}/<topic>.md."
+        "to build and test, what the user wants, dead ends. Give everything that should stay, and keep it short; long "
+        f"notes go to {MEMORY_DIRECTORY}/<topic>.md."
     )
     parallel_safe: ClassVar[bool] = False
     arguments: type[Arguments] = MemoryWriteArguments

@@ -24,7 +24,7 @@ class ExecuteCommandArguments(Arguments):
         default=None,
         gt=0,
         allow_inf_nan=False,
-        description="Seconds, where the default does not fit.",
+        description="Seconds; replaces the default.",
     )
 
 

@@ -105,7 +105,7 @@ async def test_if_clearing_is_enough_no_summary_is_prepared(
 
     provider.respond(answer)
     async with Client(start_server(models=WINDOWS).url) as client:
-        session, events = await client.run("the task", model=OPENAI, compaction=settings)
+        session, events = await client.run("the task", model=OPENAI, compaction={"clear_first": True, **settings})
         assert session["outcome"] == "completed"
         assert len([event for event in events if event.type == "prune.completed"]) >= 3
         assert await rounds(client, session["id"]) == []

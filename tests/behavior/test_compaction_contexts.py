@@ -160,7 +160,7 @@ async def test_old_outputs_are_cleared_when_a_run_ends_near_the_trigger(
     ends: dict[str, Answer] = {"completed": Reply(Text("done")), "failed": HttpError(400)}
     provider.respond(filling(0.94, lambda _: ends[outcome]))
     async with Client(start_server(models=WINDOWS).url) as client:
-        session, events = await client.run("the task", model=model)
+        session, events = await client.run("the task", model=model, compaction="seed-reactive")
         assert session["outcome"] == outcome
         data = cleared(events, "run_end")
         assert events[-2].type == "prune.completed"
@@ -178,13 +178,23 @@ async def test_old_outputs_are_cleared_when_a_run_ends_near_the_trigger(
     assert provider.refusals == []
 
 
+async def test_by_default_nothing_is_cleared(start_server: StartServer, provider: FakeProvider) -> None:
+    """A run that ends near the trigger leaves the context as it is."""
+    provider.configure(window=ROOMY)
+    provider.respond(filling(0.94, lambda _: Reply(Text("done"))))
+    async with Client(start_server(models=WINDOWS).url) as client:
+        _, events = await client.run("the task", model=OPENAI)
+        assert of_type(events, "prune.completed", "compaction.completed") == []
+    assert not any("Old tool result" in text for text in provider.requests[-1].tool_results.values())
+
+
 async def test_nothing_is_cleared_when_a_run_ends_far_from_the_trigger(
     start_server: StartServer, provider: FakeProvider
 ) -> None:
     provider.configure(window=ROOMY)
     provider.respond(filling(0.8, lambda _: Reply(Text("done"))))
     async with Client(start_server(models=WINDOWS).url) as client:
-        _, events = await client.run("the task", model=OPENAI)
+        _, events = await client.run("the task", model=OPENAI, compaction="seed-reactive")
         assert of_type(events, "prune.completed") == []
 
 
@@ -207,7 +217,7 @@ async def test_old_outputs_are_cleared_at_the_trigger_and_recalled(
     work = filling(9, lambda _: Reply(Text("never")))
     provider.respond(answer)
     async with Client(start_server(models=WINDOWS).url) as client:
-        session, events = await client.run("the task", model=model)
+        session, events = await client.run("the task", model=model, compaction="seed-reactive")
         assert session["outcome"] == "completed"
         data = cleared(events, "trigger")
         assert data["tokens_before"] > USABLE >= data["tokens_after"]

@@ -79,7 +79,7 @@ FREE_WORDS = {"forbidden", "no finish", "reset", "overloaded"}
 MODES: dict[str, dict[str, Any]] = {
     "in the conversation": {"policy": "reactive", "summary_max_tokens": 500},
     "handoff": {"policy": "handoff", "summary_max_tokens": 500},
-    "from text": {"policy": "threshold"},
+    "from text": {"policy": "threshold", "model": OPENAI},
 }
 
 
@@ -168,7 +168,7 @@ async def test_a_planted_instruction_stays_within_its_item(start_server: StartSe
     models = {OPENAI: {"context_window": WINDOW}}
     async with Client(start_server(models=models).url) as client:
         history = packed("the task", STEPS, [planted])
-        session, events = await client.run("go on", history=history, compaction="threshold")
+        session, events = await client.run("go on", history=history, compaction=MODES["from text"])
     assert session["outcome"] == "completed"
     assert len(of_type(events, "compaction.completed")) == 1
     asked = next(request.last_user_text for request in provider.requests if PLANTED in request.last_user_text)

@@ -109,7 +109,7 @@ async def test_a_prepared_summary_does_not_call_an_older_request_the_last_one(
     assert round["status"] == "completed"
     last = steps_of(provider)[-1]
     assert "Session Summary" in told(last)
-    assert "Last request from user was" not in told(last)
+    assert "The user's latest request:" not in told(last)
     assert_once_in_order(last, "the old task", "something else now")
 
 

@@ -87,13 +87,13 @@ async def test_a_model_without_efforts_is_called_without_one(client: Client, pro
     assert sent(provider) == ["high", None, None]
 
 
-@pytest.mark.parametrize(("policy", "effort"), [("reactive", "high"), ("threshold", None)])
+@pytest.mark.parametrize(("model", "effort"), [(None, "high"), (OPENAI, None)])
 async def test_a_summary_in_the_conversation_keeps_the_effort(
-    client: Client, provider: FakeProvider, policy: str, effort: str | None
+    client: Client, provider: FakeProvider, model: str | None, effort: str | None
 ) -> None:
     """The request continues a cached prefix that includes the effort; a text summary is a separate call."""
     provider.respond(answers)
-    made = await client.create(history=packed("the task", 9), reasoning_effort="high", compaction=policy)
+    made = await client.create(history=packed("the task", 9), reasoning_effort="high", compaction={"model": model})
     await client.http.post(f"/v1/sessions/{made['id']}/compactions", json={})
     await client.wait_for(made["id"], lambda event: event.type in ("compaction.completed", "compaction.failed"))
     assert {request.body.get("reasoning_effort") for request in provider.requests} == {effort}

@@ -144,7 +144,7 @@ async def test_a_rule_is_learned_again_after_a_month(start_server: StartServer, 
     assert len(provider.refusals) == 2
 
 
-@first_of(policy=["reactive", "handoff"])
+@first_of(policy=POLICIES)
 async def test_a_summary_refused_in_the_conversation_is_asked_for_as_text(
     client: Client, provider: FakeProvider, policy: str
 ) -> None:

@@ -121,7 +121,7 @@ async def _holds_all(client: Client, session_id: str, request: RecordedRequest, 
 def _check_summary(summary: dict[str, Any], turn: int, usable: int, stand: list[int]) -> None:
     """`stand` are the turns whose requests are still in the context as messages; the summary omits them."""
     text = summary["parts"][0]["text"]
-    assert f"<notes>\n{JUNK}\n</notes>" in text or "[Noted without a model]" in text
+    assert f"<notes>\n{JUNK}\n</notes>" in text or "[Written without a model]" in text
     assert TASK in text
     assert "[>] raise the walls" in text
     assert summary["tokens"] < FACTS_SHARE * usable + 1_000

@@ -136,7 +136,7 @@ async def test_max_tokens_is_for_the_session_and_can_be_raised(client: Client, p
     assert session["error"]["detail"] == "The session has reached its limit: max_tokens = 2000."
     assert (session["steps"], session["usage"]["output_tokens"]) == (3, 1200)
     [word] = [m["parts"][0]["text"] for m in await client.messages(session["id"]) if m["role"] == "control"]
-    assert word.startswith("[A limit of this session is reached, and this is the last step of its run")
+    assert word.startswith("[This session has reached a limit, and this is its last step")
 
     path = f"/v1/sessions/{session['id']}"
     for most in (2000, 3000):

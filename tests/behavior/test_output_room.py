@@ -52,7 +52,7 @@ async def test_the_room_for_the_answer_is_lowered_before_anything_is_compacted(
     provider.configure(window=WINDOW, overflow=style)
     provider.respond(Underreported(11))
     async with Client(start_server(models=KNOWN).url) as client:
-        session, events = await client.run("the task", model=model)
+        session, events = await client.run("the task", model=model, compaction={"background": False})
         assert (session["outcome"], session["error"]) == ("completed", None)
         assert of_type(events, "compaction.started", "prune.completed") == []
         assert session["context"]["limit"] == WINDOW

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
+from splintr import Tokenizer
 
 from app.tools import default_tools
 from tests.behavior.checks import assert_sound
@@ -14,7 +16,7 @@ from tests.behavior.harness import OPENAI, Client, of_type
 from tests.behavior.long_task import LongTask
 from tests.behavior.rounds import overflows
 from tests.load import LONG
-from tests.provider import FakeProvider, HttpError, Reply, Text
+from tests.provider import FakeProvider, HttpError, RecordedRequest, Reply, Text
 
 FIRST_REQUEST = 2_000
 """Maximum tokens of a new session's first request, with a task of one line."""
@@ -32,12 +34,21 @@ def window_of(tokens: int) -> dict[str, Any]:
     return {"models": {OPENAI: {"context_window": tokens}}}
 
 
+def tokens_of(request: RecordedRequest) -> int:
+    """Tokens of a request's texts and of its tools as JSON, by tiktoken's encoding o200k_base, whose vocabulary comes
+    with the package."""
+    tools = (json.dumps(tool, separators=(",", ":"), ensure_ascii=False) for tool in request.body["tools"])
+    tokenizer = Tokenizer.from_pretrained("o200k_base")
+    return sum(len(tokenizer.encode(text)) for text in (request.system, request.last_user_text, *tools))
+
+
 async def test_the_first_request_of_a_session_is_small(start_server: StartServer, provider: FakeProvider) -> None:
     provider.respond(lambda _: Reply(Text("Done.")))
     async with Client(start_server().url) as client:
         session, _ = await client.run("Fix the failing test in tests/test_parser.py.")
         shown = await client.get(f"/v1/sessions/{session['id']}/context", step=1)
     assert len(shown["tools"]) == len(default_tools())
+    assert tokens_of(provider.requests[0]) <= FIRST_REQUEST
     assert sum(part["tokens"] for part in (shown["system"], *shown["tools"], *shown["messages"])) <= FIRST_REQUEST
     assert shown["tokens"] <= FIRST_REQUEST
 

@@ -24,8 +24,8 @@ from app.sessions import Rung
 
 TASK_TWICE = 500
 """Tokens of a task up to which the summary repeats it, although the task message itself stays."""
-TASK_STAYS = "(It stands in this conversation as a message of the user's own, word for word.)"
-TASK_IS_LATEST = "(It is the user's last request, with which this summary ends, word for word.)"
+TASK_STAYS = "(The user's message with the task is in this conversation, word for word.)"
+TASK_IS_LATEST = "(The task is the user's latest request, at the end of this summary, word for word.)"
 WHOLE, CLIPPED = "word for word", "with its middle left out"
 SUMMARY_CAP = 4_000
 """Maximum tokens of a summary if the policy sets no cap."""
@@ -218,16 +218,21 @@ def _summary(conversation: Conversation, round: Round, selection: Selection, pro
     )
 
 
+def _clears(settings: CompactionSettings) -> bool:
+    """Whether old outputs may be cleared before a summarizer has read them."""
+    return settings.policy == "reactive" and settings.clear_first
+
+
 def prunable(conversation: Conversation, budget: Budget, settings: CompactionSettings) -> PruneBatch | None:
     """Old outputs that these settings allow to clear now; only `reactive` clears any."""
-    if settings.policy != "reactive":
+    if not _clears(settings):
         return None
     return select_prunable(conversation.transcript.messages, settings, budget, conversation.in_force.pruned)
 
 
 def may_be_cleared(conversation: Conversation, budget: Budget, settings: CompactionSettings) -> bool:
     """Whether clearing alone may be enough at the trigger, if everything that comes until then can be cleared too."""
-    if settings.policy != "reactive":
+    if not _clears(settings):
         return False
     left = trigger(budget, settings) - conversation.state(budget).tokens
     growth = max(0, int(left / conversation.calibration.factor))

@@ -19,7 +19,13 @@ from app.context.clipping import fit_tokens
 from app.context.policies import CompactionSettings
 from app.context.selection import Selection
 from app.context.summary import check_prose
-from app.context.summary_request import in_conversation_request, text_request, transcript_items, windows
+from app.context.summary_request import (
+    RESULT_CHARS,
+    in_conversation_request,
+    text_request,
+    transcript_items,
+    windows,
+)
 from app.context.tokens import PER_MESSAGE, estimate_text
 from app.errors import ContextOverflowError, PalimpsestError, ProviderError, ReshapeError
 from app.llm.base import (
@@ -46,7 +52,7 @@ MAX_ATTEMPTS = 3
 REASONING_ROOM, REASONING_SHARE = 4_096, 1 / 8
 """Extra output tokens for a model that has reasoned in this conversation, and their maximum share of the window."""
 INSTRUCTION_ROOM, LEAST_INSTRUCTION_ROOM = 1_000, 700
-"""Tokens reserved for the request for a summary: the longest built-in one has about 600. Windows below 4,000 tokens
+"""Tokens reserved for the request for a summary: the longest built-in one has about 800. Windows below 4,000 tokens
 reserve less. The operator's template and the user's instructions come on top."""
 LEAST_CAP = 256
 """The lowest cap of a summary, in tokens; in a crowded window a third of the cap is enough."""
@@ -54,6 +60,9 @@ TASK_SHARE = 0.2
 """Maximum share of the summarizer's window for the task in each request: the messages need the rest. The session's own
 model sees the whole task anyway."""
 LEAST_INPUT, LEAST_INPUT_SHARE = 500, 1 / 6
+RESULT_SIZES = (30_000, 8_000, RESULT_CHARS)
+"""Characters of a result or of a call's arguments that a summarizer of text reads: the most with which everything fits
+into one request."""
 INPUT_SHARE = 0.9
 """Maximum share of the summarizer's window for a piece of the messages, after task, previous summary and answer; the
 rest absorbs estimation errors."""
@@ -65,7 +74,8 @@ class SummaryJob:
 
     `prefix` is the conversation's own next request, for a summary requested within it; with None the model gets the
     messages as text, in pieces of up to `input_tokens`. `max_tokens` is the longest answer; a model that reasons gets
-    `reasoning_tokens` on top. `template` replaces the built-in sections.
+    `reasoning_tokens` on top. `tail` is the number of newest messages that stay. `template` replaces the built-in
+    sections.
     """
 
     settings: CompactionSettings
@@ -77,6 +87,7 @@ class SummaryJob:
     max_tokens: int
     reasoning_tokens: int
     input_tokens: int
+    tail: int = 0
     prefix: ModelRequest | None = None
     instructions: str | None = None
     template: str | None = None
@@ -126,6 +137,7 @@ class Summarizer:
             job.settings.profile,
             job.previous_round,
             job.instructions,
+            tail=job.tail,
             max_tokens=job.max_tokens,
             template=job.template,
         )
@@ -157,6 +169,7 @@ class Summarizer:
                 job.instructions,
                 job.task,
                 (number, len(pieces)),
+                tail=job.tail,
                 max_tokens=job.max_tokens,
                 template=job.template,
             )
@@ -247,7 +260,13 @@ def _is_about_the_form(error: BaseException | None) -> bool:
 
 
 def _pieces(job: SummaryJob) -> list[str]:
-    return windows(transcript_items(job.covered), job.input_tokens)
+    """The covered messages as text, with as much of each result as fits into one request; more than one piece only if
+    the shortest form is too large."""
+    for chars in RESULT_SIZES:
+        pieces = windows(transcript_items(job.covered, chars), job.input_tokens)
+        if len(pieces) == 1:
+            break
+    return pieces
 
 
 def _is_output(prose: str, covered: Sequence[Message]) -> bool:
@@ -291,15 +310,15 @@ def summary_model(round: Round) -> str:
 def summary_job(
     conversation: Conversation, round: Round, selection: Selection, window: int, request: ModelRequest | None = None
 ) -> SummaryJob:
-    """How a model with this `window`, in tokens, is asked: in the conversation itself, whose prefix is cached, if the
-    policy says so and there is room, else from text. An earlier `request` is used instead of the next one if given."""
+    """How a model with this `window`, in tokens, is asked: in the conversation itself, whose prefix is cached, if it is
+    the session's own and there is room, else from text. An earlier `request` replaces the next one if given."""
     settings, config = round.settings, round.config
     reasoning = min(REASONING_ROOM, int(window * REASONING_SHARE)) if conversation.has_reasoning else 0
     asking = min(INSTRUCTION_ROOM, max(LEAST_INSTRUCTION_ROOM, window // 4))
     asking += sum(estimate_text(text or "") for text in (config.summary_template, round.instructions))
     cap = min(summary_cap(settings, round.budget), max(LEAST_CAP, window // 4))
     left = window - conversation.estimate - reasoning - asking
-    inside = _is_inside(round) and left >= min(cap, max(LEAST_CAP, cap // 3))
+    inside = settings.model is None and left >= min(cap, max(LEAST_CAP, cap // 3))
     if inside:
         cap = min(cap, left)
     task = fit_tokens(selection.task.text, int(window * TASK_SHARE)) if selection.task is not None else ""
@@ -315,12 +334,8 @@ def summary_job(
         max_tokens=cap,
         reasoning_tokens=reasoning,
         input_tokens=max(least_input, int((window - reserved) * INPUT_SHARE)),
+        tail=len(selection.tail),
         prefix=(request or conversation.sound_request(config)) if inside else None,
         instructions=round.instructions,
         template=config.summary_template,
     )
-
-
-def _is_inside(round: Round) -> bool:
-    """Whether the policy asks for the summary in the conversation, from the session's own model."""
-    return round.settings.model is None and round.settings.policy != "threshold"

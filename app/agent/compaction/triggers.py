@@ -13,7 +13,7 @@ from app.agent.changes import RungCode
 from app.agent.compaction.rounds import LEAST_RECENT, Round, Target, folded, is_hopeless, prunable, selection
 from app.agent.conversation import Conversation
 from app.agent.protocols import AgentConfig
-from app.context.budget import TAIL_SHARE, Budget, trigger
+from app.context.budget import Budget, trigger
 from app.context.policies import CompactionSettings
 from app.context.selection import Selection, after_last_summary, is_request
 from app.context.tokens import counted_tokens
@@ -34,6 +34,8 @@ CROWDED_ROUNDS = 3
 """This many rounds within this many steps did not help enough: the next one starts a rung further up."""
 LITTLE = 0.1
 """A round that freed less than this share freed too little."""
+NEWEST_SHARE = 0.25
+"""Share of a small context that a manual round keeps at least: its newest steps."""
 
 
 def due(conversation: Conversation, config: AgentConfig) -> CompactionReason | None:
@@ -221,7 +223,7 @@ def _shorter_tails(conversation: Conversation, settings: CompactionSettings) -> 
             while turns:
                 yield settings.model_copy(update={"min_turns_to_keep": turns, "tail_tokens": 0})
                 turns //= 2
-            tokens = int(TAIL_SHARE * sum(map(counted_tokens, fresh)))
+            tokens = int(NEWEST_SHARE * sum(map(counted_tokens, fresh)))
             yield settings.model_copy(update={"min_turns_to_keep": 0, "tail_tokens": tokens})
         case "threshold":
             recent = min(settings.recent_messages_to_keep, len(messages)) // 2

@@ -17,7 +17,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from app.context.policies import POLICIES, CompactionSettings
+from app.context.policies import POLICY_NAMES, CompactionSettings
 from app.interchange import WireFormat
 from app.messages import Value, clean_text
 from app.raw_messages import RawMessages
@@ -161,9 +161,10 @@ RequestedKind = Annotated[
 
 def _compaction_schema() -> dict[str, Any]:
     """A policy's name, or an object with any of the settings."""
-    settings = CompactionSettings.model_json_schema()
-    named = {"type": "object", "properties": settings["properties"], "additionalProperties": False}
-    return {"anyOf": [{"type": "string", "enum": list(POLICIES)}, named]}
+    properties = CompactionSettings.model_json_schema()["properties"]
+    properties["policy"]["enum"] = list(POLICY_NAMES)
+    named = {"type": "object", "properties": properties, "additionalProperties": False}
+    return {"anyOf": [{"type": "string", "enum": list(POLICY_NAMES)}, named]}
 
 
 Compaction = Annotated[str | dict[str, Any], BeforeValidator(_compaction), WithJsonSchema(_compaction_schema())]

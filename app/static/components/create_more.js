@@ -6,7 +6,7 @@ import { AreaField, ChoiceField, Form, NumberField, TextField } from "./fields.j
 
 const POLICIES = {
   "": "Uses the server's setting",
-  reactive: "Waits until the context is full, then clears old tool outputs and summarizes all but the newest turns",
+  reactive: "Waits until the context is full, then summarizes all but the newest work",
   threshold: "Summarizes early, at 80% of the usable context, and keeps the last ten messages",
   handoff: "Summarizes at 200,000 tokens and continues with only the summary and the last request",
 };

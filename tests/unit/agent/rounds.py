@@ -53,8 +53,9 @@ UNPRUNED = ("execute_command",)
 
 
 def settings_of(policy: Policy = "reactive", **changes: Any) -> CompactionSettings:
-    """A policy's settings; rounds are made when they are due unless `background` says otherwise."""
-    return preset(policy).model_copy(update={"background": False, **changes})
+    """A policy's settings; rounds are made when they are due unless `background` says otherwise, and `reactive` clears
+    first."""
+    return preset(policy).model_copy(update={"background": False, "clear_first": policy == "reactive", **changes})
 
 
 def models_of(
@@ -98,7 +99,7 @@ def old_turn(steps: int = 60, tokens: int = 300) -> list[Message]:
     return [*history, b.user(history[-1].seq + 1, "And now?")]
 
 
-CLEARING = preset("reactive").model_copy(update={"prune_protect": 0, "prune_minimum": 0})
+CLEARING = preset("reactive").model_copy(update={"clear_first": True, "prune_protect": 0, "prune_minimum": 0})
 """Clears everything old."""
 
 

@@ -38,7 +38,7 @@ def test_calls_wait_if_a_pattern_is_no_longer_valid() -> None:
 
 def test_a_denial_says_what_to_do() -> None:
     assert "Use git." in denial(Decision("deny", "user", "Use git."), 300)
-    assert "go on without it" in denial(Decision("deny", "user"), 300)
+    assert "continue without it" in denial(Decision("deny", "user"), 300)
     assert "within 90 s" in denial(Decision("deny", "timeout"), 90)
 
 

@@ -8,8 +8,7 @@ import pytest
 
 from app.agent.changes import RoundCompleted, RungFailed
 from app.agent.compaction.rounds import RoomResult, Round
-from app.agent.compaction.triggers import ManualRound, Refusal, manual_round, manual_selection, most
-from app.context.budget import TAIL_SHARE
+from app.agent.compaction.triggers import NEWEST_SHARE, ManualRound, Refusal, manual_round, manual_selection, most
 from app.context.selection import Selection
 from app.context.tokens import counted_tokens
 from app.messages import Message, Role, Usage
@@ -64,7 +63,7 @@ class TestTail:
         tight = Tight(history=b.long_task(20, 600), budget=WIDE)
         tail = covered(tight).tail
         shown = sum(map(counted_tokens, tight.conversation.transcript.messages))
-        assert TAIL_SHARE * shown <= sum(map(counted_tokens, tail)) < (TAIL_SHARE + 0.1) * shown
+        assert NEWEST_SHARE * shown <= sum(map(counted_tokens, tail)) < (NEWEST_SHARE + 0.1) * shown
         assert [message.id for message in tail] == [m.id for m in tight.conversation.history[-len(tail) :]]
 
     async def test_turns_too_short_to_free_anything_are_covered_with_newer_ones(self) -> None:

@@ -197,7 +197,7 @@ class TestCandidates:
         assert isinstance(marker, CompactionMarkerPart)
         assert (marker.round, candidate.checkpoint.round, candidate.checkpoint.summary_message_id) == (3, 3, summary.id)
         assert prose_of(text.text) == PROSE
-        assert ("Last request from user was: the task" in text.text) is (policy == "handoff")
+        assert ("The user's latest request: the task" in text.text) is (policy == "handoff")
 
     async def test_measuring_changes_nothing(self) -> None:
         tight = Climb()
@@ -356,7 +356,8 @@ class TestJobs:
         [
             ("reactive", None, True),
             ("handoff", None, True),
-            ("threshold", None, False),
+            ("threshold", None, True),
+            ("threshold", "acme/cheap", False),
             ("reactive", "acme/cheap", False),
         ],
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -139,6 +140,15 @@ class TestFromText:
         await asked.prose(previous="Half was done.")
         assert "<previous_summary>\nHalf was done.\n</previous_summary>" in asked.question()
 
+    @pytest.mark.parametrize(("room", "half"), [(20_000, 10_000), (5_000, 4_000), (1_200, 1_000)])
+    async def test_results_are_clipped_no_more_than_needed(self, room: int, half: int) -> None:
+        output = "a" * 10_000 + "b" * 10_000
+        work = [b.user(1, TASK), b.assistant(2, b.call("c1")), b.tool(3, b.result("c1", output))]
+        asked = Asked(ANSWER)
+        await asked.prose(covered=work, input_tokens=room)
+        shown = max(len(found) for found in re.findall("a+", asked.question()))
+        assert 0.9 * half < shown <= half
+
     async def test_too_much_text_is_folded_window_by_window(self) -> None:
         room = 500
         pieces = windows(transcript_items(WORK), room)
@@ -192,7 +202,7 @@ class TestAnswers:
 
     async def test_a_summary_longer_than_what_it_covers_is_refused(self) -> None:
         short = b.user(1, "Please.")
-        assert await Asked(says(LONG)).fails(prefix=prefix(short)) == "summary_too_long"
+        assert await Asked(says(2 * LONG)).fails(prefix=prefix(short)) == "summary_too_long"
 
     async def test_a_summary_far_beyond_its_cap_is_refused(self) -> None:
         assert estimate_text(LONG) == 500

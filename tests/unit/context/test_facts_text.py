@@ -62,7 +62,7 @@ def test_facts_with_enough_room_are_shown_in_full() -> None:
         "- sleep 9\\necho: cancelled\n\n"
         "### Last results of other commands, newest first\n"
         "- make: 2 times, last: built\n\n"
-        "### What you wrote on the way, oldest first\n"
+        "### Your own findings and decisions along the way, oldest first\n"
         "- DuckDB it is.\n"
         "- The port is 80.\n\n"
         "### Plan ([x] is done, [>] in progress)\n"

@@ -15,7 +15,7 @@ DOCUMENTED = {
     "model", "threshold_percent", "system_reserve", "safety_buffer", "recent_messages_to_keep", "prune_protect",
     "prune_minimum", "prune_exempt_tools", "min_turns_to_keep", "output_reserve", "tail_tokens", "handoff_threshold",
     "summary_max_tokens", "summary_temperature", "clip_chars", "profile", "background", "recount_probe",
-    "auto", "prune_at_end",
+    "auto", "prune_at_end", "clear_first",
 }  # fmt: skip
 
 some_settings = st.fixed_dictionaries(
@@ -45,11 +45,27 @@ def test_every_setting_has_a_description() -> None:
 def test_the_default_is_reactive() -> None:
     assert resolve(None) == DEFAULT == preset("reactive")
     shown = public(DEFAULT)
-    assert (shown["prune_protect"], shown["prune_minimum"], shown["min_turns_to_keep"]) == (40_000, 20_000, 2)
+    assert (shown["prune_protect"], shown["prune_minimum"], shown["min_turns_to_keep"]) == (None, None, 2)
     assert (shown["output_reserve"], shown["safety_buffer"], shown["tail_tokens"]) == (None, None, None)
     assert (shown["summary_max_tokens"], shown["summary_temperature"], shown["clip_chars"]) == (2_000, None, 30_000)
     assert shown["prune_exempt_tools"] == ["recall", "memory_read", "update_plan"]
     assert DEFAULT.per_message == 4
+
+
+def test_the_seeds_reactive_clears_first() -> None:
+    seed = resolve("seed-reactive")
+    assert (seed.policy, seed.clear_first, resolve("reactive").clear_first) == ("reactive", True, False)
+    assert resolve({"policy": "seed-reactive", "tail_tokens": 5}).tail_tokens == 5
+    assert resolve({"policy": "seed-reactive", "clear_first": False}) == DEFAULT
+    assert resolve({"tail_tokens": 5}, seed).clear_first
+
+
+@pytest.mark.parametrize("name", ["prune_protect", "prune_minimum"])
+def test_what_to_clear_asks_for_clearing(name: str) -> None:
+    assert resolve({name: 0}).clear_first
+    assert not resolve({name: None}).clear_first
+    assert not resolve({name: 5, "clear_first": False}).clear_first
+    assert not resolve({"policy": "threshold", name: 5}).clear_first
 
 
 def test_threshold_has_the_numbers_of_its_design() -> None:

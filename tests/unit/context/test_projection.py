@@ -226,7 +226,7 @@ def test_the_marker_of_a_summary_is_not_sent() -> None:
     assert shown.tokens == estimate_message(shown)
 
 
-LINE = "[The conversation up to here was summarised. Go on with the task.]"
+LINE = "[The conversation up to here was summarized. Continue with the task.]"
 
 
 def compacted(*tail: Message) -> list[Message]:

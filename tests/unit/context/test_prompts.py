@@ -62,7 +62,7 @@ def test_reachable_hosts_are_named_up_to_a_number() -> None:
     names = [f"h{number}.example.com" for number in range(SHOWN_HOSTS + 2)]
     for lean in (False, True):
         few = render_environment(environment(network=AllowedHosts(allowed_hosts=tuple(names[:2])), lean=lean))
-        assert "Network: HTTP and HTTPS to these hosts alone" in few
+        assert "Network: HTTP and HTTPS to these hosts only" in few
         assert "h0.example.com, h1.example.com." in few
         many = render_environment(environment(network=AllowedHosts(allowed_hosts=tuple(names)), lean=lean))
         assert f"h{SHOWN_HOSTS - 1}.example.com and 2 more." in many

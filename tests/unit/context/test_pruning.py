@@ -143,8 +143,8 @@ def test_parallel_results_are_cleared_one_by_one() -> None:
 def test_in_a_small_window_the_numbers_follow_from_its_size() -> None:
     budget = budget_of(6_000, limit=8_000)
     history = turns(900, 900, 900, 900, 10, 10)
-    assert select_prunable(history, resolve("reactive"), budget_of(100_000), frozenset()) is None
-    batch = select_prunable(history, resolve("reactive"), budget, frozenset())
+    assert select_prunable(history, resolve("seed-reactive"), budget_of(100_000), frozenset()) is None
+    batch = select_prunable(history, resolve("seed-reactive"), budget, frozenset())
     assert batch is not None
     # 30 % of usable are 1,800 tokens, which the second of the four old outputs exceeds.
     assert batch.call_ids == ("t3", "t2", "t1")
@@ -167,8 +167,10 @@ def test_future_outputs_may_be_worth_clearing_by_themselves(growth: int, may: bo
 def test_what_is_worth_clearing_now_still_is_later(limit: int) -> None:
     budget = budget_of(limit * 3 // 4, limit=limit)
     history = long_task(40, 2_000)
-    assert select_prunable(history, resolve("reactive"), budget, frozenset()) is not None
-    assert all(may_do(history, resolve("reactive"), budget, frozenset(), growth) for growth in range(0, 99_000, 3_000))
+    assert select_prunable(history, resolve("seed-reactive"), budget, frozenset()) is not None
+    assert all(
+        may_do(history, resolve("seed-reactive"), budget, frozenset(), growth) for growth in range(0, 99_000, 3_000)
+    )
 
 
 def test_results_that_the_model_has_not_seen_are_never_cleared() -> None:

@@ -50,7 +50,9 @@ def reactive(
     urgent: bool = False,
     **changes: Any,
 ) -> Selection | None:
-    return select(history, checkpoints, resolve(changes), budget, MODEL, pruned=pruned, urgent=urgent)
+    return select(
+        history, checkpoints, resolve({"clear_first": True, **changes}), budget, MODEL, pruned=pruned, urgent=urgent
+    )
 
 
 def threshold(history: Sequence[Message], checkpoints: Sequence[Checkpoint] = (), keep: int = 4) -> Selection | None:

@@ -43,7 +43,7 @@ SIZES = (8_000, 2_000, 500)
 
 
 def chosen(history: Sequence[Message], usable: int = 100_000, *, spill: bool = False) -> Selection:
-    found = select(history, [], resolve("reactive"), budget_of(usable), MODEL, spill=spill)
+    found = select(history, [], resolve("seed-reactive"), budget_of(usable), MODEL, spill=spill)
     assert found is not None
     return found
 
@@ -122,7 +122,7 @@ def test_a_short_tail_is_not_clipped_at_all() -> None:
 def test_existing_clips_only_get_shorter() -> None:
     history = [*long_task(30, 4_000), summary_of(1, 62)]
     before = Checkpoint(1, "m62", 1, 5, kept=("m1",), clips=(("m61.0", 1_000), ("m59.0", 4_000)))
-    selection = select(history, [before], resolve("reactive"), budget_of(60_000), MODEL)
+    selection = select(history, [before], resolve("seed-reactive"), budget_of(60_000), MODEL)
     assert selection is not None
     seen: dict[str, list[int]] = {"m61.0": [], "m59.0": [], "m57.0": []}
     for candidate in [selection, *shrunk(selection)]:
@@ -202,7 +202,7 @@ def test_the_largest_fixed_part_is_named() -> None:
 def test_a_request_quoted_by_a_summary_is_named() -> None:
     latest = user(4, "x" * 40_000)
     history = [user(1), *step(2, "a"), latest, *step(5, "b")]
-    quoting = summary_of(1, 7, value=f"Last request from user was: {latest.text}")
+    quoting = summary_of(1, 7, value=f"The user's latest request: {latest.text}")
     assert largest_fixed(generation(), [quoting]).name == "system prompt"
     assert largest_fixed(generation(), [quoting], [*history, quoting]).name == "user message m4"
 

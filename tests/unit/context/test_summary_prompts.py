@@ -15,20 +15,21 @@ ITEMS = '<item n="1" kind="user">\nhello\n</item>'
 SECTIONS: dict[tuple[Policy, Profile], list[str]] = {
     ("reactive", "coding"): [
         "Completed Work",
-        "User Instructions",
         "Decisions",
+        "Errors and Resolutions",
+        "Facts to Keep",
         "Current State",
         "Pending",
-        "Errors and Resolutions",
         "Next Step",
     ],
     ("reactive", "content"): [
         "Completed Work",
         "User Preferences",
         "Decisions",
+        "Errors and Resolutions",
+        "Facts to Keep",
         "Current State",
         "Pending",
-        "Errors and Resolutions",
         "Next Step",
     ],
     ("threshold", "coding"): [
@@ -37,6 +38,7 @@ SECTIONS: dict[tuple[Policy, Profile], list[str]] = {
         "Current State",
         "Pending Work",
         "Errors & Resolutions",
+        "Facts to Keep",
     ],
     ("threshold", "content"): [
         "Completed Work",
@@ -44,24 +46,27 @@ SECTIONS: dict[tuple[Policy, Profile], list[str]] = {
         "Current State",
         "Pending Work",
         "Errors & Resolutions",
+        "Facts to Keep",
     ],
     ("handoff", "coding"): [
         "1. User's Primary Goals and Intent",
         "2. Conversation Timeline and Progress",
         "3. Technical Context and Decisions",
-        "4. Files and Code Changes",
-        "5. Active Work and Last Actions (CRITICAL)",
-        "6. Unresolved Issues and Pending Tasks",
-        "7. Immediate Next Step",
+        "4. Code Changes",
+        "5. Facts to Keep",
+        "6. Active Work and Last Actions (CRITICAL)",
+        "7. Unresolved Issues and Pending Tasks",
+        "8. Immediate Next Step",
     ],
     ("handoff", "content"): [
         "1. User's Primary Goals and Intent",
         "2. Conversation Timeline and Progress",
         "3. Preferences and Decisions",
         "4. Pages and Content Changes",
-        "5. Active Work and Last Actions (CRITICAL)",
-        "6. Unresolved Issues and Pending Tasks",
-        "7. Immediate Next Step",
+        "5. Facts to Keep",
+        "6. Active Work and Last Actions (CRITICAL)",
+        "7. Unresolved Issues and Pending Tasks",
+        "8. Immediate Next Step",
     ],
 }
 
@@ -113,7 +118,7 @@ def test_the_content_profile_looks_for_pages_and_preferences(word: str) -> None:
 def test_a_first_round_has_no_previous_summary() -> None:
     prompt = asked()
     assert prompt.startswith(
-        "<task>\nBuild it.\n</task>\n\n<transcript>\n" + ITEMS + "\n</transcript>\n\nWrite the summary"
+        "<task>\nBuild it.\n</task>\n\n<transcript>\n" + ITEMS + "\n</transcript>\n\nThe user's task"
     )
     assert "previous" not in prompt
     assert asked(previous=" \n") == prompt
@@ -145,6 +150,17 @@ def test_the_requested_length_is_below_the_cap() -> None:
     assert "At most" not in asked("handoff")
 
 
+def test_what_stays_is_named() -> None:
+    inside = in_conversation_request("reactive", "coding", 0, None, tail=6)
+    assert "The last 6 messages and the user's task and latest message stay as they are" in inside
+    alone = in_conversation_request("reactive", "coding", 0, None)
+    assert "The user's task and latest message stay as they are" in alone
+    assert "The last" not in alone
+    assert "No message stays except" in in_conversation_request("handoff", "coding", 0, None)
+    assert "Newer messages, which are not in the transcript, and" in asked(tail=6)
+    assert "Newer messages" not in asked()
+
+
 def test_instructions_are_passed_on() -> None:
     wish = "<instructions>\nkeep the API decisions\n</instructions>"
     assert wish in asked(instructions=" keep the API decisions\n")
@@ -154,7 +170,7 @@ def test_instructions_are_passed_on() -> None:
 
 def test_in_the_conversation_no_tool_may_be_called() -> None:
     prompt = in_conversation_request("handoff", "coding", 0, None)
-    assert "call no tool" in prompt
+    assert "do not call any tool" in prompt
     assert "compaction round" not in prompt
     assert "the summary of compaction round 4." in in_conversation_request("handoff", "coding", 4, None)
 

@@ -87,7 +87,7 @@ def test_a_fold_says_what_was_done() -> None:
     covered = [user(1), *worked(2, "I look.", "ls"), *worked(4, "I test.", "npm test", 1)]
     assert fold(covered, "Earlier: chose DuckDB.", 1_000) == (
         "Earlier: chose DuckDB.\n\n"
-        "[Noted without a model] 2 steps, 2 tool calls (execute_command 2).\n\n"
+        "[Written without a model] 2 steps, 2 tool calls (execute_command 2).\n\n"
         'Last action: execute_command {"command":"npm test"} → completed, exit code 1\n\n'
         "The assistant's last texts, oldest first:\n"
         "- I look.\n"
@@ -122,7 +122,7 @@ def test_many_tools_are_counted_together() -> None:
 def test_the_earlier_prose_has_half_the_room() -> None:
     folded = fold([*step(1, "a")], "old " * 5_000, 1_000)
     assert folded.startswith("old old")
-    earlier = folded.partition("[Noted without a model]")[0]
+    earlier = folded.partition("[Written without a model]")[0]
     assert 450 <= estimate_text(earlier) <= 501
     assert "- next" in folded
 
@@ -153,4 +153,4 @@ def test_a_fold_is_always_possible_and_never_too_large(
 def test_a_huge_text_leaves_room_for_what_was_done(covered: list[Message], said: str, max_tokens: int) -> None:
     folded = fold([*covered, assistant(99, text(f"{said}."))], "語" * 9_000, max_tokens)
     assert estimate_text(folded) <= max_tokens
-    assert "[Noted without a model]" in folded
+    assert "[Written without a model]" in folded

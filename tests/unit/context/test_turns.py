@@ -31,7 +31,7 @@ from .builders import (
     working_histories,
 )
 
-REACTIVE = resolve("reactive")
+REACTIVE = resolve("seed-reactive")
 
 
 @pytest.mark.parametrize(
@@ -44,8 +44,22 @@ REACTIVE = resolve("reactive")
         (1_000, 400, 400),
     ],
 )
-def test_the_tail_is_a_quarter_of_usable_within_bounds(usable: int, least: int, most: int) -> None:
+def test_with_clearing_the_tail_is_a_quarter_of_usable_within_bounds(usable: int, least: int, most: int) -> None:
     assert tail_bounds(budget_of(usable), REACTIVE) == TailBounds(least, most)
+
+
+@pytest.mark.parametrize(
+    ("usable", "least", "most"),
+    [
+        (200_000, 6_000, 80_000),
+        (60_000, 4_800, 24_000),
+        (20_000, 2_000, 8_000),
+        (6_000, 2_000, 2_400),
+        (1_000, 400, 400),
+    ],
+)
+def test_by_default_the_tail_is_small(usable: int, least: int, most: int) -> None:
+    assert tail_bounds(budget_of(usable), resolve("reactive")) == TailBounds(least, most)
 
 
 def test_the_minimum_tail_is_a_setting_and_never_above_the_maximum() -> None:
@@ -54,7 +68,12 @@ def test_the_minimum_tail_is_a_setting_and_never_above_the_maximum() -> None:
     assert tail_bounds(budget_of(100_000), resolve({"tail_tokens": 0})) == TailBounds(0, 40_000)
 
 
-def test_prune_settings_are_capped_if_they_would_leave_nothing_to_clear() -> None:
+def test_prune_settings_that_were_given_are_never_lowered() -> None:
+    assert prune_bounds(budget_of(6_000), resolve({"prune_minimum": 100_000_000})).minimum == 100_000_000
+    assert prune_bounds(budget_of(6_000), resolve({"prune_protect": 40_000})) == PruneBounds(40_000, 900)
+
+
+def test_prune_defaults_are_lowered_if_they_would_leave_nothing_to_clear() -> None:
     assert prune_bounds(budget_of(93_440), REACTIVE) == PruneBounds(40_000, 20_000)
     assert prune_bounds(budget_of(80_000), REACTIVE) == PruneBounds(40_000, 20_000)
     assert prune_bounds(budget_of(60_000), REACTIVE) == PruneBounds(18_000, 9_000)

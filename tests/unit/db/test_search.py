@@ -86,7 +86,7 @@ HISTORY = (
     said(5, Role.TOOL, result("c1", "src/app.py:12: def foo_bar(): raise ValueError('Überlauf')\n")),
     said(7, Role.ASSISTANT, ReasoningPart(id=new_id(), index=0, text="secretly thinking of zebras")),
     said(8, Role.ASSISTANT, words("zebra in a void attempt"), voided_at=now()),
-    said(9, Role.CONTROL, words("[The run is resumed.]")),
+    said(9, Role.CONTROL, words("[The run was resumed.]")),
     said(11, Role.USER, words("数据库使用连接池"), is_summary=True),
     said(13, Role.ASSISTANT, call("c2", '{"query": "needle zebra"}', "history_search")),
     said(15, Role.TOOL, result("c2", "needle zebra", "history_search")),

@@ -113,7 +113,7 @@ def test_questions_of_an_evaluation_are_recognized() -> None:
     [
         user("The text <transcript> is about to be replaced by a summary."),
         user("<question>\nWhat?\n</question>"),
-        control("[The run is resumed.]"),
+        control("[The run was resumed.]"),
         control("<question>\nWhat?\n</question>\nand more"),
     ],
 )

@@ -114,7 +114,7 @@ var C$=new Intl.NumberFormat("en"),O$=new Intl.NumberFormat("en",{notation:"comp
     spellcheck="false"
     placeholder=${`\\brm\\b
 \\bgit push\\b`}
-  />`}var P0={"":"Uses the server's setting",reactive:"Waits until the context is full, then clears old tool outputs and summarizes all but the newest turns",threshold:"Summarizes early, at 80% of the usable context, and keeps the last ten messages",handoff:"Summarizes at 200,000 tokens and continues with only the summary and the last request"};function Jf(){return c`<div class="create-more">
+  />`}var P0={"":"Uses the server's setting",reactive:"Waits until the context is full, then summarizes all but the newest work",threshold:"Summarizes early, at 80% of the usable context, and keeps the last ten messages",handoff:"Summarizes at 200,000 tokens and continues with only the summary and the last request"};function Jf(){return c`<div class="create-more">
     <${Ps} name="title" label="Title" placeholder="first line of the task" maxlength="300" />
     <${L0} />
     <${I0} />
