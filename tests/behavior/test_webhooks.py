@@ -97,7 +97,7 @@ async def test_nothing_is_lost_while_the_receiver_fails_and_the_server_is_killed
     provider.script(*[Reply(Text(f"answer {number}")) for number in range(3)])
     refusals = Counter[str]()
     networks = {"PALIMPSEST_WEBHOOK_NETWORKS": "127.0.0.0/8"}
-    receiver = Receiver(answer=lambda r: 204 if r.seq < 4 or refusals[r.id] else refusals.update([r.id]) or 500)
+    receiver = Receiver(answer=lambda r: 204 if r.seq % 9 != 4 or refusals[r.id] else refusals.update([r.id]) or 500)
     with receiving(receiver):
         server = start_process(**networks)
         async with Client(server.url) as client:

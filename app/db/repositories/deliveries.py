@@ -52,9 +52,10 @@ def backlog(connection: Connection, webhook: StoredWebhook) -> list[str]:
     return list(connection.execute(query.order_by(sessions.c.updated_at)).scalars())
 
 
-def changed(connection: Connection, since: datetime) -> list[str]:
-    """The sessions that were changed since a time. Reads all rows of sessions."""
-    return list(connection.execute(select(sessions.c.id).where(sessions.c.updated_at >= since)).scalars())
+def changed(connection: Connection, since: datetime) -> dict[str, int]:
+    """The sessions that were changed since a time, with the seq of their newest events. Reads all rows of sessions."""
+    query = select(sessions.c.id, sessions.c.last_seq).where(sessions.c.updated_at >= since)
+    return {row[0]: row[1] for row in connection.execute(query)}
 
 
 def due(connection: Connection, at: datetime) -> list[tuple[str, Lane]]:

@@ -85,7 +85,8 @@ _FAILING_SINCE = (
     )
     .scalar_subquery()
 )
-_ALL = select(*(webhooks.c[name] for name in StoredWebhook._fields[:-1]), _FAILING_SINCE)
+_PLAIN = select(*(webhooks.c[name] for name in StoredWebhook._fields[:-1]))
+_ALL = _PLAIN.add_columns(_FAILING_SINCE)
 _DELIVERIES = select(*(webhook_deliveries.c[name] for name in StoredDelivery._fields))
 
 
@@ -189,10 +190,10 @@ def remove(connection: Connection, webhook_id: str) -> None:
 
 
 def to_deliver(connection: Connection) -> list[StoredWebhook]:
-    """The webhooks to which something may have to be delivered: those that are active, and those with a test or a
-    retry by hand."""
+    """The webhooks to which something may have to be delivered, without `failing_since`: those that are active, and
+    those with a test or a retry by hand."""
     by_hand = select(_sent.webhook_id).where(_sent.status == PENDING, _sent.once)
-    query = _ALL.where(or_(webhooks.c.status == ACTIVE, webhooks.c.id.in_(by_hand))).order_by(webhooks.c.id)
+    query = _PLAIN.where(or_(webhooks.c.status == ACTIVE, webhooks.c.id.in_(by_hand))).order_by(webhooks.c.id)
     return [StoredWebhook(*row) for row in connection.execute(query)]
 
 

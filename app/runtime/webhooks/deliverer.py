@@ -73,6 +73,8 @@ class Deliverer:
         self._endpoints: dict[str, Endpoint] = {}
         self._wake = asyncio.Event()
         self._since = clock()
+        self._heads: dict[str, int] = {}
+        """The sessions of the last look at what changed, with the seqs of their newest events."""
         self._backlog_due = 0.0
         self._ended = False
         self._failing = False
@@ -170,7 +172,7 @@ class Deliverer:
                 endpoint = self._endpoints[webhook.id] = Endpoint(webhook, await self._shared())
                 await self._offer_backlog(endpoint)
             elif endpoint.webhook != webhook:
-                endpoint.webhook = webhook
+                endpoint.change(webhook)
                 await self._offer_backlog(endpoint)
 
     async def _shared(self) -> Delivering:
@@ -190,8 +192,10 @@ class Deliverer:
             endpoint.offer(session_id)
 
     async def _offer_changed(self) -> None:
-        since, self._since = self._since - OVERLAP, self._clock()
-        for session_id in await self._setup.database.read(lambda c: deliveries.changed(c, since)):
+        at, since = self._clock(), self._since - OVERLAP
+        before, self._heads = self._heads, await self._setup.database.read(lambda c: deliveries.changed(c, since))
+        self._since = at
+        for session_id in [id_ for id_, seq in self._heads.items() if seq != before.get(id_)]:
             for endpoint in self._endpoints.values():
                 if endpoint.webhook.session_id in (None, session_id):
                     endpoint.offer(session_id)

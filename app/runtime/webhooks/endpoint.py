@@ -60,8 +60,8 @@ class Endpoint:
     alone knows what was delivered."""
 
     def __init__(self, webhook: StoredWebhook, shared: Delivering) -> None:
-        self.webhook = webhook
         self._shared = shared
+        self.change(webhook)
         self._ready: dict[Lane, None] = {}
         self._tasks: dict[Lane, asyncio.Task[None]] = {}
         self._again: set[Lane] = set()
@@ -71,10 +71,14 @@ class Endpoint:
         self._finished = 0
         self._closing = False
 
+    def change(self, webhook: StoredWebhook) -> None:
+        """Takes over a webhook that was changed."""
+        self.webhook = webhook
+        self._types = types_of(webhook.events)
+
     def wants(self, session_id: str, types: frozenset[str]) -> bool:
         """Whether any events of a session, with these types, are for this webhook."""
-        own = self.webhook.session_id
-        return own in (None, session_id) and not types.isdisjoint(types_of(self.webhook.events))
+        return self.webhook.session_id in (None, session_id) and not types.isdisjoint(self._types)
 
     def offer(self, lane: Lane, *, now: bool = False) -> None:
         """There may be something to deliver in a lane. It is looked at soon; if it waits for a retry, after that or
@@ -111,9 +115,9 @@ class Endpoint:
             del self._ready[lane]
             task = asyncio.create_task(self._work(lane), name=f"webhook {self.webhook.id}")
             self._tasks[lane] = task
-            task.add_done_callback(lambda _, lane=lane: self._ended(lane))
+            task.add_done_callback(partial(self._ended, lane))
 
-    def _ended(self, lane: Lane) -> None:
+    def _ended(self, lane: Lane, _: asyncio.Task[None]) -> None:
         del self._tasks[lane]
         if lane in self._again:
             self._again.discard(lane)
@@ -148,7 +152,10 @@ class Endpoint:
                 if lane is not None and found.scanned:
                     self._skipped[lane] = found.scanned
                 return
-            if not (self._shared.holds() and await self._deliver(lane, found)):
+            if not self._shared.holds():
+                self._later(lane, STORAGE_S)
+                return
+            if not await self._deliver(lane, found):
                 return
         self._again.add(lane)
 
@@ -168,6 +175,8 @@ class Endpoint:
         # No secret.
         done, reason = after_attempt(before, attempt, self._shared.clock(), random.random())  # noqa: S311
         if not await self._store(lane, done, reason):
+            # The webhook or the session is gone, or another node has the webhook; maybe it comes back.
+            self._later(lane, STORAGE_S)
             return False
         self._count(done, reason)
         if done.status == PENDING:

@@ -89,7 +89,7 @@ class Sender:
         except (OSError, UnicodeError):
             error = f"{httpx.URL(url).host} cannot be resolved."
         except (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError) as failed:
-            error = f"{_WHAT.get(type(failed), 'The connection failed')}: {failed or type(failed).__name__}."[:500]
+            error = f"{_WHAT.get(type(failed), 'The connection failed')}: {str(failed) or type(failed).__name__}."[:500]
         return Attempt(round((time.monotonic() - began) * 1000), status, error, retry_after)
 
     async def _post(self, url: httpx.URL, headers: Mapping[str, str], content: bytes) -> tuple[int, float]:
