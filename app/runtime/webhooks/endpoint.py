@@ -175,7 +175,7 @@ class Endpoint:
         # No secret.
         done, reason = after_attempt(before, attempt, self._shared.clock(), random.random())  # noqa: S311
         if not await self._store(lane, done, reason):
-            # The webhook or the session is gone, or another node has the webhook; maybe it comes back.
+            # The webhook or the session is gone; or this node has lost the webhook, which may come back to it.
             self._later(lane, STORAGE_S)
             return False
         self._count(done, reason)
