@@ -168,8 +168,8 @@ _ADVANCE = upsert(
 def advance(connection: Connection, webhook_id: str, seqs: Mapping[str, int]) -> None:
     """Moves a webhook's cursors to these events, by session; those that are further stay, as do sessions that are
     gone."""
-    present = set(connection.execute(select(sessions.c.id).where(sessions.c.id.in_(seqs))).scalars())
-    for session_id in sorted(present):
+    present = select(sessions.c.id).where(sessions.c.id.in_(seqs)).order_by(sessions.c.id)
+    for session_id in connection.execute(present.with_for_update(read=True, key_share=True)).scalars().all():
         values = {"session_id": session_id, "webhook_id": webhook_id, "seq": seqs[session_id]}
         connection.execute(_ADVANCE, values)
 
@@ -190,7 +190,8 @@ def of_deleted_session(connection: Connection, session_id: str) -> Sequence[tupl
     its only session if it has one, and events."""
     row = webhooks.c
     query = select(row.id, row.session_id, row.events)
-    found = connection.execute(query.where(or_(row.session_id.is_(None), row.session_id == session_id))).all()
+    query = query.where(or_(row.session_id.is_(None), row.session_id == session_id)).order_by(row.id)
+    found = connection.execute(query.with_for_update(read=True, key_share=True)).all()
     connection.execute(delete(_table).where(_sent.session_id == session_id))
     return [(each.id, each.session_id, each.events) for each in found]
 

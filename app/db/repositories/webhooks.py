@@ -156,6 +156,8 @@ def add(connection: Connection, webhook: StoredWebhook) -> None:
     present = select(sessions.c.id, literal(webhook.id), sessions.c.last_seq)
     if webhook.session_id is not None:
         present = present.where(sessions.c.id == webhook.session_id)
+    # Locked, so that none is deleted before its cursor is stored.
+    present = present.with_for_update(read=True, key_share=True)
     connection.execute(insert(webhook_cursors).from_select(["session_id", "webhook_id", "seq"], present))
 
 

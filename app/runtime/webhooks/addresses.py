@@ -8,6 +8,7 @@ import ipaddress
 import socket
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import httpx
 
@@ -20,7 +21,7 @@ Resolve = Callable[[str], list[str]]
 MOST_ADDRESSES = 4
 """Addresses of a name that are tried."""
 
-_RESOLVERS = 16
+_RESOLVERS = 64
 """Threads that resolve names, and do nothing else: one that waits for a name server cannot be interrupted."""
 
 
@@ -40,6 +41,7 @@ class Destinations:
         self._networks = tuple(networks)
         self._resolve = resolve
         self._threads = ThreadPoolExecutor(_RESOLVERS, "webhook-resolver")
+        self._lookups: dict[str, asyncio.Future[list[str]]] = {}
 
     def allow(self, text: str) -> bool:
         """Whether an address may be connected to. One of this machine may not, even if it is public."""
@@ -53,11 +55,22 @@ class Destinations:
     async def addresses(self, host: str) -> Sequence[str]:
         """The addresses of a host that may be connected to, resolved now. Raises `RefusedAddressError` if it has none,
         and `OSError` or `UnicodeError` if it cannot be resolved."""
-        found = await asyncio.get_running_loop().run_in_executor(self._threads, self._resolve, host)
+        # One look-up of a name at a time: its name server may not answer, and must not take the threads of others.
+        if (lookup := self._lookups.get(host)) is None:
+            lookup = asyncio.get_running_loop().run_in_executor(self._threads, self._resolve, host)
+            self._lookups[host] = lookup
+            lookup.add_done_callback(partial(self._looked_up, host))
+        found = await asyncio.shield(lookup)
         allowed = [address for address in dict.fromkeys(found) if self.allow(address)]
         if not allowed:
             raise RefusedAddressError(f"{host} has no address that may be connected to")
         return allowed[:MOST_ADDRESSES]
+
+    def _looked_up(self, host: str, lookup: asyncio.Future[list[str]]) -> None:
+        """Its error is for those who wait; there may be nobody left."""
+        del self._lookups[host]
+        if not lookup.cancelled():
+            lookup.exception()
 
     def check(self, url: str) -> None:
         """Raises `InvalidRequestError` for a URL whose host is an address, in whatever form, that is refused anyway.
