@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import partial
 from ipaddress import ip_network
 from pathlib import Path
 
 import pytest
-from sqlalchemy import update
+from sqlalchemy import Connection, update
 
 from app.cluster.webhook_leases import WebhookLeases
 from app.db import models
-from app.db.repositories import webhooks
+from app.db.repositories import events, webhooks
 from app.messages import now
 from app.runtime.services import WebhookService
 from app.runtime.setup import RuntimeSetup
@@ -57,9 +58,9 @@ async def until(receiver: Receiver, done: Callable[[Receiver], bool]) -> None:
     await asyncio.to_thread(receiver.wait, done)
 
 
-async def becomes(check: Callable[[], object]) -> None:
+async def becomes(check: Callable[[], Awaitable[bool]]) -> None:
     async with asyncio.timeout(10):
-        while not await check():  # type: ignore[misc]  # noqa: ASYNC110 - no event tells of it
+        while not await check():  # noqa: ASYNC110 - no event tells of it
             await asyncio.sleep(0.01)
 
 
@@ -102,7 +103,7 @@ async def test_a_webhook_that_fails_for_three_days_is_disabled_and_continues_whe
             await say(setup, other, "four")
             receiver.answer = lambda _: 200
             await service.patch(made.id, WebhookPatch(status="active"))
-            heads = {id_: (await stage.database.read(lambda c, id_=id_: seq_of(c, id_))) for id_ in (bad, other)}
+            heads = {id_: (await stage.database.read(partial(seq_of, session_id=id_))) for id_ in (bad, other)}
             await until(receiver, lambda r: all(seqs(r, id_)[-1:] == [heads[id_]] for id_ in heads))
             assert all(seqs(receiver, id_) == list(range(1, heads[id_] + 1)) for id_ in heads), "each once, in order"
             assert receiver.requests[before:]
@@ -113,10 +114,8 @@ def seqs(receiver: Receiver, session_id: str) -> list[int]:
     return [r.seq for r in receiver.accepted if r.body["session_id"] == session_id]
 
 
-def seq_of(connection: object, session_id: str) -> int:
-    from app.db.repositories import events
-
-    return events.heads(connection, [session_id])[session_id]  # type: ignore[arg-type]
+def seq_of(connection: Connection, session_id: str) -> int:
+    return events.heads(connection, [session_id])[session_id]
 
 
 async def test_a_receiver_that_hangs_holds_few_connections(stage: Stage, setup: RuntimeSetup) -> None:

@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from ipaddress import ip_network
 from pathlib import Path
 
@@ -76,11 +77,9 @@ def test_patterns_select_durable_events() -> None:
     assert "session.deleted" in types_of(None)
 
 
-def webhook(**fields: object) -> StoredWebhook:
+def webhook() -> StoredWebhook:
     at = now()
-    values = {"id": new_id(), "url": "https://example.com", "events": None, "session_id": None, "metadata": {}}
-    more = {"secret": "s", "status": "active", "disabled_at": None, "disabled_reason": None}
-    return StoredWebhook(**{**values, **more, "created_at": at, "updated_at": at, **fields})  # type: ignore[arg-type]
+    return StoredWebhook(new_id(), "https://example.com", None, None, {}, "secret", "active", None, None, at, at)
 
 
 async def test_one_node_at_a_time_delivers_to_a_webhook(stage: Stage) -> None:
@@ -107,9 +106,7 @@ async def test_the_list_of_deliveries_is_bounded(stage: Stage, monkeypatch: pyte
     await write(lambda c: webhooks.add(c, mine))
     for number in range(6):
         made = StoredDelivery.first(new_id(), mine.id, "x", AT + timedelta(seconds=number), data="{}")
-        await write(
-            lambda c, made=made: deliveries.add(c, made._replace(status=DELIVERED if made.created_at > AT else PENDING))
-        )
+        await write(partial(deliveries.add, delivery=made._replace(status=DELIVERED if number else PENDING)))
     await write(lambda c: deliveries.trim(c, mine.id))
     left, _ = await stage.database.read(lambda c: webhooks.deliveries(c, mine.id, None, None, 10))
     assert [(each.created_at - AT).seconds for each in left] == [5, 4, 3, 0], "what is pending stays"
