@@ -54,10 +54,11 @@ class _Backend(httpcore.AsyncNetworkBackend):
 
 
 class Sender:
-    """Sends to receivers; keeps a few connections open."""
+    """Sends to receivers; keeps a few connections open. `attempt_s` are the seconds that an attempt may take."""
 
-    def __init__(self, destinations: Destinations, context: ssl.SSLContext) -> None:
+    def __init__(self, destinations: Destinations, context: ssl.SSLContext, attempt_s: float = ATTEMPT_S) -> None:
         self._destinations = destinations
+        self._attempt_s = attempt_s
         self._pool = httpcore.AsyncConnectionPool(
             ssl_context=context,
             max_connections=None,
@@ -78,12 +79,12 @@ class Sender:
         error: str | None = None
         retry_after = 0.0
         try:
-            async with asyncio.timeout(ATTEMPT_S):
+            async with asyncio.timeout(self._attempt_s):
                 status, retry_after = await self._post(httpx.URL(url), headers, content)
             if not 200 <= status < 300:
                 error = f"The receiver answered with status {status}."
         except TimeoutError:
-            error = f"The receiver did not answer within {ATTEMPT_S:.0f} seconds."
+            error = f"The receiver did not answer within {self._attempt_s:g} seconds."
         except RefusedAddressError as refused:
             error = f"{refused}: PALIMPSEST_WEBHOOK_NETWORKS does not name its network."
         except (OSError, UnicodeError):

@@ -24,7 +24,7 @@ from app.runtime.webhooks.addresses import Destinations
 from app.runtime.webhooks.results import LAST_RETRY_S, RETRIED_FOR, Attempt, after_attempt, backoff_s
 from app.runtime.webhooks.sending import MAX_RESPONSE_BYTES, Sender
 from app.runtime.webhooks.signing import types_of
-from tests.receiver import receiving
+from tests.receiver import Receiver, receiving
 from tests.unit.runtime.stage import Stage
 
 AT = datetime(2026, 11, 22, 10, 11, 12, tzinfo=UTC)
@@ -114,10 +114,10 @@ async def test_the_list_of_deliveries_is_bounded(stage: Stage, monkeypatch: pyte
 
 @asynccontextmanager
 async def sender(
-    resolve: Callable[[str], list[str]], *networks: str, cafile: Path | None = None
+    resolve: Callable[[str], list[str]], *networks: str, cafile: Path | None = None, attempt_s: float = 15
 ) -> AsyncIterator[Sender]:
     context = ssl.create_default_context(cafile=cafile)
-    made = Sender(Destinations([ip_network(text) for text in networks], resolve), context)
+    made = Sender(Destinations([ip_network(text) for text in networks], resolve), context, attempt_s)
     yield made
     await made.aclose()
 
@@ -195,6 +195,15 @@ async def test_an_endless_response_is_cut_off() -> None:
         done = await sends.send(f"http://hooks.example.com:{port}/", SIGNED, b"{}")
     assert (done.status, done.retry_after_s) == (200, 7.0)
     assert sent < 100 * MAX_RESPONSE_BYTES
+
+
+async def test_a_receiver_that_hangs_is_given_up_in_time() -> None:
+    with receiving(Receiver(answer=lambda _: None)) as receiver:
+        async with sender(lambda _: ["127.0.0.1"], "127.0.0.0/8", attempt_s=0.3) as sends:
+            async with asyncio.timeout(5):
+                late = await sends.send(receiver.url, SIGNED, b"{}")
+    assert (late.status, late.error) == (None, "The receiver did not answer within 0.3 seconds.")
+    assert len(receiver.requests) == 1
 
 
 async def test_what_cannot_be_reached_says_why() -> None:
