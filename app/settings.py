@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AliasChoices, Field, SecretStr, field_validator, model_validator
+from pydantic import AliasChoices, Field, IPvAnyNetwork, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from app.llm.base import ModelSettings
@@ -280,6 +280,12 @@ class Settings(BaseSettings):
     loop_guard_end: int = Field(
         3, ge=0, le=100, description="How many further times end the run with `loop_guard`; 0 never ends it."
     )
+    webhook_networks: Annotated[tuple[IPvAnyNetwork, ...], NoDecode] = Field(
+        (),
+        description="Networks, separated by commas, that webhooks may be sent to although their addresses are private,"
+        " loopback or link-local, such as `10.1.0.0/16,fd00::/8`. Anyone with an API key can then have the server call"
+        " them.",
+    )
     queue_limit: int = Field(100, ge=1, description="Maximum messages in one session's queue.")
     upload_max_bytes: int = Field(64 * 1024 * 1024, ge=1, description="Maximum size of an uploaded file, in bytes.")
     system_prompt_file: Path | None = Field(
@@ -301,7 +307,7 @@ class Settings(BaseSettings):
         "auto", description="`auto` is `console` on a terminal and `json` elsewhere."
     )
 
-    @field_validator("api_keys", "allowed_hosts", mode="before")
+    @field_validator("api_keys", "allowed_hosts", "webhook_networks", mode="before")
     @classmethod
     def _split(cls, value: Any) -> Any:
         if isinstance(value, str):

@@ -73,6 +73,18 @@ def _message_id(value: str) -> str:
     return value
 
 
+def _webhook_id(value: str) -> str:
+    if not _UUID.fullmatch(value):
+        raise NotFoundError("There is no webhook with this id.", code="webhook_not_found")
+    return value
+
+
+def _delivery_id(value: str) -> str:
+    if not _UUID.fullmatch(value):
+        raise NotFoundError("The webhook has no delivery with this id.", code="delivery_not_found")
+    return value
+
+
 async def get_caller(request: Request) -> str | None:
     """See `caller_of`. Awaits nothing, like `get_services`."""
     return caller_of(request.scope)
@@ -82,6 +94,10 @@ Caller = Annotated[str | None, Depends(get_caller)]
 Services = Annotated[services.Services, Depends(get_services)]
 SessionId = Annotated[str, AfterValidator(_session_id), Path(description="The session's id.", examples=[_ID_EXAMPLE])]
 MessageId = Annotated[str, AfterValidator(_message_id), Path(description="The message's id.", examples=[_ID_EXAMPLE])]
+WebhookId = Annotated[str, AfterValidator(_webhook_id), Path(description="The webhook's id.", examples=[_ID_EXAMPLE])]
+DeliveryId = Annotated[
+    str, AfterValidator(_delivery_id), Path(description="The delivery's id.", examples=[_ID_EXAMPLE])
+]
 CallId = Annotated[Text, Path(description="The call's `call_id`.", examples=[_ID_EXAMPLE])]
 Round = Annotated[int, Path(ge=1, le=2**31 - 1, description="The number of a compaction round.", examples=[1])]
 Cursor = Annotated[

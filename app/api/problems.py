@@ -64,6 +64,8 @@ _EXAMPLES: tuple[PalimpsestError, ...] = (
     NotFoundError("There is no queued message with this id.", code="message_not_found"),
     NotFoundError("There is no tool call with this id.", code="call_not_found"),
     NotFoundError("No such call of this session waits for approval.", code="approval_not_found"),
+    NotFoundError("There is no webhook with this id.", code="webhook_not_found"),
+    NotFoundError("The webhook has no delivery with this id.", code="delivery_not_found"),
     NotFoundError("The raw output is no longer stored.", code="output_not_found"),
     GoneError(
         "The raw output was removed on 2026-11-22: raw outputs are kept for a limited time, and up to a limited size"
@@ -80,6 +82,7 @@ _EXAMPLES: tuple[PalimpsestError, ...] = (
     ConflictError("The id was already used with different content.", code="id_in_use"),
     ConflictError("The message is already delivered.", code="message_not_pending"),
     ConflictError("The step of this message is still running.", code="message_open"),
+    ConflictError("There are 200 webhooks already.", code="too_many_webhooks", most=200),
     ConflictError("The call no longer waits: denied by timeout at 2026-11-22T10:11:12.345Z.", code="approval_resolved"),
     ConflictError("The session is running.", code="session_running"),
     ConflictError("Nothing to resume: the last run completed.", code="nothing_to_resume"),
@@ -130,6 +133,11 @@ _EXAMPLES: tuple[PalimpsestError, ...] = (
     InvalidRequestError("'a.txt' is not a directory.", code="not_a_directory"),
     InvalidRequestError("'closed' may not be accessed.", code="permission_denied"),
     InvalidRequestError("Streaming a new session requires a task.", code="task_required"),
+    InvalidRequestError(
+        "Webhooks to 10.1.2.3 are refused: the address is private, this machine's or reserved, and"
+        " PALIMPSEST_WEBHOOK_NETWORKS does not name it.",
+        code="webhook_address_refused",
+    ),
     InvalidRequestError(
         "history.messages[3]: role should be one of system, user, assistant.", code="invalid_history", index=3
     ),

@@ -20,6 +20,7 @@ from app.bootstrap.broker import open_relay
 from app.bootstrap.cluster import add_node_readings, cluster_looks, cluster_node
 from app.bootstrap.providers import build_providers, default_model
 from app.bootstrap.sandboxes import build_sandboxes, looking_for_sandboxes, open_factories, sandbox_kinds
+from app.bootstrap.webhooks import deliverer_of
 from app.bootstrap.workspaces import MIN_STORE_S, open_workspaces
 from app.db.backends import backend_of
 from app.db.engine import Database, open_database
@@ -40,9 +41,11 @@ from app.runtime.sandboxes.pool import Sandboxes
 from app.runtime.services import Services, build_services
 from app.runtime.setup import CLUSTER, Fence, RuntimeSetup
 from app.runtime.telemetry.health import Health, Look, looks
-from app.runtime.telemetry.metrics import Metrics, add_readings, add_workspaces
+from app.runtime.telemetry.metrics import Metrics, add_readings, add_webhooks, add_workspaces
 from app.runtime.telemetry.tracing import CompactionLog, otlp_exporter, tracing
 from app.runtime.transactions import compactions
+from app.runtime.webhooks.addresses import Destinations
+from app.runtime.webhooks.deliverer import Deliverer
 from app.runtime.workspaces.cache import machine_id
 from app.runtime.workspaces.keeper import Workspaces
 from app.sandbox.base import SandboxFactory
@@ -112,6 +115,9 @@ async def build(settings: Settings, prompts: Prompts) -> AsyncIterator[Runtime]:
         await _trace(settings, observers, dispatch, tools, stack)
         stack.push_async_callback(registry.aclose, settings.shutdown_grace_s)
         stack.callback(bus.close)
+        destinations = Destinations(settings.webhook_networks)
+        deliverer = deliverer_of(settings, setup, destinations)
+        add_webhooks(metrics, deliverer.counts, base.database)
         health = _health(settings, base, fence, workspaces, broker | cluster_looks(node))
         stack.push_async_callback(health.aclose)
         services = build_services(
@@ -123,6 +129,8 @@ async def build(settings: Settings, prompts: Prompts) -> AsyncIterator[Runtime]:
             models=base.providers.models,
             output_path=base.store.path,
             outputs=base.store,
+            destinations=destinations,
+            webhooks_changed=deliverer.changed,
         )
         await fence.take()
         await stack.enter_async_context(bound.kept())
@@ -131,8 +139,11 @@ async def build(settings: Settings, prompts: Prompts) -> AsyncIterator[Runtime]:
             await resume_after_restart(setup, registry, base.store, parks=settings.recover == "park")
         else:
             await stack.enter_async_context(node.running(works=settings.role != "api", drain_s=settings.drain_s))
-        await stack.enter_async_context(fence.watched(partial(_release, registry, node, bus, base.sandboxes)))
+        release = partial(_release, registry, node, bus, base.sandboxes, deliverer)
+        await stack.enter_async_context(fence.watched(release))
         await _look_after(settings, base, setup, dispatch, metrics, stack)
+        if settings.role != "worker":
+            await stack.enter_async_context(deliverer.running())
         model, sandbox = default_model(settings), _default_sandbox(settings, base)
         yield Runtime(services, model, sandbox, base.left_out, bus.close, lambda: bus.readers, metrics.render)
 
@@ -207,8 +218,9 @@ def _health(
     return Health({**parts, **cluster})
 
 
-async def _release(registry: Registry, node: Node | None, bus: Bus, sandboxes: Sandboxes) -> None:
+async def _release(registry: Registry, node: Node | None, bus: Bus, sandboxes: Sandboxes, deliverer: Deliverer) -> None:
     """Stops all work, since another server has taken over; stored data can still be read here."""
+    deliverer.end()
     await registry.supersede()
     if node is not None:
         await node.supersede()

@@ -11,6 +11,7 @@ import sys
 import tempfile
 from collections.abc import Awaitable
 from dataclasses import asdict
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 
 import typer
@@ -76,6 +77,7 @@ async def _of(settings: Settings) -> list[Check]:
         asyncio.to_thread(prompts, settings),
         address(settings),
         asyncio.to_thread(access, settings),
+        asyncio.to_thread(webhooks, settings),
         cluster(settings),
     ]
     return [check for group in await asyncio.gather(*work) for check in group]
@@ -300,6 +302,28 @@ def access(settings: Settings) -> list[Check]:
         detail = "commands in bubblewrap would share the host's network and reach this server without a key"
         found.append(Check("network", "missing", detail, "Set PALIMPSEST_API_KEYS, or PALIMPSEST_SANDBOX_NETWORK=off."))
     return found
+
+
+def webhooks(settings: Settings) -> list[Check]:
+    """The private networks that webhooks may be sent to, if any are named."""
+    if not settings.webhook_networks:
+        return []
+    detail = f"webhooks may be sent to {', '.join(map(str, settings.webhook_networks))}"
+    dangerous = [text for text, what in _DANGEROUS.items() if _names(settings, what)]
+    if not dangerous:
+        return [Check("webhooks", "ok", detail)]
+    fix = "Name only the receivers' networks in PALIMPSEST_WEBHOOK_NETWORKS: everyone with an API key can call them."
+    return [Check("webhooks", "warning", f"{detail}, which includes {' and '.join(dangerous)}", fix)]
+
+
+_DANGEROUS = {
+    "this machine's services": ip_address("127.0.0.1"),
+    "credentials of cloud machines": ip_address("169.254.169.254"),
+}
+
+
+def _names(settings: Settings, address: IPv4Address | IPv6Address) -> bool:
+    return any(address in network for network in settings.webhook_networks if network.version == address.version)
 
 
 def _keys(settings: Settings) -> Check:

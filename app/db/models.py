@@ -7,47 +7,26 @@ that ids chosen by clients need to be unique within a session only.
 
 from __future__ import annotations
 
-from typing import Any
-
 from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
-    ColumnElement,
     Float,
     ForeignKey,
     Index,
     Integer,
-    MetaData,
     String,
     Table,
     Text,
-    TextClause,
     text,
 )
 
-from app.db.columns import Json, UtcTime
+from app.db.columns import Json, UtcTime, only_where, session_id
+from app.db.columns import metadata as metadata
 from app.db.dialects import JsonText
-
-metadata = MetaData(
-    naming_convention={
-        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
-        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
-        "fk": "fk_%(table_name)s_%(referred_table_name)s",
-        "pk": "pk_%(table_name)s",
-    }
-)
-
-
-def only_where(condition: ColumnElement[bool] | TextClause) -> dict[str, Any]:
-    """The arguments that limit an index to the rows that meet a condition."""
-    return {"sqlite_where": condition, "postgresql_where": condition}
-
-
-def session_id() -> Column[str]:
-    """The foreign key of rows that are deleted with their session."""
-    return Column("session_id", String(36), ForeignKey("sessions.id", ondelete="CASCADE"), primary_key=True)
-
+from app.db.webhook_models import webhook_cursors as webhook_cursors
+from app.db.webhook_models import webhook_deliveries as webhook_deliveries
+from app.db.webhook_models import webhooks as webhooks
 
 sessions = Table(
     "sessions",

@@ -64,8 +64,8 @@ class Bus:
         self.relay: Relay | None = None
         self.is_shared = False
         """Whether other nodes add events to the logs too."""
-        self.saw: Callable[[str, Sequence[StreamItem]], None] = lambda *_: None
-        """Called with the events that were published here and what session they are of."""
+        self.watchers: list[Callable[[str, Sequence[StreamItem]], None]] = []
+        """Called with the session of events and the events that were published here."""
 
     def channel(self, session_id: str) -> Channel:
         """A session's channel, created if missing; call `release` when it may have become unused."""
@@ -144,7 +144,7 @@ class Bus:
         if channel is not None:
             channel.publish(items)
         self.all.publish(items)
-        self.saw(session_id, items)
+        self._show(session_id, items)
         if self.relay is not None:
             self.relay.published(session_id, items)
 
@@ -153,9 +153,13 @@ class Bus:
         self.end(session_id, last)
         self._observe([last])
         self.all.publish([last])
-        self.saw(session_id, [last])
+        self._show(session_id, [last])
         if self.relay is not None:
             self.relay.deleted(session_id, last)
+
+    def _show(self, session_id: str, items: Sequence[StreamItem]) -> None:
+        for watch in self.watchers:
+            watch(session_id, items)
 
     def end(self, session_id: str, last: StreamItem | None) -> None:
         """Ends the streams of a session that was deleted, here or on another node. Without its last event, which is in

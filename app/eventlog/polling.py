@@ -84,7 +84,7 @@ class LogPoll:
         """Polls while the context lasts."""
         self._since = now()
         self._bus.is_shared = True
-        self._bus.saw = self._saw
+        self._bus.watchers.append(self._saw)
         task = asyncio.create_task(self._run(), name="log-poll")
         try:
             yield

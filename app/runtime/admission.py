@@ -137,7 +137,7 @@ def _checked_fields(body: SessionCreate, setup: RuntimeSetup, rules: ServiceRule
         "compaction": compaction.model_dump(),
         "limits": limits.model_dump(),
         "approval": approval_within(body.approval, rules.approval, rules.approval).model_dump(),
-        "metadata": _checked_metadata(body.metadata),
+        "metadata": checked_metadata(body.metadata),
         "context": context_state(make_budget(info, compaction), 0, reported=False).model_dump(),
     }
 
@@ -181,7 +181,7 @@ def checked_patch(body: SessionPatch, setup: RuntimeSetup, rules: ServiceRules) 
     if "tools" in given:
         fields["tools"] = _checked_tools(body.tools, setup.agents.registry.names())
     if "metadata" in given:
-        fields["metadata"] = _checked_metadata(body.metadata)
+        fields["metadata"] = checked_metadata(body.metadata)
     return fields | {
         name: getattr(body, name) for name in ("title", "system_prompt", "reasoning_effort") if name in given
     }
@@ -234,7 +234,8 @@ def _checked_tools(asked: list[str] | None, known: tuple[str, ...]) -> list[str]
     return asked
 
 
-def _checked_metadata(metadata: dict[str, Any] | None) -> dict[str, Any]:
+def checked_metadata(metadata: dict[str, Any] | None) -> dict[str, Any]:
+    """The metadata of a request. Raises `InvalidRequestError` if they are too large."""
     if metadata and len(orjson.dumps(metadata)) > MAX_METADATA_BYTES:
         raise InvalidRequestError(f"metadata may have at most {MAX_METADATA_BYTES:,} bytes.", code="metadata_too_large")
     return metadata or {}

@@ -247,11 +247,16 @@ def log_page(
 
 def session_cursor(session: Session) -> str:
     """An opaque cursor for the end of a page of sessions."""
-    place = f"{round(session.created_at.timestamp() * 1000)}/{session.id}"
+    return place_cursor(session.created_at, session.id)
+
+
+def place_cursor(created_at: datetime, id_: str) -> str:
+    """An opaque cursor for the end of a page of what is listed by the time it was made."""
+    place = f"{round(created_at.timestamp() * 1000)}/{id_}"
     return base64.urlsafe_b64encode(place.encode()).decode().rstrip("=")
 
 
-def read_session_cursor(text: str | None) -> tuple[datetime, str] | None:
+def read_place(text: str | None) -> tuple[datetime, str] | None:
     """The place in a cursor. Raises `MalformedRequestError`."""
     if text is None:
         return None

@@ -27,6 +27,7 @@ from app.runtime.agents import AgentSetup
 from app.runtime.background import in_background
 from app.runtime.sandboxes.pool import Sandboxes
 from app.runtime.transactions import compactions
+from app.runtime.webhooks.deletions import session_deleted
 from app.runtime.workspaces.keeper import Workspaces
 from app.sandbox.base import Stream
 from app.sessions import Status
@@ -104,6 +105,7 @@ class RuntimeSetup:
         last = sessions.remove(connection, session_id)
         event = SessionDeleted(session_id=last.id, at=now(), session=last)
         item = StreamItem(event.type, last.last_seq + 1, event.__pydantic_serializer__.to_json(event))
+        session_deleted(connection, session_id, item.type, last.last_seq + 1, item.data.decode(), event.at)
         if self.node is not None:
             deletions.add(connection, LastEvent(session_id, last.last_seq + 1, item.data.decode()))
         return session_id, item

@@ -9,6 +9,7 @@ from pydantic import BaseModel
 from app import __version__
 from app.api.dependencies import Alive, EventPage, EventView
 from app.api.examples import records
+from app.api.examples import webhooks as receivers
 from app.api.examples.records import (
     ASSISTANT,
     AT,
@@ -187,6 +188,7 @@ ANSWERS: tuple[BaseModel, ...] = (
         last_seq=58,
         next_cursor=None,
     ),
+    *receivers.ANSWERS,
     Alive(status="ok", version=__version__),
     Readiness(
         ready=True,
@@ -206,6 +208,7 @@ ANSWERS_OF: Mapping[tuple[str, str], BaseModel] = {
     ("post /v1/sessions/{session_id}/cancel", "202"): CANCELLED,
     ("post /v1/sessions/{session_id}/resume", "202"): RESUMED,
     ("post /v1/sessions/{session_id}/compactions", "202"): records.ASKED,
+    **receivers.ANSWERS_OF,
     ("patch /v1/sessions/{session_id}/queue/{message_id}", "200"): _QUEUED.model_copy(
         update={"content": "Use spaces, please."}
     ),
@@ -238,4 +241,5 @@ REQUESTS: tuple[Value, ...] = (
     ApprovalAnswer(decision="deny", reason="Write the test first."),
     records.COMPACTION_REQUEST,
     LoginCreate(key="a-key-of-this-server"),
+    *receivers.REQUESTS,
 )

@@ -17,9 +17,11 @@ from app.runtime.services.history import CompactionService, EventService, Histor
 from app.runtime.services.queue import ApprovalService, QueueService
 from app.runtime.services.server import LoginRules, LoginService, ServerService, key_id
 from app.runtime.services.sessions import Outputs, SessionService
+from app.runtime.services.webhooks import WebhookService
 from app.runtime.setup import RuntimeSetup
 from app.runtime.starting import RunStarts
 from app.runtime.telemetry.health import Health
+from app.runtime.webhooks.addresses import Destinations
 
 __all__ = [
     "ApprovalService",
@@ -33,6 +35,7 @@ __all__ = [
     "ServerService",
     "Services",
     "SessionService",
+    "WebhookService",
     "build_services",
     "key_id",
 ]
@@ -51,6 +54,7 @@ class Services:
     events: EventService
     logins: LoginService
     server: ServerService
+    webhooks: WebhookService
 
 
 def build_services(
@@ -63,9 +67,12 @@ def build_services(
     models: Callable[[str], list[ModelInfo]],
     output_path: Callable[[str], Path],
     outputs: Outputs,
+    destinations: Destinations,
+    webhooks_changed: Callable[[], None],
 ) -> Services:
     """The services of a server. `output_path` returns the file of a stored raw output, `outputs` copies and deletes the
-    outputs of sessions."""
+    outputs of sessions. `destinations` are the addresses that webhooks may have; `webhooks_changed` is called when
+    there may be something to send."""
     starts = RunStarts(registry, rules.max_runs_per_key)
     return Services(
         sessions=SessionService(setup, registry, rules, outputs, starts),
@@ -77,4 +84,5 @@ def build_services(
         events=EventService(setup.database, setup.bus),
         logins=LoginService(setup.database, logins),
         server=ServerService(setup.database, health, models, rules.default_model),
+        webhooks=WebhookService(setup, destinations, webhooks_changed),
     )

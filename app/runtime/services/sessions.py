@@ -23,7 +23,7 @@ from app.runtime.admission import (
     request_fingerprint,
 )
 from app.runtime.dispatch import Dispatch
-from app.runtime.history import read_session_cursor, session_cursor
+from app.runtime.history import read_place, session_cursor
 from app.runtime.setup import RuntimeSetup
 from app.runtime.starting import RunStarts
 from app.runtime.transactions import forks, lifecycle
@@ -91,7 +91,7 @@ class SessionService:
 
     async def list(self, *, status: Status | None, q: str | None, limit: int, cursor: str | None) -> SessionPage:
         """Sessions, newest first. Raises `MalformedRequestError` for an invalid cursor."""
-        before = read_session_cursor(cursor)
+        before = read_place(cursor)
         items, more = await self._database.read(
             lambda c: sessions.page(c, status=status, q=q, before=before, limit=limit)
         )

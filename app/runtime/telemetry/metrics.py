@@ -18,7 +18,7 @@ from prometheus_client.registry import Collector
 from app.agent.compaction.rounds import BackgroundSlots
 from app.context.validator import Repair
 from app.db.engine import Database
-from app.db.repositories import queue
+from app.db.repositories import queue, webhooks
 from app.db.writer import Commit
 from app.errors import PalimpsestError, StorageBusyError, StorageError, StorageFullError
 from app.eventlog.bus import Bus
@@ -30,6 +30,7 @@ from app.runtime.sandboxes.pool import Sandboxes
 from app.runtime.setup import OwnerCounts
 from app.runtime.telemetry.health import free_bytes
 from app.runtime.telemetry.tracing import news
+from app.runtime.webhooks.endpoint import Counts
 from app.runtime.workspaces.keeper import Workspaces
 from app.sessions import CompactionReason, Outcome, Rung
 
@@ -295,6 +296,22 @@ def _add_sandboxes(metrics: Metrics, sandboxes: Sandboxes) -> None:
         lambda: sandboxes.refused_connections,
     )
     metrics.counter("palimpsest_sandboxes_refused", "Calls that timed out waiting.", lambda: slots.refused)
+
+
+def add_webhooks(metrics: Metrics, counts: Counts, database: Database) -> None:
+    """Adds the metrics of webhooks."""
+    metrics.counter("palimpsest_webhook_deliveries", "Events that receivers accepted.", lambda: counts.delivered)
+    metrics.counter("palimpsest_webhook_failures", "Attempts that failed.", lambda: counts.failed)
+    metrics.gauge(
+        "palimpsest_webhooks_failing",
+        "Webhooks with a delivery that has failed and is tried again.",
+        lambda: database.read_here(webhooks.count_failing),
+    )
+    metrics.gauge(
+        "palimpsest_webhooks_disabled",
+        "Webhooks that are disabled.",
+        lambda: database.read_here(lambda c: webhooks.count(c, webhooks.DISABLED)),
+    )
 
 
 def add_workspaces(metrics: Metrics, workspaces: Workspaces) -> None:

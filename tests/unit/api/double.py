@@ -56,6 +56,7 @@ from app.runtime.values.server import (
 from app.runtime.values.sessions import ForkCreate, SessionCreate, SessionPage, SessionPatch
 from app.sessions import CompactionEvent, ContextState, Session, Status
 from tests.unit.api.double_streams import InMemoryEvents, InMemoryFiles
+from tests.unit.api.double_webhooks import InMemoryWebhooks
 from tests.unit.api.memory import Memory
 
 CALL_ID = "call_1"
@@ -341,4 +342,5 @@ class InMemoryService(Memory):
             events=InMemoryEvents(self),
             logins=InMemoryLogins(self),
             server=InMemoryServer(self),
+            webhooks=InMemoryWebhooks(self),
         )

@@ -10,6 +10,7 @@ from app.errors import NotFoundError
 from app.runtime.values.history import RawOutput, StreamItem
 from app.runtime.values.queue import QueuedMessage
 from app.runtime.values.sessions import SessionCreate
+from app.runtime.values.webhooks import Webhook
 from app.sessions import CompactionEvent, Session, Status
 
 
@@ -29,6 +30,7 @@ class Memory:
         self.listed: dict[str, object] = {}
         self.rounds_of: dict[str, CompactionEvent] = {}
         self.logins: set[str] = set()
+        self.webhooks: dict[str, Webhook] = {}
         self.fault: Exception | None = None
         self.ready = True
         self.readers = 0

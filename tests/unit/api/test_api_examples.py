@@ -11,6 +11,7 @@ import pytest
 
 from app.api.examples import ANSWERS, ANSWERS_OF, REQUESTS
 from app.api.examples.records import MESSAGE_ID, SESSION_ID
+from app.api.examples.webhooks import DELIVERY_ID, WEBHOOK_ID
 from app.api.guard import ApiConfig
 from app.api.main import create_app
 from tests.unit.api.double import CALL_ID
@@ -135,7 +136,10 @@ async def test_the_example_request_is_accepted_and_answered_as_shown(client: htt
         await client.post("/v1/sessions", json={"id": SESSION_ID})
     if "{message_id}" in path:
         await client.post(f"/v1/sessions/{SESSION_ID}/queue", json={"content": "x", "id": MESSAGE_ID})
-    target = path.format(session_id=SESSION_ID, message_id=MESSAGE_ID, call_id=CALL_ID)
+    if "{webhook_id}" in path:
+        await client.post("/v1/webhooks", json={"url": "https://example.com"})
+    ids = {"webhook_id": WEBHOOK_ID, "delivery_id": DELIVERY_ID}
+    target = path.format(session_id=SESSION_ID, message_id=MESSAGE_ID, call_id=CALL_ID, **ids)
     answer = await client.request(method, target, json=operation["requestBody"]["content"][JSON]["example"])
     assert answer.is_success, answer.text
     content = operation["responses"][str(answer.status_code)].get("content", {})

@@ -316,3 +316,12 @@ def test_the_states_of_a_postgres_database(postgres_url: str, monkeypatch: pytes
     unreachable = _checks()["database"]
     assert unreachable["status"] == "missing"
     assert "secret" not in unreachable["detail"]
+
+
+def test_networks_that_webhooks_may_be_sent_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PALIMPSEST_WEBHOOK_NETWORKS", "10.1.0.0/16")
+    found = _checks()["webhooks"]
+    assert (found["status"], "10.1.0.0/16" in found["detail"]) == ("ok", True)
+    monkeypatch.setenv("PALIMPSEST_WEBHOOK_NETWORKS", "10.1.0.0/16, 169.254.0.0/16")
+    found = _checks()["webhooks"]
+    assert (found["status"], "credentials" in found["detail"]) == ("warning", True)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from app.errors import MalformedRequestError
 from app.messages import new_id
-from app.runtime.history import MAX_SEQ, read_seq, read_session_cursor, session_cursor
+from app.runtime.history import MAX_SEQ, read_place, read_seq, session_cursor
 from app.sessions import Session
 
 
@@ -29,13 +29,13 @@ def test_a_cursor_round_trips(ms: int) -> None:
     at = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=ms)
     session = session_at(at)
     text = session_cursor(session)
-    assert read_session_cursor(text) == (at, session.id)
+    assert read_place(text) == (at, session.id)
     assert text.isascii()
     assert text.replace("-", "").replace("_", "").isalnum(), "it needs no escaping in a query"
 
 
 def test_no_cursor_means_the_beginning() -> None:
-    assert read_session_cursor(None) is None
+    assert read_place(None) is None
 
 
 def encoded(place: str) -> str:
@@ -49,14 +49,14 @@ FOREIGN = ["1/x", f"-1/{ID}", f"{10**15}/{ID}", f"{10**15 - 1}/{ID}", f"1/{ID} "
 @pytest.mark.parametrize("text", ["", "x", "ä", "!!!!", *map(encoded, FOREIGN)])
 def test_an_invalid_cursor_is_refused(text: str) -> None:
     with pytest.raises(MalformedRequestError) as caught:
-        read_session_cursor(text)
+        read_place(text)
     assert caught.value.code == "malformed_cursor"
 
 
 @given(text=st.text(max_size=80) | st.binary(max_size=60).map(lambda raw: base64.urlsafe_b64encode(raw).decode()))
 def test_any_text_is_a_valid_cursor_or_refused(text: str) -> None:
     try:
-        place = read_session_cursor(text)
+        place = read_place(text)
     except MalformedRequestError:
         return
     assert place is not None

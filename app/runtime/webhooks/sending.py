@@ -1,0 +1,127 @@
+"""Sends requests to receivers: to checked addresses only, without redirects, with bounds on time and size."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import time
+from collections.abc import Iterable, Mapping
+
+import httpcore
+import httpx
+
+from app.runtime.webhooks.addresses import Destinations, RefusedAddressError
+from app.runtime.webhooks.results import Attempt
+
+ATTEMPT_S = 15.0
+"""Seconds that one attempt may take, from the look-up of the name to the end of the response."""
+
+CONNECT_S = 5.0
+"""Seconds for connecting to one address."""
+
+MAX_RESPONSE_BYTES = 64 * 1024
+"""Bytes of a response's body that are read, and ignored: its connection can then be used again."""
+
+MAX_RETRY_AFTER_S = 3600.0
+IDLE_CONNECTIONS, IDLE_S = 20, 30.0
+
+
+class _Backend(httpcore.AsyncNetworkBackend):
+    """Connects to the address that it has checked. TLS still verifies the name in the URL."""
+
+    def __init__(self, destinations: Destinations) -> None:
+        self._destinations = destinations
+        self._network = httpcore.AnyIOBackend()
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
+    ) -> httpcore.AsyncNetworkStream:
+        failure: Exception = httpcore.ConnectError(f"{host} has no address")
+        for address in await self._destinations.addresses(host):
+            try:
+                return await self._network.connect_tcp(address, port, timeout, local_address, socket_options)
+            except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
+                failure = error
+        raise failure
+
+    async def sleep(self, seconds: float) -> None:
+        await self._network.sleep(seconds)
+
+
+class Sender:
+    """Sends to receivers; keeps a few connections open. `attempt_s` are the seconds that an attempt may take."""
+
+    def __init__(self, destinations: Destinations, context: ssl.SSLContext, attempt_s: float = ATTEMPT_S) -> None:
+        self._destinations = destinations
+        self._attempt_s = attempt_s
+        self._pool = httpcore.AsyncConnectionPool(
+            ssl_context=context,
+            max_connections=None,
+            max_keepalive_connections=IDLE_CONNECTIONS,
+            keepalive_expiry=IDLE_S,
+            network_backend=_Backend(destinations),
+        )
+
+    @classmethod
+    async def open(cls, destinations: Destinations) -> Sender:
+        """Reads the certificates, in a thread: that takes about 30 ms."""
+        return cls(destinations, await asyncio.to_thread(httpx.create_ssl_context))
+
+    async def send(self, url: str, headers: Mapping[str, str], content: bytes) -> Attempt:
+        """One attempt."""
+        began = time.monotonic()
+        status: int | None = None
+        error: str | None = None
+        retry_after = 0.0
+        try:
+            async with asyncio.timeout(self._attempt_s):
+                status, retry_after = await self._post(httpx.URL(url), headers, content)
+            if not 200 <= status < 300:
+                error = f"The receiver answered with status {status}."
+        except TimeoutError:
+            error = f"The receiver did not answer within {self._attempt_s:g} seconds."
+        except RefusedAddressError as refused:
+            error = f"{refused}: PALIMPSEST_WEBHOOK_NETWORKS does not name its network."
+        except (OSError, UnicodeError):
+            error = f"{httpx.URL(url).host} cannot be resolved."
+        except (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError) as failed:
+            error = f"{_WHAT.get(type(failed), 'The connection failed')}: {str(failed) or type(failed).__name__}."[:500]
+        return Attempt(round((time.monotonic() - began) * 1000), status, error, retry_after)
+
+    async def _post(self, url: httpx.URL, headers: Mapping[str, str], content: bytes) -> tuple[int, float]:
+        """The status, and the seconds to wait that the receiver asks for."""
+        target = httpcore.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path)
+        # Neither a certificate nor SNI has the dot that a name may end with.
+        extensions = {"timeout": {"connect": CONNECT_S}, "sni_hostname": url.raw_host.decode().rstrip(".")}
+        named = [(b"Host", url.netloc), *((name.encode(), value.encode()) for name, value in headers.items())]
+        named.append((b"Content-Length", str(len(content)).encode()))
+        async with self._pool.stream("POST", target, headers=named, content=content, extensions=extensions) as response:
+            await _read_some(response)
+            waits = next((value for name, value in response.headers if name.lower() == b"retry-after"), b"")
+            # The form with a date is rare, and ignored.
+            seconds = float(waits) if waits.isdigit() and len(waits) < 10 else 0.0
+            return response.status, min(seconds, MAX_RETRY_AFTER_S)
+
+    async def aclose(self) -> None:
+        await self._pool.aclose()
+        self._destinations.close()
+
+
+async def _read_some(response: httpcore.Response) -> None:
+    size = 0
+    async for piece in response.aiter_stream():
+        size += len(piece)
+        if size > MAX_RESPONSE_BYTES:
+            return
+
+
+_WHAT: Mapping[type[Exception], str] = {
+    httpcore.ConnectError: "The receiver cannot be connected to",
+    httpcore.ConnectTimeout: "The receiver cannot be connected to",
+    httpcore.RemoteProtocolError: "The receiver's response is invalid",
+}

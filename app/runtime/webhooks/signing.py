@@ -1,0 +1,72 @@
+"""What is sent to a receiver and how it is signed, by the Standard Webhooks specification
+(https://github.com/standard-webhooks/standard-webhooks), and the secret that both sides know."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import secrets
+from collections.abc import Collection, Mapping
+from uuid import UUID, uuid5
+
+import orjson
+
+from app import __version__
+from app.events import DURABLE_EVENTS
+
+TEST = "webhook.test"
+"""The type of a test, which is no event of a session."""
+
+NAMES = tuple(event.type for event in DURABLE_EVENTS)
+SECRET_BYTES = 32
+_PREFIX = "whsec_"
+
+
+def new_secret() -> str:
+    """A secret in the form that libraries of Standard Webhooks accept."""
+    return _PREFIX + base64.b64encode(secrets.token_bytes(SECRET_BYTES)).decode()
+
+
+def stored(secret: str) -> str:
+    """A secret as the database keeps it, which is as it is: whoever reads the database can sign."""
+    return secret
+
+
+def opened(text: str) -> str:
+    """The secret of a stored text."""
+    return text
+
+
+def types_of(patterns: Collection[str] | None) -> frozenset[str]:
+    """The types of events that these names and prefixes ending in `.*` select; all of them for None."""
+    if patterns is None:
+        return frozenset(NAMES)
+    prefixes = tuple(pattern[:-1] for pattern in patterns if pattern.endswith(".*"))
+    return frozenset(name for name in NAMES if name in patterns or (prefixes and name.startswith(prefixes)))
+
+
+def delivery_id(webhook_id: str, session_id: str, seq: int) -> str:
+    """The `webhook-id` of an event: computed, so that it is the same for each attempt whatever was stored before."""
+    return str(uuid5(UUID(webhook_id), f"{session_id}/{seq}"))
+
+
+def body(type_: str, seq: int | None, data: str) -> bytes:
+    """What is sent: the same bytes at each attempt. `data` is the event's JSON, which is copied as it is stored."""
+    event = orjson.loads(data)
+    head = {"type": type_, "timestamp": event["at"], "session_id": event.get("session_id"), "seq": seq}
+    return b'%b,"data":%b}' % (orjson.dumps(head)[:-1], data.encode())
+
+
+def headers(secret: str, message_id: str, timestamp: int, content: bytes) -> Mapping[str, str]:
+    """The headers of an attempt at this time, in seconds since 1970."""
+    key = base64.b64decode(secret.removeprefix(_PREFIX))
+    signed = b"%b.%d.%b" % (message_id.encode(), timestamp, content)
+    signature = base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()
+    return {
+        "Content-Type": "application/json",
+        "User-Agent": f"Palimpsest/{__version__}",
+        "webhook-id": message_id,
+        "webhook-timestamp": str(timestamp),
+        "webhook-signature": f"v1,{signature}",
+    }

@@ -1,0 +1,195 @@
+"""Deliveries from the log of a real database to a real receiver, with a clock that the test sets."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from functools import partial
+from ipaddress import ip_network
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Connection, update
+
+from app.cluster.webhook_leases import WebhookLeases
+from app.db import models
+from app.db.repositories import events, webhooks
+from app.messages import now
+from app.runtime.services import WebhookService
+from app.runtime.setup import RuntimeSetup
+from app.runtime.transactions import queue
+from app.runtime.values.queue import QueueAdd
+from app.runtime.values.webhooks import WebhookCreate, WebhookCreated, WebhookPatch
+from app.runtime.webhooks.addresses import Destinations
+from app.runtime.webhooks.deliverer import Deliverer
+from app.runtime.webhooks.endpoint import MOST_AT_ONCE
+from app.sandbox.host.local import LocalFactory
+from tests.receiver import Receiver, receiving
+from tests.unit.db.rows import add_session
+from tests.unit.runtime.stage import Stage, make_sandboxes, make_setup
+
+
+@dataclass
+class Clock:
+    """Real time, and what the test adds to it."""
+
+    ahead: timedelta = field(default_factory=timedelta)
+
+    def __call__(self) -> datetime:
+        return now() + self.ahead
+
+
+@pytest.fixture
+def setup(stage: Stage, tmp_path: Path) -> RuntimeSetup:
+    return make_setup(stage, make_sandboxes(LocalFactory(tmp_path)))
+
+
+def loopback() -> Destinations:
+    return Destinations([ip_network("127.0.0.0/8")])
+
+
+def service_of(setup: RuntimeSetup, deliverer: Deliverer) -> WebhookService:
+    return WebhookService(setup, loopback(), deliverer.changed)
+
+
+async def until(receiver: Receiver, done: Callable[[Receiver], bool]) -> None:
+    await asyncio.to_thread(receiver.wait, done)
+
+
+async def becomes(check: Callable[[], Awaitable[bool]]) -> None:
+    async with asyncio.timeout(10):
+        while not await check():  # noqa: ASYNC110 - no event tells of it
+            await asyncio.sleep(0.01)
+
+
+async def say(setup: RuntimeSetup, session_id: str, text: str) -> None:
+    """Queues a message, whose events are committed and published."""
+    await setup.write(session_id, lambda c: queue.enqueue(c, session_id, QueueAdd(content=text), limit=100))
+
+
+async def test_a_webhook_that_fails_for_three_days_is_disabled_and_continues_when_enabled(
+    stage: Stage, setup: RuntimeSetup
+) -> None:
+    clock = Clock()
+    deliverer = Deliverer(setup, loopback(), clock=clock)
+    service = service_of(setup, deliverer)
+    bad = stage.session_id
+    other = await stage.database.writer.write(add_session)
+    with receiving(Receiver(answer=lambda r: 500 if r.body["session_id"] == bad else 200)) as receiver:
+        async with deliverer.running():
+            made = await service.create(WebhookCreate(url=receiver.url))
+            await say(setup, bad, "one")
+            await until(receiver, lambda r: len(r.requests) == 1)
+            await say(setup, other, "two")
+            await until(receiver, lambda r: len(r.accepted) >= 1)
+            assert {r.body["session_id"] for r in receiver.accepted} == {other}, "others do not wait for what fails"
+
+            async def failing() -> bool:
+                return (await service.get(made.id)).failing_since is not None
+
+            await becomes(failing)
+            clock.ahead = timedelta(days=3, minutes=1)
+            deliverer.changed()
+
+            async def disabled() -> bool:
+                return (await service.get(made.id)).status == "disabled"
+
+            await becomes(disabled)
+            assert "3 days" in str((await service.get(made.id)).disabled_reason)
+            before = len(receiver.requests)
+            await say(setup, bad, "three")
+            await say(setup, other, "four")
+            receiver.answer = lambda _: 200
+            await service.patch(made.id, WebhookPatch(status="active"))
+            heads = {id_: (await stage.database.read(partial(seq_of, session_id=id_))) for id_ in (bad, other)}
+            await until(receiver, lambda r: all(seqs(r, id_)[-1:] == [heads[id_]] for id_ in heads))
+            assert all(seqs(receiver, id_) == list(range(1, heads[id_] + 1)) for id_ in heads), "each once, in order"
+            assert receiver.requests[before:]
+            assert (await service.get(made.id)).failing_since is None
+
+
+def seqs(receiver: Receiver, session_id: str) -> list[int]:
+    return [r.seq for r in receiver.accepted if r.body["session_id"] == session_id]
+
+
+def seq_of(connection: Connection, session_id: str) -> int:
+    return events.heads(connection, [session_id])[session_id]
+
+
+async def test_a_receiver_that_hangs_holds_few_connections(stage: Stage, setup: RuntimeSetup) -> None:
+    deliverer = Deliverer(setup, loopback())
+    service = service_of(setup, deliverer)
+    sessions = [await stage.database.writer.write(add_session) for _ in range(MOST_AT_ONCE + 3)]
+    with receiving(Receiver(answer=lambda _: None)) as slow, receiving() as quick:
+        async with deliverer.running():
+            await service.create(WebhookCreate(url=slow.url))
+            made = await service.create(WebhookCreate(url=quick.url, events=("message.queued",)))
+            for session_id in sessions:
+                await say(setup, session_id, "hello")
+            await until(quick, lambda r: len(r.accepted) == len(sessions))
+            await until(slow, lambda r: len(r.requests) == MOST_AT_ONCE)
+            assert {r.body["type"] for r in quick.requests} == {"message.queued"}
+            quick.verify(made.secret)
+    assert len(slow.requests) == MOST_AT_ONCE
+
+
+async def test_another_node_takes_over_and_keeps_the_order(stage: Stage, setup: RuntimeSetup) -> None:
+    first, second, third = (node(setup, name) for name in "abc")
+    with receiving() as receiver:
+        made: WebhookCreated
+        async with first.running():
+            service = service_of(setup, first)
+            made = await service.create(WebhookCreate(url=receiver.url))
+            await say(setup, stage.session_id, "one")
+            await until(receiver, lambda r: bool(r.accepted))
+            async with second.running():
+                await say(setup, stage.session_id, "two")
+                head = await stage.database.read(lambda c: seq_of(c, stage.session_id))
+                await until(receiver, lambda r: r.last["seq"] == head)
+        async with third.running():  # the others have released their leases
+            await say(setup, stage.session_id, "three")
+            head = await stage.database.read(lambda c: seq_of(c, stage.session_id))
+            await until(receiver, lambda r: r.last["seq"] == head)
+            await stage.database.writer.write(lambda c: c.execute(update(models.webhooks).values(lease_node="frozen")))
+            await stage.database.writer.write(
+                lambda c: c.execute(update(models.webhooks).values(lease_until=now() - timedelta(seconds=1)))
+            )
+            await say(setup, stage.session_id, "four")
+            head = await stage.database.read(lambda c: seq_of(c, stage.session_id))
+            await until(receiver, lambda r: r.last["seq"] == head)
+        assert list(dict.fromkeys(r.seq for r in receiver.accepted)) == list(range(1, head + 1))
+        assert len({(r.seq, r.id) for r in receiver.requests}) == head
+        assert (await stage.database.read(lambda c: webhooks.find(c, made.id))).failing_since is None
+
+
+def node(setup: RuntimeSetup, name: str) -> Deliverer:
+    own = replace(setup, node=name)
+    return Deliverer(own, loopback(), WebhookLeases(own))
+
+
+async def test_a_webhook_of_one_session_ends_with_it(stage: Stage, setup: RuntimeSetup) -> None:
+    deliverer = Deliverer(setup, loopback())
+    service = service_of(setup, deliverer)
+    with receiving() as receiver:
+        async with deliverer.running():
+            unheard = await service.create(
+                WebhookCreate(url=receiver.url, session_id=stage.session_id, events=("plan.updated",))
+            )
+            made = await service.create(WebhookCreate(url=receiver.url, session_id=stage.session_id))
+            other = await stage.database.writer.write(add_session)
+            await say(setup, other, "not for it")
+            await say(setup, stage.session_id, "one")
+            last = await stage.database.writer.write(lambda c: setup.remove(c, stage.session_id))
+            setup.bus.delete(*last)
+            deliverer.changed()
+            await until(receiver, lambda r: r.last["type"] == "session.deleted")
+
+            async def gone() -> bool:
+                left = (await service.list(limit=10, cursor=None)).items
+                return not {each.id for each in left} & {made.id, unheard.id}
+
+            await becomes(gone)
+    assert {r.body["session_id"] for r in receiver.requests} == {stage.session_id}
+    receiver.verify(made.secret)
