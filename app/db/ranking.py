@@ -97,11 +97,13 @@ def passages(text: str) -> Iterator[str]:
 def terms_of(query: str) -> list[Term]:
     """The terms of a query: words other than stop words, quoted phrases, and paths and ids both whole and in words."""
     found: dict[str, Term] = {}
+    every: list[str] = []
     for phrase, word in _TERM.findall(query):
         text = phrase.strip() or word.strip(_EDGES)
         words = folded_words(text)
         if not words:
             continue
+        every.append(text)
         if not phrase and (glued := [pair for pair in pairs(text) if not _KANA_ONLY.fullmatch(pair)]):
             found.update((pair, Term(pair)) for pair in glued)
             continue
@@ -113,8 +115,7 @@ def terms_of(query: str) -> list[Term]:
             for part in words:
                 if part not in STOP_WORDS and len(part) > 1:
                     found.setdefault(part, Term(part, weight=0.5))
-    if not found:
-        found = {word: Term(word) for word in folded_words(query)}
+    found = found or {text: Term(text) for text in every}
     return list(found.values())[:MAX_TERMS]
 
 
