@@ -26,6 +26,12 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 
 SUFFIX = ".json.gz"
 
+LONG_HISTORIES = ("long_adapters", "long_jobs", "long_museum")
+"""The packaged histories of 400 messages and more, which are replayed round by round."""
+
+SET_ASIDE = ("long_jobs", "long_museum")
+"""Those by whose results nothing was tuned, so that they show what to expect of others."""
+
 MAX_BYTES = 256 * 1024 * 1024
 """Maximum size of a history, unpacked; a session of several days has some ten megabytes."""
 
@@ -43,11 +49,13 @@ class InvalidHistoryError(PalimpsestError):
 
 
 class Probe(Value):
-    """A question, and the facts that a correct answer states."""
+    """A question, and the facts that a correct answer states. `outdated` is what held earlier: a text that states it
+    without the facts misleads."""
 
     kind: Kind
     question: Annotated[str, Field(min_length=1)]
     facts: Annotated[tuple[Fact, ...], Field(min_length=1)]
+    outdated: tuple[Fact, ...] = ()
 
 
 class RecordedHistory(Value):
@@ -134,7 +142,7 @@ def _check(history: RecordedHistory, source: str) -> None:
     if not any(message.role is Role.USER for message in conversation):
         raise InvalidHistoryError(f"{source}: it has no user message.")
     for probe in history.probes:
-        for fact in probe.facts:
+        for fact in (*probe.facts, *probe.outdated):
             if states(probe.question, fact):
                 raise InvalidHistoryError(f"{source}: the question {probe.question!r} contains its answer {fact[0]!r}.")
             if not states(said, fact):

@@ -70,14 +70,14 @@ class RoundNotes:
                     self._failures.append(change)
                 case ModelUsed(usage=usage):
                     self._usage = self._usage + usage
-        return _ready(0)
+        return ready(0)
 
     def open_round(self, opening: RoundOpening) -> Awaitable[int]:
-        return _ready(1)
+        return ready(1)
 
     def complete_round(self, completed: RoundCompleted, *changes: Change) -> Awaitable[int | InForce]:
         self.record(completed, *changes)
-        return _ready(completed.summary.seq)
+        return ready(completed.summary.seq)
 
     def live(self, part: LivePart, text: str, *, stream: Stream = "stdout") -> None:
         """Do nothing: nobody watches."""
@@ -94,7 +94,7 @@ class RoundNotes:
         return RoundResult(None, self._usage, failures, problem=problem)
 
 
-def _ready(value: int) -> Awaitable[int]:
+def ready(value: int) -> Awaitable[int]:
     """A result that is ready and need not be awaited."""
     future = asyncio.get_running_loop().create_future()
     future.set_result(value)
@@ -147,7 +147,7 @@ class Replay:
         info = models.info(model)
         config = AgentConfig(
             model,
-            _tools(),
+            tools(),
             render_system(SYSTEM_TEMPLATE, ENVIRONMENT, history.system_prompt),
             make_budget(info, settings),
             settings=settings,
@@ -192,11 +192,11 @@ class Replay:
         below the trigger, a manual round."""
         notes = RoundNotes()
         ladder = Ladder(notes, self._conversation, self._models.calls, self._window_of)
-        compactor = Compactor(RoundSetup(notes, self._conversation, ladder, Interrupt(), _unchanged))
+        compactor = Compactor(RoundSetup(notes, self._conversation, ladder, Interrupt(), unchanged))
         if due(self._conversation, self.config) is None:
             await compactor.manual(self.config, ManualRound(1, self.config.settings))
         else:
-            await compactor.make_room(self.config, 1, _nothing)
+            await compactor.make_room(self.config, 1, nothing)
         await self._conversation.settle()
         return notes.result(_problem(compactor))
 
@@ -215,12 +215,12 @@ def filled_window(tokens: int, info: ModelInfo, settings: CompactionSettings) ->
     return low
 
 
-async def _unchanged(config: AgentConfig) -> AgentConfig:
+async def unchanged(config: AgentConfig) -> AgentConfig:
     """There is no workspace to read notes from."""
     return config
 
 
-async def _nothing() -> None:
+async def nothing() -> None:
     """There is no step to prepare."""
 
 
@@ -230,5 +230,5 @@ def _problem(compactor: Compactor) -> str:
     return f"{problem['detail']} ({problem['code']})"
 
 
-def _tools() -> tuple[ToolSchema, ...]:
+def tools() -> tuple[ToolSchema, ...]:
     return tuple(ToolRegistry(default_tools()).schemas())

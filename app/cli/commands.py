@@ -260,28 +260,46 @@ def evaluate(
         ),
     ] = None,
     policies: Annotated[
-        str, typer.Option(metavar="NAMES", help="The policies to compare, comma-separated.")
-    ] = "reactive,threshold,handoff",
+        str | None, typer.Option(metavar="NAMES", help="The policies to compare, comma-separated; default: all.")
+    ] = None,
     history: Annotated[
         list[str] | None,
         typer.Option(
             metavar="FILE",
-            help="A recorded history, or the name of a packaged one; default: all packaged ones. Repeatable.",
+            help="A recorded history, or the name of a packaged one; default: the packaged ones. Repeatable.",
         ),
     ] = None,
     window: Annotated[
         int | None,
-        typer.Option(min=4096, help="Context window in tokens; default: one that each history just fills."),
+        typer.Option(
+            min=4096,
+            help="Context window in tokens; default: one that each history just fills, or a sixth of a long history.",
+        ),
     ] = None,
+    junk: Annotated[
+        bool,
+        typer.Option("--junk", help="Call no model: replay long histories with summaries that say nothing."),
+    ] = False,
+    oracle: Annotated[
+        bool,
+        typer.Option("--oracle", help="Call no model: replay long histories with perfect summaries."),
+    ] = False,
     json: Json = False,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write the report to FILE as JSON.")] = None,
 ) -> None:
     """Measure what a model still knows after compaction, under each policy.
 
     Replays recorded histories, compacts each one once and asks the model questions about the earlier messages. Needs no
-    server but makes model calls, and prints their number first. Exit status: 0 if at least one row was completed, 2 for
-    an invalid option or a model that cannot be called, else 1.
+    server but makes model calls, and prints their number first. With --junk or --oracle, replays long histories over
+    ten rounds and more without a model: what the context keeps, what the tools find, and the cost. Exit status: 0 if at
+    least one row was completed, 2 for an invalid option or a model that cannot be called, else 1.
     """
+    if junk or oracle:
+        from app.cli.eval_growth import run_growth, setup_of
+
+        kinds = [name for name, chosen in (("junk", junk), ("oracle", oracle)) if chosen]
+        setup = setup_of(kinds, policies, history or [], window, model or judge)
+        raise typer.Exit(run_growth(setup, as_json=json, out=out))
     from app.cli.evaluate import run_evaluation
 
     raise typer.Exit(run_evaluation(model, judge, policies, history or [], window, as_json=json, out=out))

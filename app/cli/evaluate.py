@@ -4,19 +4,18 @@ table."""
 from __future__ import annotations
 
 import asyncio
-import json
-import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import typer
 
 from app.agent.model_calls import ModelCalls
 from app.bootstrap import build_providers, default_model, secrets_of
 from app.cli import screen
-from app.cli.screen import CANCELLED, COMPLETED, FAILED, CliError, Screen, UsageError, visible
+from app.cli.eval_table import ProgressLine, check_writable, percent, table, write_report
+from app.cli.screen import CANCELLED, COMPLETED, FAILED, Screen, UsageError, visible
 from app.cli.startup import load_settings
 from app.cli.view import plural
 from app.context.policies import POLICIES, Policy
@@ -30,6 +29,7 @@ from app.settings import Settings
 from evals import (
     BASELINE,
     KINDS,
+    LONG_HISTORIES,
     Evaluation,
     Models,
     RecordedHistory,
@@ -45,9 +45,6 @@ from evals import (
 from evals.results import Sums, cached, recall, share
 
 SCRIPTED = "scripted/"
-LINE_CHARS = 79
-"""Max length of a progress line, so that it fits one line of a narrow terminal."""
-_CLEAR_LINE = "\r\x1b[2K"
 
 _HEADINGS = {"task": "task", "files": "files", "decisions": "decis.", "errors": "errors", "next_step": "next"}
 NO_MODEL = (
@@ -58,7 +55,7 @@ NO_MODEL = (
 def run_evaluation(
     model: str | None,
     judge: str | None,
-    policies: str,
+    policies: str | None,
     histories: Sequence[str],
     window: int | None,
     *,
@@ -69,18 +66,20 @@ def run_evaluation(
     settings = load_settings()
     # The rows report problems already; do not log them too.
     configure_logging("warning", settings.log_format, secrets_of(settings))
-    chosen = policies_of(policies)
-    loaded = [read_history(given) for given in histories] or [load_packaged(name) for name in packaged_names()]
+    chosen = cast(list[Policy], policies_of(policies))
+    loaded = read_histories(histories, [name for name in packaged_names() if name not in LONG_HISTORIES])
     name = model or default_model(settings)
     template = read_prompts(settings).summary
-    evaluation = Evaluation(name, _distinct(loaded), chosen, judge, window, summary_template=template)
+    evaluation = Evaluation(name, loaded, chosen, judge, window, summary_template=template)
     stopped = False
     try:
         asyncio.run(_measure(settings, evaluation, out))
     except KeyboardInterrupt:
         stopped = True
     found = report(name, judge, evaluation.in_order(), scripted=name.startswith(SCRIPTED))
-    _write(found, stopped, as_json=as_json, out=out)
+    write_report({**found.public(), "stopped": stopped}, out=out, as_json=as_json)
+    if found.rows and not as_json:
+        typer.echo(visible(render(found)))
     if stopped:
         done, all_rows = len(found.rows), len(work_of(evaluation))
         Screen(sys.stderr).line(f"stopped; {done} of {all_rows} rows are done", fg="yellow")
@@ -88,23 +87,27 @@ def run_evaluation(
     return COMPLETED if any(row.complete for row in found.rows) else FAILED
 
 
-def policies_of(text: str) -> list[Policy]:
-    """The named policies, in order, without duplicates. Raises `UsageError`."""
+def policies_of(text: str | None, known: Sequence[str] = POLICIES) -> list[str]:
+    """The named policies, in order, without duplicates; all `known` ones for None. Raises `UsageError`."""
+    if text is None:
+        return list(known)
     names = list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
-    unknown = [name for name in names if name not in POLICIES]
+    unknown = [name for name in names if name not in known]
     if unknown or not names:
         which = f"Unknown policy {unknown[0]!r}" if unknown else "No policy is given"
-        raise UsageError(f"{which}; choose from {', '.join(POLICIES)}.", code="unknown_policy")
-    return cast(list[Policy], names)
+        raise UsageError(f"{which}; choose from {', '.join(known)}.", code="unknown_policy")
+    return names
 
 
-def _distinct(histories: Sequence[RecordedHistory]) -> list[RecordedHistory]:
-    """Raises `UsageError` for two with the same name, whose rows could not be told apart."""
+def read_histories(given: Sequence[str], usual: Sequence[str]) -> list[RecordedHistory]:
+    """The given histories, or the packaged ones of `usual`. Raises `InvalidHistoryError`, and `UsageError` for two with
+    the same name, whose rows could not be told apart."""
+    histories = [read_history(name) for name in given] or [load_packaged(name) for name in usual]
     names = [history.name for history in histories]
     twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
     if twice:
         raise UsageError(f"Two histories have the name {twice[0]!r}.", code="same_name")
-    return list(histories)
+    return histories
 
 
 def _announcement(evaluation: Evaluation) -> str:
@@ -126,7 +129,7 @@ async def _measure(settings: Settings, evaluation: Evaluation, out: Path | None)
         models_asked = [model for model in (evaluation.model, evaluation.judge) if model is not None]
         _check_models(providers, models_asked)
         if out is not None:
-            _check_writable(out)
+            check_writable(out)
         Screen(sys.stderr).line(_announcement(evaluation), dim=True)
         for model in models_asked:
             await providers.ask_window(model)
@@ -148,61 +151,24 @@ def _check_models(providers: Providers, models: Sequence[str]) -> None:
 
 
 class Progress:
-    """Shows progress on standard error: on a terminal in one changing line, elsewhere in one line per completed row."""
+    """Shows progress on standard error, a line for each completed row."""
 
     def __init__(self, evaluation: Evaluation) -> None:
         self._evaluation = evaluation
         self._total = len(work_of(evaluation))
-        self._screen = Screen(sys.stderr)
-        self._live = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+        self._line = ProgressLine()
 
     def __call__(self, history: str, policy: str, what: str) -> None:
         row = self._evaluation.rows.get((history, policy))
         place = f"[{len(self._evaluation.rows)}/{self._total}] {history}, {policy}"
         if row is None:
-            if self._live:
-                self._show(f"{place}: {what}", end="")
-            return
-        self._show(f"{place}: {row.error or f'{percent(recall(row.answers))} recalled'}", end="\n")
+            self._line.change(f"{place}: {what}")
+        else:
+            self._line.end(f"{place}: {row.error or f'{percent(recall(row.answers))} recalled'}")
 
     def clear(self) -> None:
         """Removes the changing line."""
-        if self._live:
-            self._show("", end="")
-
-    def _show(self, text: str, end: str) -> None:
-        if self._live:
-            sys.stderr.write(_CLEAR_LINE + visible(text)[:LINE_CHARS] + end)
-            sys.stderr.flush()
-        else:
-            self._screen.line(text, dim=True)
-
-
-def _write(found: Report, stopped: bool, *, as_json: bool, out: Path | None) -> None:
-    document: dict[str, Any] = {**found.public(), "stopped": stopped}
-    text = json.dumps(document, indent=2, ensure_ascii=False)
-    if out is not None:
-        try:
-            out.write_text(text + "\n", encoding="utf-8")
-        except OSError as error:
-            raise _not_written(out, error) from error
-    if as_json:
-        typer.echo(text)
-    elif found.rows:
-        typer.echo(visible(render(found)))
-
-
-def _check_writable(out: Path) -> None:
-    """Raises `CliError` before any paid call."""
-    try:
-        with out.open("a"):
-            pass
-    except OSError as error:
-        raise _not_written(out, error) from error
-
-
-def _not_written(out: Path, error: OSError) -> CliError:
-    return CliError(f"{out} cannot be written: {error.strerror}.", code="not_written")
+        self._line.clear()
 
 
 def render(report: Report) -> str:
@@ -211,10 +177,12 @@ def render(report: Report) -> str:
     blocks = [f"Recall of {report.model} after one round of compaction"]
     if report.scripted:
         blocks.append(NO_MODEL)
-    blocks.append(f"Total ({_compared(report)})\n{_table([_sum_cells(s, judged) for s in report.policies], judged)}")
+    blocks.append(
+        f"Total ({_compared(report)})\n{table(_titles(judged), [_sum_cells(s, judged) for s in report.policies])}"
+    )
     for history in report.histories:
         rows = [row for row in report.rows if row.history == history]
-        blocks.append(f"{history}\n{_table([_row_cells(row, judged) for row in rows], judged)}")
+        blocks.append(f"{history}\n{table(_titles(judged), [_row_cells(row, judged) for row in rows])}")
     problems = list(_problems(report))
     if problems:
         blocks.append("\n".join(["Problems", *(f"  {line}" for line in problems)]))
@@ -277,27 +245,6 @@ def _costs(policy: str, before: int, after: int, usage: Usage) -> list[str]:
         return [f"{before:,} → {after:,}", "no model call", "–"]
     figures = f"{usage.prompt_tokens:,} in · {usage.output_tokens:,} out · {screen.money(usage.cost_usd)}"
     return [f"{before:,} → {after:,}", figures, percent(cached(usage))]
-
-
-def percent(value: float | None) -> str:
-    """`83%`; a dash for None."""
-    return "–" if value is None else f"{round(100 * value)}%"
-
-
-def _table(rows: Sequence[Sequence[str]], judged: bool) -> str:
-    """Columns as wide as their contents; the first is left-aligned, figures are right-aligned."""
-    titles = _titles(judged)
-    whole = [titles, *(row for row in rows if len(row) == len(titles))]
-    widths = [max(len(row[column]) for row in whole) for column in range(len(titles))]
-    widths[0] = max(widths[0], *(len(row[0]) for row in rows), 12)
-    return "\n".join(_line(row, widths) for row in [titles, *rows])
-
-
-def _line(row: Sequence[str], widths: Sequence[int]) -> str:
-    if len(row) < len(widths):
-        return f"  {row[0]:<{widths[0]}}  {row[1]}"
-    cells = [f"{row[0]:<{widths[0]}}", *(f"{cell:>{width}}" for cell, width in zip(row[1:], widths[1:], strict=True))]
-    return "  " + "  ".join(cells).rstrip()
 
 
 def _problems(report: Report) -> Iterator[str]:

@@ -1,68 +1,82 @@
-"""Full-text search: the texts of entries, and the places that match a query. SQLite's FTS5 and Postgres' text search
+"""Full-text search: the passages of entries, and which of them have a term. SQLite's FTS5 and Postgres' text search
 both reduce words to their stems, ignore case and diacritics, and have no stop words."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
-from itertools import islice
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 from sqlalchemy import (
     ColumnElement,
     Connection,
     Integer,
-    Row,
     Select,
     Text,
     and_,
+    bindparam,
     column,
     func,
     insert,
-    literal,
     literal_column,
     select,
     table,
+    text,
 )
 
 from app.db.dialects import is_postgres
 from app.db.models import search_entries
 
-SNIPPET_TOKENS = 48
-"""Words of a snippet; FTS5 takes 64 at most."""
-
-SNIPPET_CHARS = 400
-
-GAP = " … "
-"""Stands for what a snippet leaves out."""
+MOST_READ = 1_500
+"""Passages in which parts of words are looked for, since no index knows them: about 15 ms in Postgres."""
 
 
-class Found(NamedTuple):
-    """A place in the history; `role` is the message's, or `summary`."""
+class NewPassage(NamedTuple):
+    """A passage to store. `about` has words by which it is found too, such as those of the call that an output is of;
+    `spoken` is what user and agent said."""
 
+    text: str
+    about: str
+    spoken: bool
+
+
+class Wanted(NamedTuple):
+    """Passages to look for: with all of `terms`, of which one of several words is a phrase; only in what user and agent
+    said if `spoken`. The newest `most` are found."""
+
+    terms: tuple[str, ...]
+    most: int
+    spoken: bool = False
+
+
+class Passage(NamedTuple):
+    """A stored passage; `role` is its message's, or `summary`."""
+
+    id: int
     message_id: str
     seq: int
     role: str
     call_id: str | None
-    snippet: str
+    text: str
 
 
 class FullText(Protocol):
-    """The texts of the entries in one kind of database."""
+    """The passages of the entries in one kind of database."""
 
-    def add(self, connection: Connection, session_id: str, entry_id: int, text: str) -> None:
-        """Stores an entry's text."""
+    def add(self, connection: Connection, session_id: str, passages: Mapping[int, NewPassage]) -> None:
+        """Stores passages under the ids of their entries."""
 
-    def matching(
-        self, connection: Connection, session_id: str, terms: Sequence[str], limit: int, *, before: int, needs_all: bool
-    ) -> list[Found]:
-        """The best places before a seq with all terms, or with any of them. A term of several words is a phrase."""
+    def matching(self, connection: Connection, session_id: str, wanted: Sequence[Wanted]) -> list[set[int]]:
+        """For each of `wanted` the ids of its passages."""
+
+    def read(self, connection: Connection, session_id: str, ids: Iterable[int], *, before: int) -> list[Passage]:
+        """The passages with these ids in messages before a seq."""
 
     def containing(
         self, connection: Connection, session_id: str, terms: Sequence[str], limit: int, *, before: int
-    ) -> list[Found]:
-        """The newest places before a seq that contain all terms as substrings."""
+    ) -> list[Passage]:
+        """The newest passages before a seq that contain all terms as substrings, among the newest `MOST_READ`."""
 
 
 def fulltext(connection: Connection) -> FullText:
@@ -70,56 +84,96 @@ def fulltext(connection: Connection) -> FullText:
     return _POSTGRES if is_postgres(connection) else _SQLITE
 
 
-def _places(session_id: str, before: int, texts: Any, *more: ColumnElement[Any]) -> Select[Any]:
-    entry = search_entries.c
-    return (
-        select(entry.message_id, entry.seq, entry.role, entry.call_id, *more)
-        .select_from(search_entries.join(texts, entry.id == texts.c.rowid))
-        .where(entry.session_id == session_id, entry.seq < before)
-    )
+class _Stored:
+    """What both databases share: `search_text` has the text of each entry under its id as `rowid`."""
+
+    def __init__(self, texts: Any) -> None:
+        self._texts = texts
+
+    def read(self, connection: Connection, session_id: str, ids: Iterable[int], *, before: int) -> list[Passage]:
+        entry = search_entries.c
+        query = self._passages().add_columns(entry.session_id).where(entry.id.in_(list(ids)))
+        # The database must not be led to read all entries of the session instead of these.
+        rows = connection.execute(query).all()
+        return [Passage(*row[:-1]) for row in rows if row.session_id == session_id and row.seq < before]
+
+    def containing(
+        self, connection: Connection, session_id: str, terms: Sequence[str], limit: int, *, before: int
+    ) -> list[Passage]:
+        entry = search_entries.c
+        newest = select(entry.id).where(entry.session_id == session_id, entry.seq < before)
+        newest = newest.order_by(entry.seq.desc(), entry.id.desc()).limit(MOST_READ)
+        within = self._passages().where(entry.id.in_(newest))
+        has_all = and_(*(self._texts.c.text.icontains(term, autoescape=True) for term in terms))
+        found = connection.execute(within.where(has_all).order_by(entry.id.desc()).limit(limit))
+        return [Passage(*row) for row in found]
+
+    def _passages(self) -> Select[Any]:
+        entry = search_entries.c
+        passage = (entry.id, entry.message_id, entry.seq, entry.role, entry.call_id, self._texts.c.text)
+        return select(*passage).select_from(search_entries.join(self._texts, entry.id == self._texts.c.rowid))
+
+    def matching(self, connection: Connection, session_id: str, wanted: Sequence[Wanted]) -> list[set[int]]:
+        found: list[set[int]] = [set() for _ in wanted]
+        if not wanted:
+            return found
+        # One row for each of `wanted`: thousands of rows would take longer than the search.
+        each = " UNION ALL ".join(
+            f"SELECT {number}, {self._joined} FROM"  # noqa: S608 - numbers and constants; texts are parameters
+            f" (SELECT rowid FROM search_text WHERE {self._condition.format(f':w{number}')}"
+            f" ORDER BY rowid DESC LIMIT {asked.most}) AS found"
+            for number, asked in enumerate(wanted)
+        )
+        values = {f"w{number}": self._pattern(session_id, asked) for number, asked in enumerate(wanted)}
+        for number, ids in connection.execute(text(each), values):
+            found[number].update(map(int, ids.split(",")) if ids else ())
+        return found
+
+    _joined: ClassVar[str]
+    """The SQL that joins the ids of a row."""
+    _condition: ClassVar[str]
+    """The SQL of a condition, with a place for the parameter that has the pattern."""
+
+    def _pattern(self, session_id: str, asked: Wanted) -> str:
+        """What a passage must match."""
+        raise NotImplementedError
 
 
-def _has_all(text: ColumnElement[str], terms: Sequence[str]) -> ColumnElement[bool]:
-    return and_(*(text.icontains(term, autoescape=True) for term in terms))
+def _marker(session_id: str, *, spoken: bool) -> str:
+    """A word that keeps a search within its session, and one for what user and agent said in it."""
+    return f"{'v' if spoken else 's'}{session_id.replace('-', '')}"
 
 
-def _word(session_id: str) -> str:
-    """A session's id as one word, which keeps a search within its session."""
-    return session_id.replace("-", "")
-
-
-def _run(connection: Connection, query: Select[Any]) -> list[Found]:
-    return [Found(*row) for row in connection.execute(query)]
+def _markers(session_id: str, *, spoken: bool) -> str:
+    """All words that mark a passage."""
+    own = _marker(session_id, spoken=False)
+    return f"{own} {_marker(session_id, spoken=True)}" if spoken else own
 
 
 # SQLite
 
-_fts5 = table("search_text", column("rowid", Integer), column("session", Text), column("text", Text))
-"""A virtual FTS5 table, so only the migrations define it. A trigger deletes its rows with their entries."""
+_fts5 = table("search_text", column("rowid", Integer), column("about", Text), column("text", Text))
+"""A virtual FTS5 table, so only the migrations define it; `about` begins with the markers. A trigger deletes its rows
+with their entries."""
 
 
-class _Fts5:
-    def add(self, connection: Connection, session_id: str, entry_id: int, text: str) -> None:
-        words = {"rowid": entry_id, "session": _word(session_id), "text": text}
-        connection.execute(insert(_fts5).values(**words))
+class _Fts5(_Stored):
+    _joined = "group_concat(rowid)"
+    _condition = "search_text MATCH {}"
 
-    def matching(
-        self, connection: Connection, session_id: str, terms: Sequence[str], limit: int, *, before: int, needs_all: bool
-    ) -> list[Found]:
-        match = (" AND " if needs_all else " OR ").join(map(_quoted, terms))
-        snippet = func.snippet(literal_column("search_text"), 1, "", "", GAP, SNIPPET_TOKENS)
-        within = f'session : "{_word(session_id)}" AND text : ({match})'
-        query = _places(session_id, before, _fts5, snippet).where(literal_column("search_text").op("MATCH")(within))
-        rank = func.bm25(literal_column("search_text"), 0.0, 1.0)
-        return _run(connection, query.order_by(rank, search_entries.c.seq.desc()).limit(limit))
+    def __init__(self) -> None:
+        super().__init__(_fts5)
 
-    def containing(
-        self, connection: Connection, session_id: str, terms: Sequence[str], limit: int, *, before: int
-    ) -> list[Found]:
-        place = func.instr(func.lower(_fts5.c.text), func.lower(terms[0]))
-        snippet = func.substr(_fts5.c.text, func.max(1, place - SNIPPET_CHARS // 3), SNIPPET_CHARS)
-        query = _places(session_id, before, _fts5, snippet).where(_has_all(_fts5.c.text, terms))
-        return _run(connection, query.order_by(search_entries.c.seq.desc()).limit(limit))
+    def add(self, connection: Connection, session_id: str, passages: Mapping[int, NewPassage]) -> None:
+        rows = [
+            {"rowid": id, "about": f"{_markers(session_id, spoken=new.spoken)} {new.about}", "text": new.text}
+            for id, new in passages.items()
+        ]
+        connection.execute(insert(_fts5), rows)
+
+    def _pattern(self, session_id: str, asked: Wanted) -> str:
+        marker = _marker(session_id, spoken=asked.spoken)
+        return f'about : "{marker}" AND {" AND ".join(map(_quoted, asked.terms))}'
 
 
 def _quoted(term: str) -> str:
@@ -129,99 +183,37 @@ def _quoted(term: str) -> str:
 
 # Postgres
 
-_pieces = table(
-    "search_text", column("rowid", Integer), column("piece", Integer), column("text", Text), column("words")
-)
-"""The texts in pieces, since Postgres knows the places of the first 16,383 words only. `words` is a `tsvector`: the
-stems, and the word of the session with the weight A, which does not count in the rank."""
-
-PIECE_WORDS = 10_000
-PIECE_CHARS = 200_000
-"""The stems of a piece must stay below 1 MiB."""
+_vectors = table("search_text", column("rowid", Integer), column("text", Text), column("words"))
+"""`words` is a `tsvector` of the text's stems and the markers."""
 
 _CONFIGURATION: ColumnElement[Any] = literal_column("'palimpsest'::regconfig")
-_WEIGHTS: ColumnElement[Any] = literal_column("'{1, 1, 1, 0}'::real[]")
-_LENGTH_COUNTS = 1
-"""Divides the rank by 1 + the logarithm of the text's length."""
 
 _WORD = re.compile(r"[^\W_]+")
 
 
-class _Tsvector:
-    def add(self, connection: Connection, session_id: str, entry_id: int, text: str) -> None:
-        session = func.setweight(func.to_tsvector(_CONFIGURATION, _marker(session_id)), literal_column("'A'"))
-        for number, piece in enumerate(pieces(text)):
-            words = func.to_tsvector(_CONFIGURATION, " ".join(folded_words(piece))).op("||")(session)
-            connection.execute(insert(_pieces).values(rowid=entry_id, piece=number, text=piece, words=words))
+class _Tsvector(_Stored):
+    _joined = "string_agg(CAST(rowid AS TEXT), ',')"
+    # Without a term that Postgres knows as a word, the marker alone would match everything.
+    _condition = "words @@ to_tsquery('palimpsest', {0}) AND numnode(to_tsquery('palimpsest', {0})) > 1"
 
-    def matching(
-        self, connection: Connection, session_id: str, terms: Sequence[str], limit: int, *, before: int, needs_all: bool
-    ) -> list[Found]:
-        phrases = [words for words in map(folded_words, terms) if words]
-        if not phrases:
-            return []
-        match = (" & " if needs_all else " | ").join(f"({' <-> '.join(words)})" for words in phrases)
-        of_terms = func.to_tsquery(_CONFIGURATION, match)
-        wanted = func.to_tsquery(_CONFIGURATION, f"{_marker(session_id)}:A").op("&&")(of_terms)
-        rank = func.ts_rank(_WEIGHTS, _pieces.c.words, wanted, _LENGTH_COUNTS)
-        query = _places(session_id, before, _pieces, _pieces.c.text, rank.label("rank"), _pieces.c.rowid)
-        # Without a word that Postgres knows as one, the session's marker alone would match everything.
-        query = query.where(_pieces.c.words.op("@@")(wanted), func.numnode(of_terms) > 0)
-        best = _best_pieces(query)
-        rows = connection.execute(best.order_by(best.selected_columns.rank.desc(), _newest_first(best)).limit(limit))
-        return [_found(row, snippet(row.text, phrases)) for row in rows]
+    def __init__(self) -> None:
+        super().__init__(_vectors)
 
-    def containing(
-        self, connection: Connection, session_id: str, terms: Sequence[str], limit: int, *, before: int
-    ) -> list[Found]:
-        place = func.strpos(func.lower(_pieces.c.text), func.lower(literal(terms[0], Text)))
-        part = func.substr(_pieces.c.text, func.greatest(1, place - SNIPPET_CHARS // 3), SNIPPET_CHARS)
-        query = _places(session_id, before, _pieces, part.label("text"), literal(0).label("rank"), _pieces.c.rowid)
-        best = _best_pieces(query.where(_has_all(_pieces.c.text, terms)))
-        rows = connection.execute(best.order_by(_newest_first(best)).limit(limit))
-        return [_found(row, row.text) for row in rows]
+    def add(self, connection: Connection, session_id: str, passages: Mapping[int, NewPassage]) -> None:
+        new = insert(_vectors).values(words=func.to_tsvector(_CONFIGURATION, bindparam("all_words")))
+        rows = [
+            {"rowid": id, "text": new.text, "all_words": _all_words(session_id, new)} for id, new in passages.items()
+        ]
+        connection.execute(new, rows)
+
+    def _pattern(self, session_id: str, asked: Wanted) -> str:
+        phrases = [f"({' <-> '.join(folded_words(term))})" for term in asked.terms]
+        return " & ".join([_marker(session_id, spoken=asked.spoken), *phrases])
 
 
-def _best_pieces(query: Select[Any]) -> Select[Any]:
-    """Of each entry the piece with the highest rank."""
-    found = query.add_columns(
-        func.row_number()
-        .over(partition_by=query.selected_columns.rowid, order_by=query.selected_columns.rank.desc())
-        .label("number")
-    ).subquery()
-    return select(found).where(found.c.number == 1)
-
-
-def _newest_first(query: Select[Any]) -> ColumnElement[Any]:
-    return query.selected_columns.seq.desc()
-
-
-def _found(row: Row[Any], shown: str) -> Found:
-    return Found(row.message_id, row.seq, row.role, row.call_id, shown)
-
-
-def _marker(session_id: str) -> str:
-    return f"s{_word(session_id)}"
-
-
-def pieces(text: str) -> Iterator[str]:
-    """A text in parts of at most `PIECE_WORDS` words and `PIECE_CHARS` characters, cut between words where possible."""
-    start = 0
-    while True:
-        end = _end_of_piece(text, start)
-        yield text[start:end]
-        if end >= len(text):
-            return
-        start = end
-
-
-def _end_of_piece(text: str, start: int) -> int:
-    limit = start + PIECE_CHARS
-    words = list(islice(_WORD.finditer(text, start, limit), PIECE_WORDS + 1))
-    if len(words) <= PIECE_WORDS and limit >= len(text):
-        return len(text)
-    # The last word is one too many, or the limit may be inside it.
-    return words[-1].start() if words and words[-1].start() > start else limit
+def _all_words(session_id: str, passage: NewPassage) -> str:
+    words = [*folded_words(passage.text), *folded_words(passage.about)]
+    return " ".join([*words, _markers(session_id, spoken=passage.spoken)])
 
 
 def folded_words(text: str) -> list[str]:
@@ -234,39 +226,8 @@ def fold(text: str) -> str:
     if text.isascii():
         return text.lower()
     parts = unicodedata.normalize("NFD", text.lower())
-    return unicodedata.normalize("NFC", "".join(char for char in parts if not unicodedata.combining(char)))
-
-
-def snippet(text: str, phrases: Sequence[Sequence[str]]) -> str:
-    """The `SNIPPET_TOKENS` words of a text with the most different words of the phrases, in other forms too."""
-    words = [(match.start(), match.end()) for match in _WORD.finditer(text)]
-    if len(words) <= SNIPPET_TOKENS:
-        return text.strip()
-    stems = {_rough_stem(word) for phrase in phrases for word in phrase}
-    hits = [
-        (place, stem)
-        for place, (start, end) in enumerate(words)
-        if (stem := _rough_stem(fold(text[start:end]))) in stems
-    ]
-    first = min(max(0, _densest(hits) - SNIPPET_TOKENS // 8), len(words) - SNIPPET_TOKENS)
-    last = first + SNIPPET_TOKENS - 1
-    shown = text[words[first][0] : words[last][1]]
-    return f"{GAP if first else ''}{shown}{GAP if last < len(words) - 1 else ''}"
-
-
-def _densest(hits: Sequence[tuple[int, str]]) -> int:
-    """The place from which on a snippet has the most different stems; 0 without any."""
-    best, most = 0, 0
-    for number, (place, _) in enumerate(hits):
-        within = {stem for later, stem in hits[number : number + SNIPPET_TOKENS] if later < place + SNIPPET_TOKENS // 2}
-        if len(within) > most:
-            best, most = place, len(within)
-    return best
-
-
-def _rough_stem(word: str) -> str:
-    """About what Postgres reduces a word to; only the choice of a snippet depends on it."""
-    return re.sub(r"(ing|ed|es|e|s|ly)$", "", word) if len(word) > 4 else word
+    marks = {ord(char): None for char in set(parts) if unicodedata.combining(char)}
+    return unicodedata.normalize("NFC", parts.translate(marks) if marks else parts)
 
 
 _SQLITE, _POSTGRES = _Fts5(), _Tsvector()

@@ -19,8 +19,8 @@ from app.tools.grep import SEARCH_S, Grep, LineRange, compile_pattern, locate, r
 from app.tools.output import OutputLimit
 from app.tools.text import CleanText, plural
 
-MAX_FINDINGS = 20
-MAX_SNIPPET_CHARS = 500
+MAX_FINDINGS = 8
+MAX_SNIPPET_CHARS = 1_200
 
 
 class RecallArguments(Arguments):
@@ -178,7 +178,7 @@ class HistorySearchArguments(Arguments):
     query: CleanText = Field(
         min_length=1,
         max_length=500,
-        description='Words; "several words" in quotes stand together. No operators.',
+        description='Words, or a question; "several words" in quotes stand together. No operators.',
     )
 
 
@@ -196,21 +196,19 @@ class HistorySearch:
         context.output.write("stdout", render_findings(findings).encode())
         if not findings:
             return ToolOutcome(note="[nothing found; try fewer or other words]")
-        more = "; there may be more, so add words to narrow it" if len(findings) == MAX_FINDINGS else ""
-        return ToolOutcome(note=f"[best first{more}]")
+        return ToolOutcome(note="[best first; recall(call_id) with an id from here returns the whole text]")
 
 
 def render_findings(findings: Sequence[Finding]) -> str:
-    """A heading and a snippet for each place."""
-    return "".join(f"{_heading(finding)}\n{_snippet(finding.snippet)}\n\n" for finding in findings)
+    """A line for each place: the id that `recall` takes, who said it and when, and a snippet."""
+    return "".join(f"{_place(finding)}: {_snippet(finding.snippet)}\n" for finding in findings)
 
 
-def _heading(finding: Finding) -> str:
-    call = f", call {finding.call_id}" if finding.call_id is not None else ""
-    return f"## {finding.role}, seq {finding.seq}, message {finding.message_id}{call}"
+def _place(finding: Finding) -> str:
+    return f"{finding.call_id or finding.message_id} ({finding.role}, seq {finding.seq})"
 
 
 def _snippet(text: str) -> str:
-    """The text on one line, so that it cannot look like a heading."""
+    """The text on one line, so that it cannot look like another place."""
     line = " ".join(text.split())
     return line if len(line) <= MAX_SNIPPET_CHARS else f"{line[:MAX_SNIPPET_CHARS]}…"

@@ -69,8 +69,11 @@ def plan(done: int, *items: str) -> ToolCall:
     return ToolCall("update_plan", {"items": entries})
 
 
-def probe(kind: Kind, question: str, *facts: str | tuple[str, ...]) -> Probe:
-    """A question; a fact is a text, or several accepted spellings."""
+def probe(kind: Kind, question: str, *facts: str | tuple[str, ...], outdated: str | None = None) -> Probe:
+    """A question; a fact is a text, or several accepted spellings. `outdated` is what the user had said before."""
     return Probe(
-        kind=kind, question=question, facts=tuple((fact,) if isinstance(fact, str) else fact for fact in facts)
+        kind=kind,
+        question=question,
+        facts=tuple((fact,) if isinstance(fact, str) else fact for fact in facts),
+        outdated=() if outdated is None else ((outdated,),),
     )

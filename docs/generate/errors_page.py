@@ -155,6 +155,7 @@ COMMAND_CODES: Mapping[str, str] = {
     "unavailable": "The server is starting or stopping.",
     "unknown_model": "`palimpsest eval` was given a model that no configured provider has.",
     "unknown_policy": "`palimpsest eval` was given an unknown policy.",
+    "unused_model": "`palimpsest eval --junk` or `--oracle` was given a model.",
 }
 """The meaning of each code of a command."""
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from evals import KINDS, packaged_names
+from evals import KINDS, LONG_HISTORIES, packaged_names
 from tests.behavior.combinations import first_of
 from tests.behavior.harness import ANTHROPIC, OPENAI, command
 from tests.behavior.long_task import asks_for_summary
@@ -22,7 +22,7 @@ SUMMARY = (
     "### Completed Work\n| file | done |\n| --- | --- |\n| moneta.sh | written |\n\n### Decisions\n- Markdown\n\n"
     "### Next Step\nWrite install.sh, which copies the program to .local/bin."
 )
-NAMES = packaged_names()
+NAMES = [name for name in packaged_names() if name not in LONG_HISTORIES]
 HISTORY = ("--history", "changes_of_mind")
 
 
@@ -233,3 +233,56 @@ async def test_a_recorded_session_can_be_replayed(terminal: Terminal) -> None:
     found = json.loads((await terminal.ok("eval", "--history", "mine.json", "--json")).out)
     assert found["histories"] == ["mine"]
     assert all(row["error"] is None for row in found["rows"])
+
+
+def long_history(steps: int) -> dict[str, Any]:
+    """An exported conversation whose port is told in the middle of an output, and its place by the user, who changes
+    it."""
+    messages: list[dict[str, Any]] = [{"role": "user", "content": "Deploy it to Lund. Never restart the database."}]
+    for number in range(steps):
+        call = {"name": "execute_command", "arguments": json.dumps({"command": f"deploy --shard {number}"})}
+        calls = [{"id": f"c{number}", "type": "function", "function": call}]
+        messages.append({"role": "assistant", "content": f"Shard {number}.", "tool_calls": calls})
+        output = "".join(f"shard {number} row {row} copied\n" for row in range(30))
+        middle = "listening on port 48213\n" if number == 3 else ""
+        messages.append({"role": "tool", "tool_call_id": f"c{number}", "content": f"{output}{middle}{output}"})
+        if number == steps // 2:
+            messages.append({"role": "assistant", "content": "Half of the shards are there."})
+            messages.append({"role": "user", "content": "Not to Lund: to Umea."})
+    town = {"kind": "task", "question": "Where is it deployed?", "facts": [["Umea"]], "outdated": [["Lund"]]}
+    port = {"kind": "errors", "question": "Which port is the shard listening on?", "facts": [["48213"]]}
+    return {"name": "deploy", "format": "openai", "messages": messages, "probes": [town, port]}
+
+
+async def test_long_histories_are_replayed_without_a_model(terminal: Terminal) -> None:
+    await asyncio.to_thread((terminal.folder / "long.json").write_text, json.dumps(long_history(120)))
+    chosen = ("--history", "long.json", "--policies", "threshold,handoff")
+    done = await terminal.ok("eval", "--junk", "--oracle", *chosen, "--out", "f.json")
+    found = json.loads((terminal.folder / "f.json").read_text())
+    assert (found["compared"], found["stopped"]) == (["deploy"], False)
+    assert [(row["policy"], row["summarizer"]) for row in found["rows"]] == [
+        *(("threshold", "junk"), ("threshold", "oracle"), ("handoff", "junk"), ("handoff", "oracle"))
+    ]
+    for row, sums in zip(found["rows"], found["sums"], strict=True):
+        town, port = row["facts"]
+        assert sums["rounds"] >= 3
+        # What the user said is computed; what an output said needs a summary, or a search.
+        assert (town["in_context"], town["misleading"]) == (True, False)
+        assert (port["in_context"], port["searched"], port["found"]) == (row["summarizer"] == "oracle", True, True)
+        assert 0 < sums["cost"] < 0.8
+        assert row["peak"] <= row["window"]
+    assert "deploy (window 16,384, 121 steps)" in done.out
+    refused = await terminal.run("eval", "--junk", "-m", "scripted/demo")
+    assert (refused.status, "--junk and --oracle call no model" in refused.err) == (2, True)
+
+
+async def test_ctrl_c_shows_the_replays_that_are_done(terminal: Terminal) -> None:
+    await asyncio.to_thread((terminal.folder / "long.json").write_text, json.dumps(long_history(250)))
+    evaluation = await terminal.start("eval", "--junk", "--oracle", "--history", "long.json", "--json")
+    await evaluation.complains("reactive, junk: done")
+    evaluation.press_ctrl_c()
+    assert await evaluation.end() == 130
+    found = json.loads(evaluation.out)
+    assert found["stopped"] is True
+    assert 1 <= len(found["rows"]) < 6
+    assert f"stopped; {len(found['rows'])} of 6 replays are done" in evaluation.err

@@ -127,9 +127,8 @@ async def test_an_early_decision_is_found_in_a_later_run(
         deciding = next(m for m in await client.messages(session["id"]) if decision in str(m["parts"]))
         for found in (early[-1], late[-1]):
             assert (found["name"], found["status"]) == ("history_search", "completed")
-            heading, snippet, *_ = found["output"].split("\n")
-            assert heading == f"## assistant, seq {deciding['seq']}, message {deciding['id']}"
-            assert snippet == decision
+            first, *_ = found["output"].split("\n")
+            assert first == f"{deciding['id']} (assistant, seq {deciding['seq']}): {decision}"
             assert "1111" not in found["output"]
         assert (await client.http.delete(f"/v1/sessions/{session['id']}")).status_code == 204
     assert provider.refusals == []
@@ -137,7 +136,7 @@ async def test_an_early_decision_is_found_in_a_later_run(
 
 async def test_a_search_result_leads_to_the_output(client: Client, provider: FakeProvider) -> None:
     def recall_found(request: RecordedRequest) -> Reply:
-        found = re.search(r"## tool, .* call (\S+)", list(request.tool_results.values())[-1])
+        found = re.search(r"^(\S+) \(tool, ", list(request.tool_results.values())[-1], re.MULTILINE)
         assert found is not None
         return Reply(ToolCall("recall", {"call_id": found[1]}))
 

@@ -1,27 +1,37 @@
-"""Full-text search over a session's own history. Messages are indexed by the first search that needs them, so steps
-write nothing for it."""
+"""Full-text search over a session's own history, by passages. Messages are indexed by the first search that needs them,
+so steps write nothing for it."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator
+import heapq
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, func, insert, select
 
-from app.db.fulltext import Found, fulltext
+from app.db.fulltext import NewPassage, Wanted, fulltext
 from app.db.models import IN_MESSAGE, message_parts, messages, search_entries
+from app.db.ranking import Query, best, one_each, pairs, passages, shown, terms_of
 from app.db.repositories.messages import history
-from app.messages import Message, ToolCallPart
+from app.messages import Message, Role, ToolCallPart
 
 MESSAGES_PER_WRITE = 100
-"""Messages that one write indexes, about 20 ms of the writer's time; a long history takes several."""
+CHARS_PER_WRITE = 200_000
+"""Messages and characters that one write indexes, at most about 50 ms of the writer's time; a long history takes
+several."""
 
-MAX_TERMS = 20
+MOST = 300
+"""Passages of a term that are looked at, the newest: one that more have says little."""
+CANDIDATES = 40
+"""Passages that are read and compared."""
+SPOKEN_WEIGHT = 1.3
+
+ABOUT_CHARS = 300
+"""Characters of a call, and of what was said with it, by which its result is found."""
+
+SPOKEN = frozenset({Role.USER, Role.ASSISTANT})
 UNSEARCHED_TOOLS = frozenset({"history_search"})
 """Its queries and findings repeat other text, and would rank before it."""
-
-_TERM = re.compile(r'"([^"]*)"|([^\s"]+)')
 
 
 class Entry(NamedTuple):
@@ -48,22 +58,51 @@ def index(connection: Connection, session_id: str, *, before: int, after: int = 
     last = select(func.max(search_entries.c.seq)).where(search_entries.c.session_id == session_id)
     after = max(after, connection.execute(last).scalar() or 0)
     found = history(connection, session_id, after=after, before=before, limit=MESSAGES_PER_WRITE)
+    more = len(found) == MESSAGES_PER_WRITE
+    short = _short_enough(found)
+    found, more = found[:short], more or short < len(found)
+    if more and len(found) > 1 and found[-1].tool_calls:
+        # Its results follow, and are found by its words.
+        found = found[:-1]
+    calls: dict[str, str] = {}
+    rows: list[dict[str, Any]] = []
+    made: list[NewPassage] = []
     for message in found:
         if message.voided_at is None:
-            _add(connection, session_id, message)
-    return found[-1].seq if len(found) == MESSAGES_PER_WRITE else None
+            said = message.text[:ABOUT_CHARS]
+            calls.update((call.call_id, f"{said}\n{_call_text(call)[:ABOUT_CHARS]}") for call in message.tool_calls)
+            for call_id, passage in _passages(message, calls):
+                rows.append({**_row(session_id, message), "call_id": call_id})
+                made.append(passage)
+    if rows:
+        new = insert(search_entries).returning(search_entries.c.id, sort_by_parameter_order=True)
+        ids = connection.execute(new, rows).scalars()
+        fulltext(connection).add(connection, session_id, dict(zip(ids, made, strict=True)))
+    return found[-1].seq if more else None
 
 
-def _add(connection: Connection, session_id: str, message: Message) -> None:
-    row = {
-        "session_id": session_id,
-        "seq": message.seq,
-        "message_id": message.id,
-        "role": "summary" if message.is_summary else str(message.role),
-    }
+def _short_enough(found: Sequence[Message]) -> int:
+    """How many of the first messages one write indexes."""
+    chars = 0
+    for number, message in enumerate(found):
+        chars += sum(len(entry.text) for entry in entries(message))
+        if chars > CHARS_PER_WRITE and number:
+            return number
+    return len(found)
+
+
+def _row(session_id: str, message: Message) -> dict[str, Any]:
+    role = "summary" if message.is_summary else str(message.role)
+    return {"session_id": session_id, "seq": message.seq, "message_id": message.id, "role": role}
+
+
+def _passages(message: Message, calls: Mapping[str, str]) -> Iterator[tuple[str | None, NewPassage]]:
+    """The passages of a message with their calls."""
     for entry in entries(message):
-        new = insert(search_entries).values(**row, call_id=entry.call_id).returning(search_entries.c.id)
-        fulltext(connection).add(connection, session_id, connection.execute(new).scalar_one(), entry.text)
+        spoken = entry.call_id is None and message.role in SPOKEN and not message.is_summary
+        about = calls.get(entry.call_id, "") if entry.call_id else ""
+        for text in filter(str.strip, passages(entry.text)):
+            yield entry.call_id, NewPassage(text, " ".join([about, *pairs(text)]), spoken)
 
 
 def entries(message: Message) -> Iterator[Entry]:
@@ -102,17 +141,52 @@ def _values(value: Any) -> Iterator[str]:
 # Searching
 
 
+class Found(NamedTuple):
+    """A place in the history; `role` is the message's, or `summary`."""
+
+    message_id: str
+    seq: int
+    role: str
+    call_id: str | None
+    snippet: str
+
+
 def find(connection: Connection, session_id: str, query: str, limit: int, *, before: int) -> list[Found]:
-    """Places older than `before` that match a query, best first: all its words; if no place has all, any of them; if
-    none has any, the query as a substring, as in other words or scripts without spaces."""
-    terms, texts = query_terms(query), fulltext(connection)
-    for needs_all in (True, False):
-        if found := texts.matching(connection, session_id, terms, limit, before=before, needs_all=needs_all):
-            return found
-    return texts.containing(connection, session_id, terms, limit, before=before)
+    """Places older than `before` that match a query, best first. Without any place that has one of its words, those
+    that have the query as a substring, as in scripts without spaces."""
+    terms, texts = terms_of(query), fulltext(connection)
+    wanted = [Wanted((term.text,), MOST, spoken) for spoken in (True, False) for term in terms]
+    hits = texts.matching(connection, session_id, wanted)
+    spoken, by_anyone = hits[: len(terms)], hits[len(terms) :]
+    together: set[int] = set()
+    if len(terms) > 1 and all(len(found) == MOST for found in by_anyone):
+        # All terms are common: places with all of them may be older than the newest of each.
+        every = Wanted(tuple(term.text for term in terms), CANDIDATES)
+        (together,) = texts.matching(connection, session_id, [every])
+    of_term = [one | other | together for one, other in zip(spoken, by_anyone, strict=True)]
+    asked = Query(terms, [len(found) for found in of_term])
+    likely = _likely(asked, of_term, set().union(*spoken))
+    read = texts.read(connection, session_id, likely, before=before)
+    ranked = best(asked, [(passage, likely[passage.id]) for passage in read])
+    if not ranked:
+        substrings = [term.text for term in terms] or [query.strip()]
+        ranked = one_each(texts.containing(connection, session_id, substrings, CANDIDATES, before=before))
+    return [Found(*passage[1:5], text) for passage, text in shown(asked, ranked, limit)]
 
 
-def query_terms(query: str) -> list[str]:
-    """The words and quoted phrases of a query, without repeats."""
-    found = (phrase.strip() or word for phrase, word in _TERM.findall(query))
-    return list(dict.fromkeys(term for term in found if term))[:MAX_TERMS] or [query]
+def _likely(query: Query, of_term: Sequence[set[int]], said: set[int]) -> dict[int, set[int]]:
+    """The passages that are worth reading, with the numbers of their terms; `said` are those of user and agent."""
+    masks: dict[int, int] = {}
+    for number, ids in enumerate(of_term):
+        for id in ids:
+            masks[id] = masks.get(id, 0) | 1 << number
+    terms = {mask: _numbers(mask) for mask in set(masks.values())}
+    values = {mask: query.value(numbers) for mask, numbers in terms.items()}
+    worth = {id: values[mask] * (SPOKEN_WEIGHT if id in said else 1.0) for id, mask in masks.items()}
+    first = heapq.nlargest(CANDIDATES, worth.items(), key=lambda item: (item[1], item[0]))
+    return {id: terms[masks[id]] for id, _ in first}
+
+
+def _numbers(mask: int) -> set[int]:
+    """The numbers of the bits that are set."""
+    return {number for number in range(mask.bit_length()) if mask >> number & 1}

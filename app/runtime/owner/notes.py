@@ -15,7 +15,6 @@ from sqlalchemy import Connection, Row
 
 from app.context.prompts import Notes
 from app.db.engine import Database
-from app.db.fulltext import Found
 from app.db.repositories import events, messages, parts, search, sessions
 from app.errors import (
     ConflictError,
@@ -163,7 +162,7 @@ class StoredHistory:
         while done is not None:
             done = await self._index(before, done)
 
-        def look(connection: Connection) -> list[Found]:
+        def look(connection: Connection) -> list[search.Found]:
             return search.find(connection, self._session_id, query, limit, before=before)
 
         return [Finding(*found) for found in await self._database.read(look)]

@@ -12,7 +12,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from app.cli import app
-from app.cli.evaluate import LINE_CHARS, Progress, policies_of
+from app.cli.eval_table import LINE_CHARS
+from app.cli.evaluate import Progress, policies_of
 from app.cli.screen import UsageError
 from app.llm import registry
 from app.llm.scripted import ScriptedProvider

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from app.cli.evaluate import NO_MODEL, percent, render
+from app.cli.eval_table import percent
+from app.cli.evaluate import NO_MODEL, render
 from app.messages import Usage
 from evals import BASELINE, Answer, Row, report
 from evals.histories import Kind

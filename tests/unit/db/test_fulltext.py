@@ -1,37 +1,18 @@
-"""Full text in Postgres: how texts are divided, folded and shown, and what is found in large ones."""
+"""Full text: how texts are folded, and what Postgres finds in large ones."""
 
 from __future__ import annotations
 
 import asyncio
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from sqlalchemy import Connection
 
-from app.db import fulltext
 from app.db.engine import open_database
-from app.db.fulltext import GAP, PIECE_CHARS, PIECE_WORDS, SNIPPET_TOKENS, fold, folded_words, pieces, snippet
+from app.db.fulltext import fold, folded_words
 from app.db.migrate import upgrade
 from app.db.repositories import messages, search
 from app.messages import Message, Role, TextPart, new_id, now
 from tests.unit.db.rows import add_session
-
-
-@given(text=st.text(st.sampled_from("ab -.é\x00数")), words=st.integers(1, 5), chars=st.integers(1, 9))
-def test_pieces_are_the_whole_text(text: str, words: int, chars: int) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fulltext, "PIECE_WORDS", words)
-        patch.setattr(fulltext, "PIECE_CHARS", chars)
-        found = list(pieces(text))
-    assert "".join(found) == text
-    assert all(len(piece) <= chars and len(folded_words(piece)) <= words for piece in found)
-
-
-def test_pieces_end_between_words() -> None:
-    text = " ".join(f"word{n}" for n in range(2 * PIECE_WORDS + 10))
-    assert [len(folded_words(piece)) for piece in pieces(text)] == [PIECE_WORDS, PIECE_WORDS, 10]
-    assert [len(piece) for piece in pieces("x" * (PIECE_CHARS + 1))] == [PIECE_CHARS, 1]
 
 
 @pytest.mark.parametrize(
@@ -46,18 +27,6 @@ def test_pieces_end_between_words() -> None:
 def test_words_are_folded(text: str, words: list[str]) -> None:
     assert folded_words(text) == words
     assert fold(fold(text)) == fold(text)
-
-
-def test_a_snippet_shows_the_words_that_were_searched() -> None:
-    filler = [f"filler{n}" for n in range(500)]
-    text = " ".join([*filler, "we", "DECIDED", "on", "Überlauf", *filler])
-    shown = snippet(text, [["decide"], ["uberlauf"]])
-    assert "we DECIDED on Überlauf" in shown
-    assert shown.startswith(GAP)
-    assert shown.endswith(GAP)
-    assert len(folded_words(shown)) == SNIPPET_TOKENS
-    assert snippet(" short text ", [["absent"]]) == "short text"
-    assert snippet(text, [["absent"]]).startswith("filler0 ")
 
 
 async def test_large_and_odd_texts_are_found(postgres_url: str) -> None:
@@ -77,7 +46,9 @@ async def test_large_and_odd_texts_are_found(postgres_url: str) -> None:
             part = TextPart(id=new_id(), index=0, text=text)
             message = Message(id=new_id(), seq=seq, role=Role.USER, parts=(part,), created_at=now())
             messages.add(connection, session_id, message)
-        search.index(connection, session_id, before=100)
+        done: int | None = 0
+        while done is not None:
+            done = search.index(connection, session_id, before=100, after=done)
         return session_id
 
     session_id = await database.writer.write(fill)
@@ -89,7 +60,7 @@ async def test_large_and_odd_texts_are_found(postgres_url: str) -> None:
     assert await seqs("unique7 unique9") == [1]
     assert await seqs("unique299999") == [1]
     assert await seqs('"unique150000 unique150001"') == [1]
-    assert await seqs("unique1 unique299999") == [1], "in different pieces: any of the words"
+    assert await seqs("unique1 unique299999") == [1], "in different passages: any of the words"
     assert await seqs("xxxxxxxx") == [2]
     assert await seqs("½") == [3]
     assert await seqs("nul") == [4]

@@ -28,8 +28,7 @@ class Findings(NoHistory):
     ("count", "note"),
     [
         (0, "[nothing found; try fewer or other words]"),
-        (2, "[best first]"),
-        (500, "[best first; there may be more, so add words to narrow it]"),
+        (500, "[best first; recall(call_id) with an id from here returns the whole text]"),
     ],
 )
 async def test_findings_are_counted(tmp_path: Path, count: int, note: str) -> None:
@@ -37,18 +36,16 @@ async def test_findings_are_counted(tmp_path: Path, count: int, note: str) -> No
     bench = Workbench(DirectorySandbox(tmp_path), tmp_path, history=history)
     text, outcome = await bench.run(HistorySearch(), query="a\x00b")
     assert outcome.note == note
-    assert text.count("## ") == min(count, MAX_FINDINGS)
+    assert text.count("\n") == min(count, MAX_FINDINGS)
     assert history.asked == [("a\ufffdb", "call")]
 
 
 @given(st.text())
-def test_a_snippet_is_one_line_of_bounded_length(snippet: str) -> None:
-    rendered = render_findings([Finding("m1", 7, "user", None, snippet)])
-    heading, line, *rest = rendered.split("\n")
-    assert heading == "## user, seq 7, message m1"
+def test_a_place_is_one_line_of_bounded_length(snippet: str) -> None:
+    place, line = render_findings([Finding("m1", 7, "user", None, snippet)]).split("\n")[0].split(": ", 1)
+    assert place == "m1 (user, seq 7)"
     assert len(line) <= MAX_SNIPPET_CHARS + 1
-    assert rest == ["", ""]
 
 
 def test_a_call_is_named_for_recall() -> None:
-    assert render_findings([Finding("m1", 7, "tool", "c1", "x")]).startswith("## tool, seq 7, message m1, call c1\nx\n")
+    assert render_findings([Finding("m1", 7, "tool", "c1", "x")]) == "c1 (tool, seq 7): x\n"

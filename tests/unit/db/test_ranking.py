@@ -1,0 +1,95 @@
+"""How searches are read, which passages come first, and what is shown of them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.db.fulltext import Passage
+from app.db.ranking import PASSAGE_CHARS, SNIPPETS_CHARS, Query, best, pairs, passages, shown, snippet, terms_of
+
+LOG = "".join(f"payment {n} of the bank booked in {n % 9} ms\n" for n in range(30))
+
+
+def query(text: str) -> Query:
+    terms = terms_of(text)
+    return Query(terms, [1] * len(terms))
+
+
+def place(id: int, text: str, role: str = "tool", call_id: str | None = None) -> Passage:
+    return Passage(id, f"m{id}", id, role, call_id, text)
+
+
+def ranked(asked: Query, *found: Passage) -> list[int]:
+    everything = set(range(len(asked.terms)))
+    return [passage.id for passage in best(asked, [(passage, everything) for passage in found])]
+
+
+@given(st.text(st.sampled_from("ab \n数é"), max_size=6_000))
+def test_passages_are_the_whole_text(text: str) -> None:
+    found = list(passages(text))
+    assert "".join(found) == text
+    assert all(len(passage) <= PASSAGE_CHARS for passage in found)
+    assert all(passage for passage in found[:-1])
+
+
+@pytest.mark.parametrize(
+    ("text", "terms"),
+    [
+        ("What did the check of dunlin say first?", ["check", "dunlin"]),
+        ("to be or not", ["to", "be", "or", "not"]),
+        ('"decided on" port 8080', ["decided on", "port", "8080"]),
+        ("where is src/app.py?", ["src/app.py", "src", "app", "py"]),
+        ("お店の名前は", ["お店", "店の", "の名", "名前", "前は"]),
+        (" -- ! ", []),
+    ],
+)
+def test_a_query_has_terms(text: str, terms: list[str]) -> None:
+    assert [term.text for term in terms_of(text)] == terms
+
+
+def test_scripts_without_spaces_have_pairs() -> None:
+    assert pairs("in 数据库 or ตก") == ["数据", "据库", "ตก"]
+
+
+def test_user_and_agent_come_before_outputs() -> None:
+    asked = query("bank")
+    assert ranked(asked, place(1, "the bank"), place(2, "the bank", "assistant"), place(3, "the bank", "user")) == [
+        3,
+        2,
+        1,
+    ]
+
+
+def test_words_near_each_other_and_exact_texts_come_first() -> None:
+    asked = query("why does gannet retry")
+    far = f"gannet is slow. {'It is. ' * 30} retry later."
+    assert ranked(asked, place(1, "gannet must retry."), place(2, far)) == [1, 2]
+    asked = query("in app/core.py")
+    assert ranked(asked, place(2, "app core py"), place(1, "app/core.py")) == [1, 2]
+
+
+def test_a_message_and_a_call_are_one_place() -> None:
+    asked = query("bank")
+    assert ranked(asked, place(1, "bank", call_id="c"), place(2, "bank bank error", call_id="c")) == [2]
+
+
+def test_a_snippet_shows_the_line_unlike_the_others() -> None:
+    text = f"{LOG}Closed: the fee of the bank is 1.25\n{LOG}"
+    assert "Closed: the fee of the bank is 1.25" in snippet(query("bank"), text, 120)
+    assert snippet(query("bank"), "  a\n bank ", 100) == "a bank"
+
+
+@given(st.text(max_size=3_000), st.integers(60, 500))
+def test_a_snippet_has_a_bounded_length(text: str, room: int) -> None:
+    assert len(snippet(query("bank payment 7"), text, room)) <= room + 2
+
+
+def test_places_that_differ_only_in_numbers_are_shown_once() -> None:
+    asked = query("payment")
+    alike = [place(n, f"payment {n} was booked") for n in range(20)]
+    other = [place(100 + n, f"payment by {chr(97 + n) * 3}. {'word ' * 200}") for n in range(20)]
+    found = shown(asked, [*alike, *other], 8)
+    assert [passage.id for passage, _ in found] == [0, *range(100, 107)]
+    assert sum(len(text) for _, text in found) <= SNIPPETS_CHARS + 16
