@@ -277,6 +277,12 @@ class Settings(BaseSettings):
     )
     queue_limit: int = Field(100, ge=1, description="Maximum messages in one session's queue.")
     upload_max_bytes: int = Field(64 * 1024 * 1024, ge=1, description="Maximum size of an uploaded file, in bytes.")
+    archive_max_bytes: int = Field(
+        1024 * 1024 * 1024,
+        ge=1,
+        description="Maximum size of an uploaded archive and of what it unpacks to, in bytes. Until it is unpacked, it"
+        " is in the folder for temporary files (`TMPDIR`).",
+    )
     system_prompt_file: Path | None = Field(
         None, description="A UTF-8 file that replaces the built-in instructions of the system prompt."
     )

@@ -44,6 +44,7 @@ from app.runtime.values.history import (
     SystemView,
     ToolCallView,
     ToolView,
+    UnpackedArchive,
 )
 from app.runtime.values.queue import (
     ApprovalAnswer,
@@ -178,6 +179,7 @@ ANSWERS: tuple[BaseModel, ...] = (
             ),
         )
     ),
+    UnpackedArchive(path=".", files=2, bytes=61),
     FileList(path=".", items=(FileView(path="hello.py", type="file", size=15, modified_at=AT),), truncated=False),
     EventPage(
         items=tuple(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated
+from typing import Annotated, Literal
 from urllib.parse import quote
 
 from fastapi import APIRouter, Path, Query, Request, Response
@@ -11,12 +11,13 @@ from starlette.convertors import PathConvertor, register_url_convertor
 
 from app.api.dependencies import STRICT, Services, SessionId
 from app.api.download_budget import ArchiveShare, DownloadShare, ListingShare
-from app.api.openapi import RAW_BODY, RAW_CONTENT, TAR_CONTENT, UPLOADED
+from app.api.openapi import ARCHIVE_BODY, RAW_BODY, RAW_CONTENT, TAR_CONTENT, UPLOADED
 from app.api.problems import problems
 from app.api.request_bodies import JsonRoute
 from app.api.responses import ArchiveResponse, RawResponse, safe_headers
+from app.api.uploads import spooled
 from app.errors import NotFoundError
-from app.runtime.values.history import FileList
+from app.runtime.values.history import FileList, UnpackedArchive
 from app.runtime.values.sessions import Text
 
 
@@ -111,6 +112,40 @@ async def get_archive(services: Services, session_id: SessionId, share: ArchiveS
     """The workspace as a tar file."""
     archive = await services.files.archive(session_id)
     return ArchiveResponse(archive, media_type="application/x-tar", headers=safe_headers(f"{session_id}.tar"))
+
+
+@router.put(
+    "/archive",
+    openapi_extra={"requestBody": ARCHIVE_BODY},
+    responses=problems(
+        *SANDBOXED,
+        "invalid_archive",
+        "archive_too_large",
+        "command_running",
+        "workspace_full",
+        "workspace_elsewhere",
+        "workspace_too_large",
+    ),
+)
+async def put_archive(
+    services: Services,
+    request: Request,
+    session_id: SessionId,
+    path: Annotated[
+        Text,
+        Query(max_length=4096, description="A directory of the workspace, created if missing; omit it for all."),
+    ] = "",
+    mode: Annotated[
+        Literal["merge", "replace"],
+        Query(description="`merge` keeps other files of the directory, `replace` removes them."),
+    ] = "merge",
+) -> UnpackedArchive:
+    """Unpacks a tar, tar.gz, tar.zst or zip in the workspace, recognized by its content: all of it or, if one of its
+    entries is refused, nothing. Refused while a command runs. Links are never followed."""
+    # Before the body is read, which may take long.
+    await services.files.check_no_command(session_id)
+    async with spooled(request) as archive:
+        return await services.files.unpack(session_id, path, archive, replace=mode == "replace")
 
 
 def _named(path: str) -> str:

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
+from contextlib import aclosing
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Literal
+from typing import IO, Literal
 
 import orjson
 from sqlalchemy import Connection
 
 from app.db.engine import Database
-from app.db.repositories import sessions
+from app.db.repositories import parts, sessions
 from app.errors import ConflictError
+from app.messages import ToolStatus
+from app.runtime.incoming import IncomingArchives
 from app.runtime.sandboxes.pool import Sandboxes
 from app.runtime.sandboxes.slots import Lease
-from app.runtime.values.history import FileList, FileView, RawOutput
+from app.runtime.values.history import FileList, FileView, RawOutput, UnpackedArchive
 from app.runtime.workspaces.keeper import Workspaces
 from app.sandbox import paths
 from app.sandbox.base import FileInfo, OpenFile
@@ -45,6 +48,7 @@ class FileService:
         database: Database,
         sandboxes: Sandboxes,
         fence: Callable[[Connection], None],
+        incoming: IncomingArchives,
         workspaces: Workspaces | None = None,
     ) -> None:
         """`fence` raises `SupersededError` if this server no longer holds the database. With `workspaces`, files of a
@@ -53,6 +57,7 @@ class FileService:
         self._database = database
         self._sandboxes = sandboxes
         self._fence = fence
+        self._incoming = incoming
         self._building = asyncio.Lock()
 
     async def list(self, session_id: str, path: str) -> FileList:
@@ -101,6 +106,39 @@ class FileService:
         if self._workspaces is not None:
             await self._workspaces.store_now(session_id)
         return "replaced" if existed else "created"
+
+    async def check_no_command(self, session_id: str) -> None:
+        """Raises `ConflictError` (`command_running`) while a command of the session runs, on whatever machine."""
+
+        def check(connection: Connection) -> None:
+            sessions.row(connection, session_id)
+            if any(row.status == ToolStatus.RUNNING for row in parts.open_calls(connection, session_id)):
+                raise ConflictError("A command of the session is running; try again later.", code="command_running")
+
+        await self._database.read(check)
+
+    async def unpack(self, session_id: str, path: str, archive: IO[bytes], *, replace: bool) -> UnpackedArchive:
+        """Unpacks an archive in the directory at `path`, which keeps nothing that it had with `replace`. Raises the
+        same as `check_no_command`, `write` and `app.sandbox.incoming.check`; then nothing has changed."""
+        folder = paths.resolve(path)
+        spec = (await self._session(session_id)).sandbox
+        contents = await self._incoming.check(archive, folder, spec)
+        lease = await self._writable(session_id)
+        try:
+            await lease.admit(TURN_S)
+            await self._database.read(self._fence)
+            await self.check_no_command(session_id)
+            async with aclosing(self._incoming.pieces(archive, folder, spec)) as pieces:
+                await lease.sandbox.unpack(pieces, replaced=folder if replace else None)
+        except BaseException:
+            if self._workspaces is not None:
+                self._workspaces.store_later(session_id)
+            raise
+        finally:
+            lease.release()
+        if self._workspaces is not None:
+            await self._workspaces.store_now(session_id)
+        return UnpackedArchive(path=path or ".", files=contents.files, bytes=contents.bytes)
 
     async def archive(self, session_id: str) -> AsyncIterator[bytes]:
         """The workspace as a tar, in pieces; the sandbox is held until it is closed. The first piece is read here, so

@@ -19,19 +19,26 @@ from weakref import WeakValueDictionary
 from app.errors import PalimpsestError, SandboxError, SandboxUnavailableError, WorkspaceFullError
 from app.sandbox import paths
 from app.sandbox.base import FileInfo, FilePiece, Present, Sandbox, SandboxConfig, Scan, TreeEntry
-from app.sandbox.host import moving
+from app.sandbox.host import moving, unpacking
 from app.sandbox.host.disk import ENTRY_BYTES
 from app.sandbox.host.process import Commands
 from app.sandbox.host.threads import FileThreads
-from app.sandbox.host.workspace import FULL, OPEN_DIRECTORY, Entry, Workspace, closing_file, delete_tree, open_file
+from app.sandbox.host.workspace import (
+    FULL,
+    LEFT,
+    OPEN_DIRECTORY,
+    Entry,
+    Workspace,
+    closing_file,
+    delete_tree,
+    open_file,
+)
 from app.sandbox.tar import PIECE, gathered, piped
 
 T = TypeVar("T")
 
 COPY_PIECE = 8 * 1024 * 1024
 """Bytes copied per system call, to keep each call short."""
-LEFT = ".left-"
-"""Begins the name of a workspace that is being removed."""
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _NO_SHARING = frozenset({errno.EXDEV, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL})
 """Errors if the kernel cannot copy between the two files itself."""
@@ -140,6 +147,14 @@ class HostSandbox:
         async with piped(archive) as pipe:
             await self._threads.bulk.run(self.session_id, partial(moving.restore, self._workspace, pipe))
         await self.start()
+
+    async def unpack(self, archive: AsyncIterator[bytes], *, replaced: Sequence[str] | None = None) -> None:
+        await self.start()
+        parts = None if replaced is None else tuple(os.fsencode(name) for name in replaced)
+        limit = self._config.limits.disk_mb * 2**20
+        async with piped(archive) as pipe:
+            work = partial(unpacking.unpack, self._workspace, pipe, replaced=parts, limit=limit)
+            await self._threads.bulk.run(self.session_id, work)
 
     async def end_left(self) -> None:
         await self._threads.bulk.run(self.session_id, self._end_left)

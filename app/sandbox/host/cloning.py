@@ -1,0 +1,257 @@
+"""Git repositories, cloned on the host into a directory of their own, for workspaces that get their files from there.
+
+Git runs without the configuration, hooks and environment of the server's user, without submodules and filters, with
+`https` only, and connects to an address that was checked: names are resolved here, not by git.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import secrets
+import signal
+import socket
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from app.errors import ForbiddenError, InvalidRequestError, PalimpsestError
+from app.sandbox.egress.gateway import may_be_reached
+from app.sandbox.host.disk import count
+from app.sandbox.host.workspace import Workspace, delete_tree
+
+CLONE_S = 600.0
+"""Seconds that a clone may take."""
+MESSAGE_BYTES = 64 * 1024
+"""Bytes of git's messages that are read for its error."""
+PORT = 443
+REF = re.compile(r"(?!-)(?!.*(?:\.\.|@\{|//))[^\x00-\x20\x7f~^:?*\[\\]{1,250}(?<![/.])")
+"""What git allows as the name of a branch or tag, and hashes."""
+_HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_FORWARDED = ("PATH", "GIT_SSL_CAINFO", "GIT_SSL_CAPATH", "SSL_CERT_FILE", "SSL_CERT_DIR")
+"""Variables of the server that git gets: which certificate authorities are trusted."""
+_CONFIG = (
+    *("protocol.allow=never", "protocol.https.allow=always"),
+    *("http.followRedirects=false", "http.proxy=", "core.hooksPath=/dev/null", "core.fsmonitor=false"),
+    *("submodule.recurse=false", "fetch.recurseSubmodules=false", "credential.helper=", "gc.auto=0"),
+    *("maintenance.auto=false", "advice.detachedHead=false", "transfer.fsckObjects=true", "core.askPass=/bin/false"),
+)
+
+
+TOKEN_USER = "x-access-token"  # noqa: S105 - a user
+"""The user that is sent with a token; GitHub wants this one, and others take any."""
+_CODES = (
+    ("Authentication failed", "clone_unauthorized"),
+    ("could not read Username", "clone_unauthorized"),
+    ("could not read Password", "clone_unauthorized"),
+    ("not found in upstream", "clone_ref_not_found"),
+    ("couldn't find remote ref", "clone_ref_not_found"),
+    ("not our ref", "clone_ref_not_found"),
+    ("not found", "clone_not_found"),
+)
+"""What git's fatal message contains, and the code for it."""
+
+
+class CloneError(PalimpsestError):
+    """A repository could not be cloned; `code` says why."""
+
+    status = 422
+    code = "clone_failed"
+    title = "The repository cannot be cloned"
+
+
+@dataclass(frozen=True, slots=True)
+class Repository:
+    """What to clone. Without `ref` it is the default branch; `depth` is the number of commits of its history, None for
+    all of it."""
+
+    url: str
+    ref: str | None = None
+    depth: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Clone:
+    """The files of a clone, with `.git`, and the hash of its commit."""
+
+    workspace: Workspace
+    commit: str
+
+
+class Cloner:
+    """Clones into directories below one of its own."""
+
+    def __init__(self, folder: Path, may_reach: Callable[[str], bool] = may_be_reached) -> None:
+        """`may_reach` tells whether an IP address may be connected to."""
+        self._folder = folder
+        self._may_reach = may_reach
+
+    def clear(self) -> None:
+        """Removes what an earlier server left. Blocks."""
+        delete_tree(self._folder)
+
+    @asynccontextmanager
+    async def cloned(self, wanted: Repository, credential: str | None, most_bytes: int) -> AsyncIterator[Clone]:
+        """A clone of at most `most_bytes`, which is removed at the end. `credential` is a password or token, or a user
+        and a password separated by a colon. Raises `CloneError`, `InvalidRequestError` and `ForbiddenError`."""
+        host, port = check_url(wanted.url)
+        address = await self._address(host, port)
+        place = self._folder / secrets.token_hex(8)
+        await asyncio.to_thread(place.mkdir, 0o700, parents=True)
+        try:
+            git = _Git(place, most_bytes, credential)
+            # Names are resolved here, not by git, which could get another answer.
+            await git.clone(wanted, f"http.curloptResolve={host}:{port}:{address}")
+            if (await asyncio.to_thread(count, [place])).used > most_bytes:
+                raise _too_large(most_bytes)
+            yield Clone(Workspace(place / "clone"), await git.commit())
+        finally:
+            await asyncio.shield(asyncio.to_thread(delete_tree, place))
+
+    async def _address(self, host: str, port: int) -> str:
+        """The first address of a host, if all of them may be reached."""
+        try:
+            async with asyncio.timeout(10):
+                found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        except (OSError, TimeoutError) as exc:
+            raise CloneError(f"The host {host} is not known.", code="clone_host_unknown") from exc
+        addresses = [str(each[4][0]) for each in found]
+        if refused := [each for each in addresses if not self._may_reach(each)]:
+            raise ForbiddenError(
+                f"The host {host} has the address {refused[0]}, which is private or this machine's;"
+                " PALIMPSEST_GIT_NETWORKS can allow it.",
+                code="source_not_allowed",
+            )
+        return addresses[0]
+
+
+def check_url(url: str) -> tuple[str, int]:
+    """The host and port of a repository's URL. Raises `InvalidRequestError` (`invalid_source`) for another scheme and
+    for a URL with a password."""
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        raise _invalid("is not a URL") from None
+    if parts.scheme != "https" or not host:
+        raise _invalid("must begin with https:// and have a host")
+    if parts.password is not None or parts.username is not None:
+        raise _invalid("must not contain a user or password; name a secret in `credential`")
+    if parts.query or parts.fragment or not re.fullmatch(r"[A-Za-z0-9.\-:_%]+", host) or host.startswith("-"):
+        raise _invalid("is not the URL of a repository")
+    return host, port or PORT
+
+
+def _invalid(reason: str) -> InvalidRequestError:
+    return InvalidRequestError(f"source.git.url {reason}.", code="invalid_source")
+
+
+def _too_large(most_bytes: int) -> CloneError:
+    return CloneError(f"The clone would take more than {most_bytes / 2**20:,.0f} MiB.", code="clone_too_large")
+
+
+class _Git:
+    """git in one directory, with at most `most_bytes` in a file."""
+
+    def __init__(self, place: Path, most_bytes: int, credential: str | None) -> None:
+        self._place = place
+        self._blocks = most_bytes // 512 + 1
+        self._credential = credential
+
+    async def clone(self, wanted: Repository, *config: str) -> None:
+        """Clones into `clone`. A hash is fetched by itself, since `git clone` takes only names."""
+        depth = () if wanted.depth is None else (f"--depth={wanted.depth}",)
+        ref, into = wanted.ref, "clone"
+        try:
+            async with asyncio.timeout(CLONE_S):
+                if ref is None or not _HASH.fullmatch(ref):
+                    branch = () if ref is None else (f"--branch={ref}",)
+                    options = ("--quiet", "--template=", "--no-recurse-submodules", *depth, *branch)
+                    await self._lent("clone", *options, "--", wanted.url, into, config=config)
+                    return
+                await self._run("init", "--quiet", "--template=", into)
+                await self._run("-C", into, "remote", "add", "origin", wanted.url)
+                await self._lent("-C", into, "fetch", "--quiet", *depth, "origin", ref, config=config)
+                await self._run("-C", into, "checkout", "--quiet", "--detach", ref)
+        except TimeoutError as exc:
+            raise CloneError(f"The clone took more than {CLONE_S:.0f} seconds.", code="clone_timeout") from exc
+
+    async def commit(self) -> str:
+        """The hash of the commit that is checked out."""
+        return (await self._run("-C", "clone", "rev-parse", "--verify", "HEAD^{commit}")).strip()
+
+    async def _lent(self, *arguments: str, config: Sequence[str]) -> None:
+        """Runs git with the credential, in memory that only its processes have: neither arguments, environment nor a
+        file name it."""
+        if self._credential is None:
+            await self._run(*arguments, config=config)
+            return
+        if "\n" in self._credential:
+            raise CloneError("The credential has a line break.", code="clone_unauthorized")
+        user, colon, password = self._credential.partition(":")
+        user, password = (user, password) if colon else (TOKEN_USER, self._credential)
+        lent = os.memfd_create("credential", 0)
+        try:
+            os.write(lent, f"username={user}\npassword={password}\n".encode())
+            helper = f'credential.helper=!f() {{ test "$1" != get || cat /dev/fd/{lent}; }}; f'
+            await self._run(*arguments, config=[*config, helper], lent=lent)
+        finally:
+            os.close(lent)
+
+    async def _run(self, *arguments: str, config: Sequence[str] = (), lent: int | None = None) -> str:
+        """What git prints. Raises `CloneError`; when cancelled, git and its helpers are dead before that is raised."""
+        options = [argument for setting in (*_CONFIG, *config) for argument in ("-c", setting)]
+        process = await asyncio.create_subprocess_exec(
+            *("/bin/sh", "-c", 'ulimit -f "$1"; shift; exec git "$@"', "sh", str(self._blocks), *options, *arguments),
+            cwd=self._place,
+            env=self._environment(),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,
+            pass_fds=() if lent is None else (lent,),
+        )
+        assert process.stdout is not None
+        assert process.stderr is not None
+        try:
+            printed, messages = await asyncio.gather(_first_bytes(process.stdout), _first_bytes(process.stderr))
+            await process.wait()
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            await asyncio.shield(process.wait())
+        if process.returncode != 0:
+            raise self._failure(messages.decode("utf-8", "replace"))
+        return printed.decode("utf-8", "replace")
+
+    def _environment(self) -> Mapping[str, str]:
+        forwarded = {name: os.environ[name] for name in _FORWARDED if name in os.environ}
+        return {
+            "PATH": os.defpath,
+            **forwarded,
+            "HOME": str(self._place),
+            "GIT_CONFIG_NOSYSTEM": "1",
+            "GIT_CONFIG_GLOBAL": "/dev/null",
+            "GIT_TERMINAL_PROMPT": "0",
+            "LC_ALL": "C.UTF-8",
+        }
+
+    def _failure(self, messages: str) -> CloneError:
+        """The error for git's messages, some of which the repository's server wrote."""
+        fatal = [line.removeprefix("fatal: ") for line in messages.splitlines() if line.startswith("fatal: ")]
+        code = next((code for words, code in _CODES if any(words in line for line in fatal)), "clone_failed")
+        detail = fatal[0] if fatal else "git ended without a message"
+        for secret in (self._credential, *(self._credential or "").split(":")):
+            detail = detail.replace(secret, "[credential]") if secret else detail
+        return CloneError(f"git: {detail[:500].rstrip('.')}.", code=code)
+
+
+async def _first_bytes(stream: asyncio.StreamReader) -> bytes:
+    """The first bytes of a stream, which is read to its end."""
+    held = bytearray()
+    while piece := await stream.read(MESSAGE_BYTES):
+        held += piece[: MESSAGE_BYTES - len(held)]
+    return bytes(held)
