@@ -73,7 +73,7 @@ def entries(file: IO[bytes], bounds: Bounds) -> Iterator[ArchiveEntry]:
         if head in (b"PK\x03\x04", b"PK\x05\x06"):
             yield from _zip_entries(file, bounds)
         elif head[:2] == b"\x1f\x8b":
-            with gzip.GzipFile(fileobj=file) as unzipped:
+            with gzip.GzipFile(fileobj=file, mode="rb") as unzipped:
                 yield from _tar_entries(cast(IO[bytes], unzipped), bounds)
         elif head == b"\x28\xb5\x2f\xfd":
             limited = {zstd.DecompressionParameter.window_log_max: WINDOW_LOG}
