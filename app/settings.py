@@ -6,6 +6,7 @@ CLI read the settings.
 
 from __future__ import annotations
 
+import ipaddress
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -171,6 +172,11 @@ class Settings(BaseSettings):
         ge=0,
         description="Seconds a tool call waits for a sandbox if all are in use or the Engine does not answer.",
     )
+    git_networks: Annotated[tuple[str, ...], NoDecode] = Field(
+        (),
+        description="Networks such as `10.1.0.0/16`, separated by commas, from which sessions may clone repositories,"
+        " in addition to public addresses.",
+    )
     max_sandboxes: int = Field(
         100,
         ge=1,
@@ -302,11 +308,18 @@ class Settings(BaseSettings):
         "auto", description="`auto` is `console` on a terminal and `json` elsewhere."
     )
 
-    @field_validator("api_keys", "allowed_hosts", mode="before")
+    @field_validator("api_keys", "allowed_hosts", "git_networks", mode="before")
     @classmethod
     def _split(cls, value: Any) -> Any:
         if isinstance(value, str):
             return tuple(item.strip() for item in value.split(",") if item.strip())
+        return value
+
+    @field_validator("git_networks")
+    @classmethod
+    def _are_networks(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for network in value:
+            ipaddress.ip_network(network)
         return value
 
     @model_validator(mode="after")

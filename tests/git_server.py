@@ -28,6 +28,15 @@ class GitServer:
         """The arguments and environments of all processes of this machine during a request with the password."""
         self.authority = folder / "authority.pem"
         self.port = 0
+        self.may_answer = threading.Event()
+        self.may_answer.set()
+
+    def stall(self) -> None:
+        """Answers nothing until `proceed`."""
+        self.may_answer.clear()
+
+    def proceed(self) -> None:
+        self.may_answer.set()
 
     @property
     def url(self) -> str:
@@ -66,6 +75,7 @@ def _handler(git: GitServer) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             git.asked.append(self.path)
+            git.may_answer.wait(30)
             if git.redirect is not None:
                 self._answer(302, {"Location": git.redirect + self.path})
             elif not self._is_allowed():
@@ -151,5 +161,6 @@ def git_server(folder: Path) -> Iterator[GitServer]:
         try:
             yield git
         finally:
+            git.proceed()
             server.shutdown()
             thread.join()

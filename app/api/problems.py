@@ -152,6 +152,15 @@ _EXAMPLES: tuple[PalimpsestError, ...] = (
     WorkspaceStoreError("The workspace store, bucket workspaces, does not answer (Generic)."),
     ConflictError("The session runs on another machine; try again there.", code="workspace_elsewhere"),
     TooLargeError("The workspace has more than 200,000 files and directories.", code="workspace_too_large"),
+    InvalidRequestError("source.git.url must begin with https:// and have a host.", code="invalid_source"),
+    InvalidRequestError(
+        "The session has no secret 'GIT_TOKEN', which source.git.credential names.", code="unknown_secret"
+    ),
+    ForbiddenError(
+        "The host 10.1.2.3 has the address 10.1.2.3, which is private or this machine's; PALIMPSEST_GIT_NETWORKS can"
+        " allow it.",
+        code="source_not_allowed",
+    ),
     ConflictError("A command of the session is running; try again later.", code="command_running"),
     InvalidRequestError(
         "The entry '../x' leads out of the archive's folder; nothing was unpacked.",

@@ -126,6 +126,8 @@ def _checked_fields(body: SessionCreate, setup: RuntimeSetup, rules: ServiceRule
     limits = limits_within(body.limits, rules.limits, rules.most)
     compaction = _compaction(body.compaction, setup, rules)
     sandbox = setup.sandboxes.resolve(body.sandbox)
+    if setup.sources is not None:
+        setup.sources.check(body.source)
     info = setup.agents.model_info(model)
     return {
         "title": body.title or _title(body.task),
@@ -139,6 +141,7 @@ def _checked_fields(body: SessionCreate, setup: RuntimeSetup, rules: ServiceRule
         "limits": limits.model_dump(),
         "approval": approval_within(body.approval, rules.approval, rules.approval).model_dump(),
         "metadata": _checked_metadata(body.metadata),
+        "source": None if body.source is None else body.source.model_dump(),
         "context": context_state(make_budget(info, compaction), 0, reported=False).model_dump(),
     }
 

@@ -119,13 +119,14 @@ async def post(client: Client, archive: bytes, **fields: Any) -> httpx.Response:
 async def test_a_session_is_created_with_its_files(client: Client, sandbox: str, provider: FakeProvider) -> None:
     provider.script(Reply(command("cat src/main.py")), Reply(Text("Done.")))
     fields = {"task": "Read it.", "id": new_id()}
-    answer = await post(client, gzip.compress(tarred(PROJECT)), **fields)
+    answer = await post(client, gzip.compress(tarred({**PROJECT, "AGENTS.md": b"Be brief."})), **fields)
     assert (answer.status_code, answer.json()["task"]) == (201, "Read it.")
     session_id = answer.json()["id"]
     assert session_id == fields["id"] == answer.headers["location"].rpartition("/")[2]
     events = await client.until_idle(session_id)
     assert "hello" in of_type(events, "tool.result")[0].data["output"]
-    assert await files_of(client, session_id) == PROJECT
+    assert await files_of(client, session_id) == {**PROJECT, "AGENTS.md": b"Be brief."}
+    assert "Be brief." in str(provider.requests[0].body)
     again = await post(client, gzip.compress(tarred(PROJECT), mtime=0), **fields)
     assert_refused(again, 409, "id_in_use")  # another archive
 

@@ -73,11 +73,13 @@ from app.runtime.values.sessions import (
     ApprovalRulesRequest,
     CancelRequest,
     ForkCreate,
+    GitSource,
     LimitsPatch,
     SandboxRequest,
     SessionCreate,
     SessionPage,
     SessionPatch,
+    Source,
 )
 from app.sessions import QueueMode
 
@@ -230,6 +232,7 @@ REQUESTS: tuple[Value, ...] = (
             policy=ApprovalRulesRequest(tools=["write_file"], commands=[r"\brm\b"]), timeout_s=600
         ),
         tools=["execute_command", "read_file", "write_file"],
+        source=Source(git=GitSource(url=records.REPOSITORY, ref="main", depth=1)),
         metadata={"ticket": "GH-7"},
     ),
     SessionPatch(title="Hello", reasoning_effort="low", limits=LimitsPatch(max_steps=40)),

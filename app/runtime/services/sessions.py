@@ -122,6 +122,7 @@ class SessionService:
         """The workspace is there before the session's rows, like that of a fork, so that no step begins without it. A
         workspace that is stored is there first too: its run may begin on another machine."""
         spec = SandboxSpec(**drafted.fields["sandbox"])
+        drafted.fields["source"] = {**(drafted.fields["source"] or {}), "archive": True}
         await self._incoming.check(archive, (), spec)
         known = await self._database.read(lambda c: lifecycle.made_before(c, drafted.session_id, drafted.fingerprint))
         if known is not None:  # by a request at the same time, and its run may be at work

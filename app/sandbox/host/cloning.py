@@ -12,6 +12,7 @@ import re
 import secrets
 import signal
 import socket
+import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -25,11 +26,11 @@ from app.sandbox.host.workspace import Workspace, delete_tree
 
 CLONE_S = 600.0
 """Seconds that a clone may take."""
+LEFT_S = 2 * CLONE_S
+"""Age in seconds from which a clone is one that was left."""
 MESSAGE_BYTES = 64 * 1024
 """Bytes of git's messages that are read for its error."""
 PORT = 443
-REF = re.compile(r"(?!-)(?!.*(?:\.\.|@\{|//))[^\x00-\x20\x7f~^:?*\[\\]{1,250}(?<![/.])")
-"""What git allows as the name of a branch or tag, and hashes."""
 _HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _FORWARDED = ("PATH", "GIT_SSL_CAINFO", "GIT_SSL_CAPATH", "SSL_CERT_FILE", "SSL_CERT_DIR")
 """Variables of the server that git gets: which certificate authorities are trusted."""
@@ -87,11 +88,14 @@ class Cloner:
     def __init__(self, folder: Path, may_reach: Callable[[str], bool] = may_be_reached) -> None:
         """`may_reach` tells whether an IP address may be connected to."""
         self._folder = folder
-        self._may_reach = may_reach
+        self.may_reach = may_reach
 
     def clear(self) -> None:
-        """Removes what an earlier server left. Blocks."""
-        delete_tree(self._folder)
+        """Removes what servers that were killed have left, but no clone of another one that runs. Blocks."""
+        if self._folder.is_dir():
+            for left in self._folder.iterdir():
+                if left.stat().st_mtime < time.time() - LEFT_S:
+                    delete_tree(left)
 
     @asynccontextmanager
     async def cloned(self, wanted: Repository, credential: str | None, most_bytes: int) -> AsyncIterator[Clone]:
@@ -119,13 +123,17 @@ class Cloner:
         except (OSError, TimeoutError) as exc:
             raise CloneError(f"The host {host} is not known.", code="clone_host_unknown") from exc
         addresses = [str(each[4][0]) for each in found]
-        if refused := [each for each in addresses if not self._may_reach(each)]:
-            raise ForbiddenError(
-                f"The host {host} has the address {refused[0]}, which is private or this machine's;"
-                " PALIMPSEST_GIT_NETWORKS can allow it.",
-                code="source_not_allowed",
-            )
+        if refused := [each for each in addresses if not self.may_reach(each)]:
+            raise not_allowed(host, refused[0])
         return addresses[0]
+
+
+def not_allowed(host: str, address: str) -> ForbiddenError:
+    return ForbiddenError(
+        f"The host {host} has the address {address}, which is private or this machine's; PALIMPSEST_GIT_NETWORKS can"
+        " allow it.",
+        code="source_not_allowed",
+    )
 
 
 def check_url(url: str) -> tuple[str, int]:

@@ -60,7 +60,7 @@ GOOD: tuple[Entry, ...] = (
     link("src/here", "a.py"),
     link("src/up", "../README"),
     link("top", "/workspace/src"),
-    link("twin", "src/a.py", HARD),
+    ("twin", b"", {"type": HARD, "linkname": "src/a.py", "mode": 0o755, "mtime": 1_700_000_000}),
     ("new\nline \udcff", b"\0" * 100_000, {"mode": 0}),
     ("d" * 150 + "/" + "f" * 200, b"deep", {}),
     ("empty", b"", {"type": FOLDER}),
