@@ -231,6 +231,8 @@ class _Git:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             await asyncio.shield(process.wait())
+        if process.returncode == 127:  # the shell has not found it
+            raise CloneError("git is not installed on the server.", code="git_missing")
         if process.returncode != 0:
             raise self._failure(messages.decode("utf-8", "replace"))
         return printed.decode("utf-8", "replace")
