@@ -96,5 +96,5 @@ async def _staged(place: str, archive: AsyncIterator[bytes]) -> AsyncIterator[by
         info.type, info.mode = tarfile.DIRTYPE, 0o700
         info.uid = info.gid = USER_ID
         yield info.tobuf(tarfile.GNU_FORMAT)
-    async for piece in tar.in_folder(f"{place}/new", archive):
+    async for piece in tar.in_folder(f"{place}/new", archive, USER_ID):
         yield piece

@@ -44,16 +44,9 @@ _CONFIG = (
 
 TOKEN_USER = "x-access-token"  # noqa: S105 - a user
 """The user that is sent with a token; GitHub wants this one, and others take any."""
-_CODES = (
-    ("Authentication failed", "clone_unauthorized"),
-    ("could not read Username", "clone_unauthorized"),
-    ("could not read Password", "clone_unauthorized"),
-    ("not found in upstream", "clone_ref_not_found"),
-    ("couldn't find remote ref", "clone_ref_not_found"),
-    ("not our ref", "clone_ref_not_found"),
-    ("not found", "clone_not_found"),
-)
-"""What git's fatal message contains, and the code for it."""
+_UNAUTHORIZED = ("Authentication failed", "could not read Username", "could not read Password")
+_NO_REF = ("not found in upstream", "couldn't find remote ref", "not our ref")
+"""What git's fatal messages contain."""
 
 
 class CloneError(PalimpsestError):
@@ -252,11 +245,15 @@ class _Git:
     def _failure(self, messages: str) -> CloneError:
         """The error for git's messages, some of which the repository's server wrote."""
         fatal = [line.removeprefix("fatal: ") for line in messages.splitlines() if line.startswith("fatal: ")]
-        code = next((code for words, code in _CODES if any(words in line for line in fatal)), "clone_failed")
         detail = fatal[0] if fatal else "git ended without a message"
         for secret in (self._credential, *(self._credential or "").split(":")):
             detail = detail.replace(secret, "[credential]") if secret else detail
-        return CloneError(f"git: {detail[:500].rstrip('.')}.", code=code)
+        detail = f"git: {detail[:500].rstrip('.')}."
+        if any(words in line for line in fatal for words in _UNAUTHORIZED):
+            return CloneError(detail, code="clone_unauthorized")
+        if any(words in line for line in fatal for words in _NO_REF):
+            return CloneError(detail, code="clone_ref_not_found")
+        return CloneError(detail)
 
 
 async def _first_bytes(stream: asyncio.StreamReader) -> bytes:
