@@ -161,6 +161,7 @@ _EXAMPLES: tuple[PalimpsestError, ...] = (
         " allow it.",
         code="source_not_allowed",
     ),
+    ConflictError("This session is being created; try again later.", code="being_created"),
     ConflictError("A command of the session is running; try again later.", code="command_running"),
     InvalidRequestError(
         "The entry '../x' leads out of the archive's folder; nothing was unpacked.",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.behavior.conftest import StartServer
+from tests.behavior.conftest import StartProcess, StartServer
 from tests.behavior.harness import Client, RunningServer, command, of_type, shows
 from tests.behavior.test_bad_input import assert_refused
 from tests.git_server import GitServer, git_server
@@ -133,3 +134,22 @@ async def test_a_cancel_ends_a_clone(client: Client, git: GitServer) -> None:
     assert of_type(events, "session.idle")[0].data["outcome"] == "cancelled"
     assert not of_type(events, "source.failed", "source.completed")
     git.proceed()
+
+
+async def test_a_kill_during_a_clone_loses_nothing(
+    start_process: StartProcess, provider: FakeProvider, git: GitServer
+) -> None:
+    git.stall()
+    more = {"PALIMPSEST_GIT_NETWORKS": "127.0.0.0/8", "GIT_SSL_CAINFO": str(git.authority)}
+    server = start_process(**more)
+    async with Client(server.url) as client:
+        session_id = (await client.create("Look.", source=source(git)))["id"]
+        await client.wait_for(session_id, shows("source.started"))
+        server.end(signal.SIGKILL)
+    git.proceed()
+    provider.script(Reply(command("cat src/main.py")), Reply(Text("Done.")))
+    async with Client(start_process(**more).url) as client:
+        events = await client.until_idle(session_id)
+    assert len(of_type(events, "source.started")) == 2
+    assert [event.data["outcome"] for event in of_type(events, "session.idle")] == ["completed"]
+    assert "hello" in of_type(events, "tool.result")[0].data["output"]

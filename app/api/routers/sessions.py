@@ -61,6 +61,7 @@ REFUSED = (
             "too_many_runs",
             "run_quota_reached",
             "too_many_readers",
+            "being_created",
             "invalid_source",
             "source_not_allowed",
             "unknown_secret",

@@ -6,16 +6,17 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
+from datetime import timedelta
 from typing import IO, Protocol
 from weakref import WeakValueDictionary
 
 import structlog
 from sqlalchemy import Connection
 
-from app.db.repositories import sessions
-from app.errors import PalimpsestError
+from app.db.repositories import server_wide, sessions
+from app.errors import ConflictError, PalimpsestError
 from app.eventlog.log import StreamItem
-from app.messages import new_id
+from app.messages import new_id, now
 from app.runtime.admission import (
     Draft,
     ServiceRules,
@@ -36,6 +37,9 @@ from app.runtime.transactions.runs import Starter
 from app.runtime.values.sessions import ApprovalRequest, ForkCreate, SessionCreate, SessionPage, SessionPatch
 from app.sandbox.base import MovableSandbox
 from app.sessions import SandboxSpec, Session, Status
+
+RESERVED = timedelta(minutes=15)
+"""How long the id of a session that is created with an archive is reserved, if the node dies in the meantime."""
 
 log = structlog.get_logger(__name__)
 
@@ -98,8 +102,24 @@ class SessionService:
         drafted = await draft(body, fingerprint, self._setup, self._rules)
         if archive is None:
             return await self._create(drafted, key)
-        async with self._bringing.setdefault(drafted.session_id, asyncio.Lock()):
+        async with self._reserved(drafted.session_id):
             return await self._create_with(archive, drafted, key)
+
+    @asynccontextmanager
+    async def _reserved(self, session_id: str) -> AsyncIterator[None]:
+        """While entered, no other request writes the files of a new session with this id. Raises `ConflictError` if one
+        on another node does."""
+        async with self._bringing.setdefault(session_id, asyncio.Lock()):
+            if self._setup.node is None:
+                yield
+                return
+            until = now() + RESERVED
+            if not await self._database.writer.write(lambda c: server_wide.reserve(c, session_id, now(), until)):
+                raise ConflictError("This session is being created; try again later.", code="being_created")
+            try:
+                yield
+            finally:
+                await asyncio.shield(self._database.writer.write(lambda c: server_wide.release(c, session_id)))
 
     async def _create(
         self, drafted: Draft, key: str | None, place: Callable[[Connection], None] = lambda _: None
