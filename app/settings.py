@@ -177,6 +177,11 @@ class Settings(BaseSettings):
         description="Networks such as `10.1.0.0/16`, separated by commas, from which sessions may clone repositories,"
         " in addition to public addresses.",
     )
+    git_known_hosts: Path | None = Field(
+        None,
+        description="File with the keys of SSH hosts from which sessions may clone repositories, in the format of"
+        " `known_hosts`; if unset, `/etc/ssh/ssh_known_hosts`.",
+    )
     max_sandboxes: int = Field(
         100,
         ge=1,
@@ -333,7 +338,7 @@ class Settings(BaseSettings):
     def _name_or_json(cls, value: Any) -> Any:
         return value.strip() if isinstance(value, str) else value
 
-    @field_validator("data_dir", "system_prompt_file", "summary_template_file", mode="after")
+    @field_validator("data_dir", "git_known_hosts", "system_prompt_file", "summary_template_file", mode="after")
     @classmethod
     def _expand(cls, value: Path | None) -> Path | None:
         return None if value is None else value.expanduser().absolute()

@@ -152,7 +152,7 @@ _EXAMPLES: tuple[PalimpsestError, ...] = (
     WorkspaceStoreError("The workspace store, bucket workspaces, does not answer (Generic)."),
     ConflictError("The session runs on another machine; try again there.", code="workspace_elsewhere"),
     TooLargeError("The workspace has more than 200,000 files and directories.", code="workspace_too_large"),
-    InvalidRequestError("source.git.url must begin with https:// and have a host.", code="invalid_source"),
+    InvalidRequestError("source.git.url must begin with https:// or ssh:// and have a host.", code="invalid_source"),
     InvalidRequestError(
         "The session has no secret 'GIT_TOKEN', which source.git.credential names.", code="unknown_secret"
     ),

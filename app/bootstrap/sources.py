@@ -21,6 +21,6 @@ async def open_sources(settings: Settings) -> Sources:
         known = ipaddress.ip_address(address.partition("%")[0])
         return any(known in network for network in networks if network.version == known.version)
 
-    cloner = Cloner(settings.data_dir / "clones", may_reach)
+    cloner = Cloner(settings.data_dir / "clones", may_reach, settings.git_known_hosts)
     await asyncio.to_thread(cloner.clear)
     return Sources(cloner, settings.sandbox_disk_mb * 2**20)

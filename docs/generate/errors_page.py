@@ -63,13 +63,14 @@ RUN_PLACES = (
     "runtime/transactions/recovery.py",
     "runtime/owner/session.py",
     "sandbox/host/cloning.py",
+    "sandbox/host/git_ssh.py",
 )
 """Places of errors that end a run, except `NOT_OF_A_RUN`."""
 
 NOT_OF_A_RUN = ("ToolError", "ContextOverflowError")
 """Errors that are handled there: they become a tool result, or `context_too_large`."""
 
-OF_RUNS_ALONE = ("ProviderError", "LimitReached", "ToolError", "CloneError")
+OF_RUNS_ALONE = ("ProviderError", "LimitReached", "ToolError", "CloneError", "KeyRefusedError")
 """Errors, with their subclasses, that are never API responses, since no request waits for a step."""
 
 FAILED, LIMITED, PARKED = "failed", "limit_reached", "interrupted"
@@ -84,6 +85,7 @@ RUN_CODES: Mapping[str, tuple[str, str]] = {
     "output_limit": (FAILED, "The answer was cut off at the model's output limit twice in a row."),
     "clone_failed": (FAILED, "The session's repository cannot be cloned; a resume tries again."),
     "clone_host_unknown": (FAILED, "The name of the repository's host has no address."),
+    "clone_host_key_unknown": (FAILED, "The SSH host's key is not in `PALIMPSEST_GIT_KNOWN_HOSTS`."),
     "clone_ref_not_found": (FAILED, "The repository has no such branch, tag or commit."),
     "clone_timeout": (FAILED, "The clone took longer than ten minutes."),
     "clone_too_large": (FAILED, "The clone would be larger than the sandbox's disk."),

@@ -242,7 +242,7 @@ class HistoryImport(Value):
 
 
 class GitSource(Value):
-    """A git repository, over HTTPS. `credential` names the secret with a token, or with `user:password`."""
+    """A git repository, over HTTPS or SSH. `credential` names a secret: a token, `user:password` or a private key."""
 
     url: Annotated[Text, StringConstraints(min_length=1, max_length=2_000)] = Field(
         examples=["https://git.example.com/team/project.git"]

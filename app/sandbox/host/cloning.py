@@ -1,7 +1,7 @@
 """Git repositories, cloned on the host into a directory of their own, for workspaces that get their files from there.
 
 Git runs without the configuration, hooks and environment of the server's user, without submodules and filters, with
-`https` only, and connects to an address that was checked: names are resolved here, not by git.
+`https` and `ssh` only, and connects to an address that was checked: names are resolved here, not by git.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from urllib.parse import urlsplit
 from app.errors import ForbiddenError, InvalidRequestError, PalimpsestError
 from app.sandbox.egress.gateway import may_be_reached
 from app.sandbox.host.disk import count
+from app.sandbox.host.git_ssh import SshHost, ssh_environment
 from app.sandbox.host.workspace import Workspace, delete_tree
 
 CLONE_S = 600.0
@@ -30,12 +31,12 @@ LEFT_S = 2 * CLONE_S
 """Age in seconds from which a clone is one that was left."""
 MESSAGE_BYTES = 64 * 1024
 """Bytes of git's messages that are read for its error."""
-PORT = 443
+PORTS = {"https": 443, "ssh": 22}
 _HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _FORWARDED = ("PATH", "GIT_SSL_CAINFO", "GIT_SSL_CAPATH", "SSL_CERT_FILE", "SSL_CERT_DIR")
 """Variables of the server that git gets: which certificate authorities are trusted."""
 _CONFIG = (
-    *("protocol.allow=never", "protocol.https.allow=always"),
+    *("protocol.allow=never", "protocol.https.allow=always", "protocol.ssh.allow=always"),
     *("http.followRedirects=false", "http.proxy=", "core.hooksPath=/dev/null", "core.fsmonitor=false"),
     *("submodule.recurse=false", "fetch.recurseSubmodules=false", "credential.helper=", "gc.auto=0"),
     *("maintenance.auto=false", "advice.detachedHead=false", "transfer.fsckObjects=true", "core.askPass=/bin/false"),
@@ -78,9 +79,15 @@ class Clone:
 class Cloner:
     """Clones into directories below one of its own."""
 
-    def __init__(self, folder: Path, may_reach: Callable[[str], bool] = may_be_reached) -> None:
-        """`may_reach` tells whether an IP address may be connected to."""
+    def __init__(
+        self,
+        folder: Path,
+        may_reach: Callable[[str], bool] = may_be_reached,
+        known_hosts: Path | None = None,
+    ) -> None:
+        """`may_reach` tells whether an IP address may be connected to; `known_hosts` is as in `SshHost`."""
         self._folder = folder
+        self._known_hosts = known_hosts
         self.may_reach = may_reach
 
     def clear(self) -> None:
@@ -92,33 +99,41 @@ class Cloner:
 
     @asynccontextmanager
     async def cloned(self, wanted: Repository, credential: str | None, most_bytes: int) -> AsyncIterator[Clone]:
-        """A clone of at most `most_bytes`, which is removed at the end. `credential` is a password or token, or a user
-        and a password separated by a colon. Raises `CloneError`, `InvalidRequestError` and `ForbiddenError`."""
+        """A clone of at most `most_bytes`, which is removed at the end. For HTTPS, `credential` is a password or token,
+        or a user and a password separated by a colon; for SSH, a private key. Raises `CloneError`, `KeyRefusedError`,
+        `InvalidRequestError` and `ForbiddenError`."""
         host, port = check_url(wanted.url)
-        address = await self._address(host, port)
+        addresses = await self._addresses(host, port)
         place = self._folder / secrets.token_hex(8)
         await asyncio.to_thread(place.mkdir, 0o700, parents=True)
         try:
-            git = _Git(place, most_bytes, credential)
             # Names are resolved here, not by git, which could get another answer.
-            await git.clone(wanted, f"http.curloptResolve={host}:{port}:{address}")
+            if wanted.url.startswith("ssh:"):
+                ssh = SshHost(host, port, addresses[0], self._known_hosts)
+                async with ssh_environment(place, ssh, credential) as environment:
+                    git = _Git(place, most_bytes, None, environment)
+                    await git.clone(wanted)
+            else:
+                git = _Git(place, most_bytes, credential)
+                pinned = () if ":" in host else (f"http.curloptResolve={host}:{port}:{','.join(addresses)}",)
+                await git.clone(wanted, *pinned)
             if (await asyncio.to_thread(count, [place])).used > most_bytes:
                 raise _too_large(most_bytes)
             yield Clone(Workspace(place / "clone"), await git.commit())
         finally:
             await asyncio.shield(asyncio.to_thread(delete_tree, place))
 
-    async def _address(self, host: str, port: int) -> str:
-        """The first address of a host, if all of them may be reached."""
+    async def _addresses(self, host: str, port: int) -> list[str]:
+        """The addresses of a host, if all of them may be reached."""
         try:
             async with asyncio.timeout(10):
                 found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
         except (OSError, TimeoutError) as exc:
             raise CloneError(f"The host {host} is not known.", code="clone_host_unknown") from exc
-        addresses = [str(each[4][0]) for each in found]
+        addresses = list(dict.fromkeys(str(each[4][0]) for each in found))
         if refused := [each for each in addresses if not self.may_reach(each)]:
             raise not_allowed(host, refused[0])
-        return addresses[0]
+        return addresses
 
 
 def not_allowed(host: str, address: str) -> ForbiddenError:
@@ -137,13 +152,15 @@ def check_url(url: str) -> tuple[str, int]:
         host, port = parts.hostname, parts.port
     except ValueError:
         raise _invalid("is not a URL") from None
-    if parts.scheme != "https" or not host:
-        raise _invalid("must begin with https:// and have a host")
-    if parts.password is not None or parts.username is not None:
+    if parts.scheme not in PORTS or not host:
+        raise _invalid("must begin with https:// or ssh:// and have a host")
+    if parts.password is not None or (parts.username is not None and parts.scheme == "https"):
         raise _invalid("must not contain a user or password; name a secret in `credential`")
     if parts.query or parts.fragment or not re.fullmatch(r"[A-Za-z0-9.\-:_%]+", host) or host.startswith("-"):
         raise _invalid("is not the URL of a repository")
-    return host, port or PORT
+    if parts.username is not None and not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]*", parts.username):
+        raise _invalid("has an invalid user")
+    return host, port or PORTS[parts.scheme]
 
 
 def _invalid(reason: str) -> InvalidRequestError:
@@ -157,7 +174,10 @@ def _too_large(most_bytes: int) -> CloneError:
 class _Git:
     """git in one directory, with at most `most_bytes` in a file."""
 
-    def __init__(self, place: Path, most_bytes: int, credential: str | None) -> None:
+    def __init__(
+        self, place: Path, most_bytes: int, credential: str | None, environment: Mapping[str, str] | None = None
+    ) -> None:
+        self._more = environment or {}
         self._place = place
         self._blocks = most_bytes // 512 + 1
         self._credential = credential
@@ -240,11 +260,16 @@ class _Git:
             "GIT_CONFIG_GLOBAL": "/dev/null",
             "GIT_TERMINAL_PROMPT": "0",
             "LC_ALL": "C.UTF-8",
+            **self._more,
         }
 
     def _failure(self, messages: str) -> CloneError:
         """The error for git's messages, some of which the repository's server wrote."""
         fatal = [line.removeprefix("fatal: ") for line in messages.splitlines() if line.startswith("fatal: ")]
+        if "Host key verification failed" in messages:
+            return CloneError("The key of the SSH host is not known to the server.", code="clone_host_key_unknown")
+        if "Permission denied (" in messages:
+            return CloneError("The SSH host accepts no key of the server's.", code="clone_unauthorized")
         detail = fatal[0] if fatal else "git ended without a message"
         for secret in (self._credential, *(self._credential or "").split(":")):
             detail = detail.replace(secret, "[credential]") if secret else detail

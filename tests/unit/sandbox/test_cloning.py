@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
+import asyncssh
 import pytest
 
-from app.errors import ForbiddenError
+from app.errors import ForbiddenError, PalimpsestError
 from app.sandbox.host.cloning import CloneError, Cloner, Repository
 from tests.git_server import GitServer, git_server
 
@@ -79,3 +81,73 @@ async def test_git_connects_to_no_address_but_the_one_that_was_checked(git: GitS
         loop.getaddrinfo = known  # type: ignore[method-assign]
     assert checked == ["127.0.0.99"]
     assert git.asked == []
+
+
+KEY, ANOTHER = (asyncssh.generate_private_key("ssh-ed25519") for _ in range(2))
+
+
+def text_of(key: asyncssh.SSHKey) -> str:
+    return key.export_private_key().decode()
+
+
+@asynccontextmanager
+async def ssh_server(git: GitServer, tmp_path: Path) -> AsyncIterator[tuple[str, Path]]:
+    """A server that runs git for clients with `KEY`; a repository's URL, and a file with the host's key."""
+    host_key = asyncssh.generate_private_key("ssh-ed25519")
+    (tmp_path / "authorized").write_bytes(KEY.export_public_key())
+
+    async def run(process: asyncssh.SSHServerProcess[bytes]) -> None:
+        asked = (process.command or "").removeprefix("git-")
+        pipe = asyncio.subprocess.PIPE
+        ran = await asyncio.create_subprocess_shell(f"git -c safe.directory='*' {asked}", stdin=pipe, stdout=pipe)
+        assert ran.stdin is not None
+        assert ran.stdout is not None
+
+        async def feed(into: asyncio.StreamWriter) -> None:
+            while data := await process.stdin.read(65536):
+                into.write(data)
+            into.close()
+
+        feeding = asyncio.create_task(feed(ran.stdin))
+        while data := await ran.stdout.read(65536):
+            process.stdout.write(data)
+        feeding.cancel()
+        process.exit(await ran.wait())
+
+    async with asyncssh.listen(
+        "127.0.0.1",
+        0,
+        server_host_keys=[host_key],
+        authorized_client_keys=str(tmp_path / "authorized"),
+        process_factory=run,
+        encoding=None,
+    ) as listener:
+        port = listener.get_port()
+        known = tmp_path / "known hosts"
+        known.write_text(f"[localhost]:{port} {host_key.export_public_key().decode()}")
+        yield f"ssh://git@localhost:{port}{git.folder}/project.git", known
+
+
+async def test_ssh_takes_a_private_key_and_known_hosts_only(git: GitServer, tmp_path: Path) -> None:
+    async with ssh_server(git, tmp_path) as (url, known):
+        (tmp_path / "none").touch()
+        for key, hosts, code in (
+            (KEY, known, None),
+            (KEY, tmp_path / "none", "clone_host_key_unknown"),
+            (ANOTHER, known, "clone_unauthorized"),
+            (None, known, "clone_unauthorized"),
+        ):
+            cloner = Cloner(tmp_path / "clones", lambda address: address == "127.0.0.1" or ":" in address, hosts)
+            failed = None
+            try:
+                async with cloner.cloned(Repository(url), key and text_of(key), 10_000_000) as clone:
+                    assert (clone.workspace.root / "a").read_text() == "1"
+                    held = [path.read_bytes() for path in (tmp_path / "clones").rglob("*") if path.is_file()]
+                    assert not [data for data in held if b"PRIVATE KEY" in data]
+            except PalimpsestError as error:
+                failed = error.code
+            assert failed == code
+            assert not list((tmp_path / "clones").iterdir())
+        with pytest.raises(PalimpsestError, match="private key"):
+            async with Cloner(tmp_path / "clones", lambda _: True, known).cloned(Repository(url), "no key", 10_000_000):
+                pass
