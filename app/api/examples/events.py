@@ -100,7 +100,7 @@ EVENTS: tuple[Event, ...] = (
     *records.COMPACTION_EVENTS,
     SourceStarted(**SENT, url=records.REPOSITORY, ref="main"),
     SourceCompleted(**SENT, commit="8a7a6c468a184cfd2ebd8234ce8fbf171eac79aa"),
-    SourceFailed(**SENT, code="clone_ref_not_found", detail="git: Remote branch mian not found in upstream origin."),
+    SourceFailed(**SENT, code="clone_ref_not_found", detail="git: Remote branch v9 not found in upstream origin."),
     TextDelta(**SENT, **PART, offset=3, text="works"),
     ReasoningDelta(**SENT, **PART, offset=0, text="A file"),
     ToolArguments(
