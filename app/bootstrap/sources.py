@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 
-from app.runtime.sources import Sources
+from app.runtime.sources import SecretOf, Sources, no_secret
 from app.sandbox.egress.gateway import may_be_reached
 from app.sandbox.host.cloning import Cloner
 from app.settings import Settings
 
 
-async def open_sources(settings: Settings) -> Sources:
-    """Removes what earlier servers left."""
+async def open_sources(settings: Settings, secret_of: SecretOf = no_secret) -> Sources:
+    """Where sessions may clone from, with their secrets. Removes what earlier servers left."""
     networks = [ipaddress.ip_network(network) for network in settings.git_networks]
 
     def may_reach(address: str) -> bool:
@@ -23,4 +23,4 @@ async def open_sources(settings: Settings) -> Sources:
 
     cloner = Cloner(settings.data_dir / "clones", may_reach, settings.git_known_hosts)
     await asyncio.to_thread(cloner.clear)
-    return Sources(cloner, settings.sandbox_disk_mb * 2**20)
+    return Sources(cloner, settings.sandbox_disk_mb * 2**20, secret_of)
