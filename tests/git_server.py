@@ -61,14 +61,16 @@ class GitServer:
         return self.git("rev-parse", "HEAD")
 
     def prepare(self) -> None:
-        run = lambda *argv: subprocess.run(argv, check=True, capture_output=True, cwd=self.folder)  # noqa: E731
-        run("git", "init", "--quiet", "--bare", "--initial-branch=main", "project.git")
-        run("git", "init", "--quiet", "--initial-branch=main", "work")
-        run(
+        self._run("git", "init", "--quiet", "--bare", "--initial-branch=main", "project.git")
+        self._run("git", "init", "--quiet", "--initial-branch=main", "work")
+        self._run(
             *("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"),
             *("-keyout", "key.pem", "-out", "authority.pem", "-days", "2", "-subj", "/CN=localhost"),
             *("-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"),
         )
+
+    def _run(self, *argv: str) -> None:
+        subprocess.run(argv, check=True, capture_output=True, cwd=self.folder)
 
 
 def _handler(git: GitServer) -> type[BaseHTTPRequestHandler]:

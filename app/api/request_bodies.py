@@ -185,7 +185,7 @@ async def read_parts(request: Request, turn: AsyncExitStack) -> JsonRequest:
     read.has_body, read.archive = True, archive
     bounds = JsonBounds()
     try:
-        bounds.feed(body)
+        bounds.feed(bytes(body))
     except JsonBoundsError as error:
         raise MalformedJsonError(f"The part session {error}.") from None
     if len(body) > AT_ONCE_BYTES:

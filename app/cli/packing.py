@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import IO
+from typing import IO, cast
 
 import typer
 from pathspec import GitIgnoreSpec
@@ -81,7 +81,8 @@ def _amount(text: str, files: int, size: int) -> str:
 def _entry(archive: tarfile.TarFile, folder: Path, name: str, say: Callable[[str], None]) -> tarfile.TarInfo | None:
     path = folder / name
     try:
-        info = archive.gettarinfo(path, arcname=name)
+        # None for a socket, unlike its published type.
+        info = cast(tarfile.TarInfo | None, archive.gettarinfo(path, arcname=name))
         if info is not None and info.isreg():
             os.close(os.open(path, os.O_RDONLY | os.O_NONBLOCK))
     except FileNotFoundError:

@@ -10,7 +10,7 @@ import sys
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import IO, Literal, Protocol, cast
@@ -76,7 +76,7 @@ def entries(file: IO[bytes], bounds: Bounds) -> Iterator[ArchiveEntry]:
             with gzip.GzipFile(fileobj=file, mode="rb") as unzipped:
                 yield from _tar_entries(cast(IO[bytes], unzipped), bounds)
         elif head == b"\x28\xb5\x2f\xfd":
-            limited = {zstd.DecompressionParameter.window_log_max: WINDOW_LOG}
+            limited: Mapping[int, int] = {zstd.DecompressionParameter.window_log_max: WINDOW_LOG}
             with zstd.ZstdFile(file, options=limited) as unpacked:
                 yield from _tar_entries(cast(IO[bytes], unpacked), bounds)
         else:

@@ -45,15 +45,13 @@ async def test_a_repository_is_cloned_before_the_first_step(
 ) -> None:
     first = git.commit({"new": "1"}, "topic")
     git.commit({"new": "2"}, "topic")
-    provider.script(
-        Reply(command("cat src/main.py new; git log --oneline | wc -l; echo x >mine")), Reply(Text("Done."))
-    )
+    provider.script(Reply(command("cat src/main.py new; ls -d .git; echo x >mine")), Reply(Text("Done.")))
     session, events = await client.run("Look.", source=source(git, ref=first, depth=1))
     names = [event.type for event in events]
     assert names.index("source.started") < names.index("source.completed") < names.index("step.started")
     assert of_type(events, "source.completed")[0].data["commit"] == first
     assert of_type(events, "source.started")[0].data["url"] == git.url
-    assert of_type(events, "tool.result")[0].data["output"].startswith("print('hello')\n1")
+    assert of_type(events, "tool.result")[0].data["output"].startswith("print('hello')\n1.git")
     assert "Be brief." in str(provider.requests[0].body)
     asked = len(git.asked)
     provider.script(Reply(command("cat mine")), Reply(Text("Done.")))

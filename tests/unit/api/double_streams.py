@@ -46,7 +46,8 @@ class InMemoryFiles(FileService):
         self._memory.get(session_id)
 
     async def unpack(self, session_id: str, path: str, archive: IO[bytes], *, replace: bool) -> UnpackedArchive:
-        data = archive.seek(0) or archive.read()
+        archive.seek(0)
+        data = archive.read()
         self._memory.workspace["archive"] = data
         return UnpackedArchive(path=path or ".", files=1, bytes=len(data))
 

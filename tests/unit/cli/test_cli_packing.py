@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import socket
 import subprocess
 import tarfile
 from pathlib import Path
@@ -84,13 +85,15 @@ def test_links_out_and_special_files_are_left_out_and_named(folder: Path) -> Non
     os.symlink("/etc/passwd", folder / "passwd")
     os.link(folder / "keep.log", folder / "twin")
     os.mkfifo(folder / "pipe")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(os.path.relpath(folder / "socket"))
     os.chmod(folder / "a.txt", 0o4755)
     found, notes = packed(Folder(folder, all=True))
     assert found["src/in"].linkname == "../a.txt"
     assert found["twin"].islnk()
     assert (found["a.txt"].mode, found["a.txt"].uid, found["a.txt"].uname) == (0o755, 0, "")
     left_out = {note.split(": ")[0] for note in notes[:-1]}
-    assert left_out == {"left out src/out", "left out passwd", "left out pipe"}
+    assert left_out == {"left out src/out", "left out passwd", "left out pipe", "left out socket"}
 
 
 def test_a_repository_may_have_a_ref() -> None:

@@ -64,7 +64,12 @@ async def test_git_connects_to_no_address_but_the_one_that_was_checked(git: GitS
         async with Cloner(tmp_path / "clones").cloned(Repository(git.url), None, 10_000_000):
             pass
     checked: list[str] = []
-    cloner = Cloner(tmp_path / "clones", lambda address: not checked.append(address))
+
+    def note(address: str) -> bool:
+        checked.append(address)
+        return True
+
+    cloner = Cloner(tmp_path / "clones", note)
     # Nothing answers at another loopback address: a resolution of its own would lead git to the server.
     loop = asyncio.get_running_loop()
     known = loop.getaddrinfo
@@ -140,7 +145,7 @@ async def test_ssh_takes_a_private_key_and_known_hosts_only(git: GitServer, tmp_
             cloner = Cloner(tmp_path / "clones", lambda address: address == "127.0.0.1" or ":" in address, hosts)
             failed = None
             try:
-                async with cloner.cloned(Repository(url), key and text_of(key), 10_000_000) as clone:
+                async with cloner.cloned(Repository(url), None if key is None else text_of(key), 10_000_000) as clone:
                     assert (clone.workspace.root / "a").read_text() == "1"
                     held = [path.read_bytes() for path in (tmp_path / "clones").rglob("*") if path.is_file()]
                     assert not [data for data in held if b"PRIVATE KEY" in data]

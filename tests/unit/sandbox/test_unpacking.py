@@ -13,9 +13,10 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import pytest
+from backports import zstd
 
 from app.errors import InvalidRequestError, TooLargeError, WorkspaceFullError
-from app.sandbox.archive_formats import Bounds, zstd
+from app.sandbox.archive_formats import Bounds
 from app.sandbox.base import Sandbox, SandboxFactory
 from app.sandbox.incoming import Contents, as_tar, check
 from tests.unit.sandbox.shell import Shell, new_config
@@ -114,7 +115,8 @@ def test_a_hostile_entry_of_a_zip_is_refused(name: str, mode: int, reason: str) 
 
 
 def test_what_would_be_too_large_is_refused() -> None:
-    bomb, many = packed(("z", bytes(11_000_000), {})), [(str(n), b"", {}) for n in range(501)]
+    bomb = packed(("z", bytes(11_000_000), {}))
+    many: list[Entry] = [(str(n), b"", {}) for n in range(501)]
     lying = bytearray(zipped(("z", bytes(11_000_000), 0o100644)))
     at = lying.rindex(b"PK\x01\x02") + 24
     lying[at : at + 4] = (10).to_bytes(4, "little")
