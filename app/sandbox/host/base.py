@@ -23,16 +23,7 @@ from app.sandbox.host import moving, unpacking
 from app.sandbox.host.disk import ENTRY_BYTES
 from app.sandbox.host.process import Commands
 from app.sandbox.host.threads import FileThreads
-from app.sandbox.host.workspace import (
-    FULL,
-    LEFT,
-    OPEN_DIRECTORY,
-    Entry,
-    Workspace,
-    closing_file,
-    delete_tree,
-    open_file,
-)
+from app.sandbox.host.workspace import FULL, OPEN_DIRECTORY, Entry, Workspace, closing_file, delete_tree, open_file
 from app.sandbox.tar import PIECE, gathered, piped
 
 T = TypeVar("T")
@@ -150,10 +141,9 @@ class HostSandbox:
 
     async def unpack(self, archive: AsyncIterator[bytes], *, replaced: Sequence[str] | None = None) -> None:
         await self.start()
-        parts = None if replaced is None else tuple(os.fsencode(name) for name in replaced)
         limit = self._config.limits.disk_mb * 2**20
         async with piped(archive) as pipe:
-            work = partial(unpacking.unpack, self._workspace, pipe, replaced=parts, limit=limit)
+            work = partial(unpacking.unpack, self._workspace, pipe, replaced, limit)
             await self._threads.bulk.run(self.session_id, work)
 
     async def end_left(self) -> None:
@@ -216,13 +206,13 @@ class HostWorkspaces:
                 yield Present(path.name, status.st_ctime, False, stop, work)
 
     def _remove_unchanged(self, path: Path, known: os.stat_result) -> None:
-        left = path.with_name(f"{LEFT}{secrets.token_hex(8)}")
+        left = path.with_name(f"{unpacking.LEFT}{secrets.token_hex(8)}")
         with suppress(FileNotFoundError):
             status = path.stat(follow_symlinks=False)
             if (status.st_ino, status.st_ctime_ns) == (known.st_ino, known.st_ctime_ns):
                 path.rename(left)  # at once, so that none sees a part of it
                 delete_tree(left)
-                if not path.name.startswith(LEFT):
+                if not path.name.startswith(unpacking.LEFT):
                     delete_tree(self.scratch(path.name))
 
     def remove_orphans(self, live_sessions: set[str]) -> list[str]:

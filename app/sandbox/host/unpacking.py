@@ -8,7 +8,7 @@ import os
 import secrets
 import stat
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import BinaryIO
 
@@ -16,12 +16,14 @@ from app.errors import SandboxError, WorkspaceFullError
 from app.sandbox import paths
 from app.sandbox.host.disk import count
 from app.sandbox.host.moving import Restoration
-from app.sandbox.host.workspace import FULL, LEFT, OPEN_DIRECTORY, Workspace, closing_file, delete_tree
+from app.sandbox.host.workspace import FULL, OPEN_DIRECTORY, Workspace, closing_file, delete_tree
 
+LEFT = ".left-"
+"""Begins the name of a directory next to the workspaces that is being removed, or is not in use yet."""
 Parts = tuple[bytes, ...]
 
 
-def unpack(workspace: Workspace, archive: BinaryIO, *, replaced: Parts | None, limit: int) -> None:
+def unpack(workspace: Workspace, archive: BinaryIO, replaced: Sequence[str] | None, limit: int) -> None:
     """See `Sandbox.unpack`; `limit` is the most bytes of the workspace with what is unpacked."""
     staged, removed = (
         Workspace(workspace.root.with_name(f"{LEFT}{secrets.token_hex(8)}"), workspace.owner) for _ in range(2)
@@ -38,9 +40,10 @@ def unpack(workspace: Workspace, archive: BinaryIO, *, replaced: Parts | None, l
                 closing_file(workspace.open_directory(())) as target,
                 closing_file(removed.open_directory(())) as out,
             ):
-                merge = _Merge(replaced, out)
+                emptied = None if replaced is None else tuple(os.fsencode(name) for name in replaced)
+                merge = _Merge(emptied, out)
                 merge.check(source, target, ())
-                if replaced == ():
+                if emptied == ():
                     merge.empty(target)
                 merge.move(source, target, ())
     finally:

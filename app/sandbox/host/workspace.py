@@ -28,8 +28,6 @@ _MOST_HELD = 16
 # O_NONBLOCK: opening a FIFO must not wait for its other end
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-LEFT = ".left-"
-"""Begins the name of a directory next to the workspaces that is being removed, or is not in use yet."""
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 """The disk or the user's quota is full."""
 Kind = Literal["file", "directory", "symlink", "other"]
