@@ -13,6 +13,9 @@ RUN python -m venv /opt/palimpsest \
 FROM python:3.12-slim
 LABEL org.opencontainers.image.title="Palimpsest" \
       org.opencontainers.image.licenses="Apache-2.0"
+RUN apt-get update \
+    && apt-get install --yes --no-install-recommends git openssh-client \
+    && rm -rf /var/lib/apt/lists/*
 # A fixed id, so that a volume fits a rebuilt image. The Engine's socket belongs to a group of the host:
 # whoever runs the container adds that group (`--group-add`, `group_add`).
 RUN groupadd --gid 10001 palimpsest \

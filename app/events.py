@@ -76,6 +76,27 @@ class SessionIdle(SessionEvent):
     steps: int
 
 
+class SourceStarted(SessionEvent):
+    """The session's repository is being cloned."""
+
+    type: ClassVar[str] = "source.started"
+    url: str
+    ref: str | None = None
+
+
+class SourceCompleted(SessionEvent):
+    type: ClassVar[str] = "source.completed"
+    commit: str
+
+
+class SourceFailed(SessionEvent):
+    """The run fails with this code; a resume tries again."""
+
+    type: ClassVar[str] = "source.failed"
+    code: str
+    detail: str
+
+
 class SessionRecovered(SessionEvent):
     type: ClassVar[str] = "session.recovered"
     interrupted_step: int | None = None

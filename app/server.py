@@ -268,6 +268,7 @@ def _api_config(settings: Settings, metrics: Callable[[], bytes]) -> ApiConfig:
             allowed_hosts=settings.allowed_hosts,
             bind_host=settings.host,
             upload_max_bytes=settings.upload_max_bytes,
+            archive_max_bytes=settings.archive_max_bytes,
             metrics=metrics,
         )
     except ValueError as error:

@@ -6,6 +6,7 @@ CLI read the settings.
 
 from __future__ import annotations
 
+import ipaddress
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -176,6 +177,16 @@ class Settings(BaseSettings):
         ge=0,
         description="Seconds a tool call waits for a sandbox if all are in use or the Engine does not answer.",
     )
+    git_networks: Annotated[tuple[str, ...], NoDecode] = Field(
+        (),
+        description="Networks such as `10.1.0.0/16`, separated by commas, from which sessions may clone repositories,"
+        " in addition to public addresses.",
+    )
+    git_known_hosts: Path | None = Field(
+        None,
+        description="File with the keys of SSH hosts from which sessions may clone repositories, in the format of"
+        " `known_hosts`; if unset, `/etc/ssh/ssh_known_hosts`.",
+    )
     max_sandboxes: int = Field(
         100,
         ge=1,
@@ -288,6 +299,12 @@ class Settings(BaseSettings):
     )
     queue_limit: int = Field(100, ge=1, description="Maximum messages in one session's queue.")
     upload_max_bytes: int = Field(64 * 1024 * 1024, ge=1, description="Maximum size of an uploaded file, in bytes.")
+    archive_max_bytes: int = Field(
+        1024 * 1024 * 1024,
+        ge=1,
+        description="Maximum size of an uploaded archive and of what it unpacks to, in bytes. Until it is unpacked, it"
+        " is in the folder for temporary files (`TMPDIR`).",
+    )
     system_prompt_file: Path | None = Field(
         None, description="A UTF-8 file that replaces the built-in instructions of the system prompt."
     )
@@ -307,11 +324,18 @@ class Settings(BaseSettings):
         "auto", description="`auto` is `console` on a terminal and `json` elsewhere."
     )
 
-    @field_validator("api_keys", "allowed_hosts", "webhook_networks", mode="before")
+    @field_validator("api_keys", "allowed_hosts", "webhook_networks", "git_networks", mode="before")
     @classmethod
     def _split(cls, value: Any) -> Any:
         if isinstance(value, str):
             return tuple(item.strip() for item in value.split(",") if item.strip())
+        return value
+
+    @field_validator("git_networks")
+    @classmethod
+    def _are_networks(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for network in value:
+            ipaddress.ip_network(network)
         return value
 
     @model_validator(mode="after")
@@ -325,7 +349,7 @@ class Settings(BaseSettings):
     def _name_or_json(cls, value: Any) -> Any:
         return value.strip() if isinstance(value, str) else value
 
-    @field_validator("data_dir", "system_prompt_file", "summary_template_file", mode="after")
+    @field_validator("data_dir", "git_known_hosts", "system_prompt_file", "summary_template_file", mode="after")
     @classmethod
     def _expand(cls, value: Path | None) -> Path | None:
         return None if value is None else value.expanduser().absolute()

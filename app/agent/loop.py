@@ -39,12 +39,14 @@ NOT_RUN_IN_SESSION = "[not run: the session has reached a limit, and this was it
 @dataclass(frozen=True, slots=True)
 class RunResult:
     """How a run ended. A `parked` run continues when the server is back, so the session does not count it as ended; the
-    message of a `void` one was withdrawn before the run did anything."""
+    message of a `void` one was withdrawn before the run did anything. One that `holds` could make no step, as the next
+    one could not: pending messages wait for a resume."""
 
     outcome: RunOutcome
     error: dict[str, Any] | None = None
     parked: bool = False
     void: bool = False
+    holds: bool = False
 
 
 class RunningSession(Protocol):

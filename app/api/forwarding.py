@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import datetime
 from typing import Literal
@@ -45,7 +45,11 @@ log = structlog.get_logger(__name__)
 
 
 async def forwarded(
-    services: Services, request: Request, session_id: str, what: What = "read", body: bytes | None = None
+    services: Services,
+    request: Request,
+    session_id: str,
+    what: What = "read",
+    body: bytes | AsyncIterable[bytes] | None = None,
 ) -> Response | None:
     """The answer of the node that has the session's files; None if they are read here: this node has them, no live node
     has them, or the one that has them does not answer. The client's key or login is sent along, so that the other node
@@ -96,7 +100,11 @@ async def _while_owned(services: Services, session_id: str, node: NodeAddress) -
 
 
 async def _send(
-    node: NodeAddress, request: Request, body: bytes | None, silence_s: float, stack: AsyncExitStack
+    node: NodeAddress,
+    request: Request,
+    body: bytes | AsyncIterable[bytes] | None,
+    silence_s: float,
+    stack: AsyncExitStack,
 ) -> httpx.Response:
     client = await stack.enter_async_context(
         httpx.AsyncClient(

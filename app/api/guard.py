@@ -25,6 +25,7 @@ from app.api.auth import (
 )
 from app.api.errors import ForeignOriginError, WrongHostError, problem_response
 from app.api.request_bodies import MAX_HELD_BYTES, Bodies, Body, too_large
+from app.api.uploads import MULTIPART
 from app.errors import ForbiddenError, MalformedRequestError, PalimpsestError
 
 PROBES = frozenset({"/healthz", "/readyz"})
@@ -37,6 +38,9 @@ PRIVATE = (
 LOGIN_BYTES = 8 * 1024
 """Max body of a login, which unauthenticated clients send: 4,096 connections hold at most 32 MB."""
 _UPLOAD = re.compile(r"/v1/sessions/[^/]+/files/.*", re.DOTALL)
+_ARCHIVE = re.compile(r"/v1/sessions/[^/]+/archive")
+PARTS_BYTES = 64 * 1024
+"""What the headers of a body's parts may have in addition to the parts."""
 
 MIB = 1024 * 1024
 
@@ -50,6 +54,7 @@ class GuardRules:
     max_json_bytes: int
     max_history_bytes: int
     max_upload_bytes: int
+    max_archive_bytes: int
 
 
 class Guard:
@@ -75,7 +80,8 @@ class Guard:
             await problem_response(error, scope["path"])(scope, receive, send)
             return
         answer = kept_private(send) if is_logged_in(scope) else send
-        body = Body(self.bodies, receive, body_limit(scope, self.rules))
+        limit = body_limit(scope, self.rules)
+        body = Body(self.bodies, receive, limit, is_kept=not has_archive(scope))
         try:
             await self.app(scope, body.receive, answer)
         finally:
@@ -122,9 +128,20 @@ def body_limit(scope: Scope, rules: GuardRules) -> int:
         return min(LOGIN_BYTES, rules.max_json_bytes)
     if scope["method"] == "PUT" and _UPLOAD.fullmatch(scope["path"]):
         return rules.max_upload_bytes
+    if has_archive(scope):
+        return rules.max_archive_bytes + (rules.max_json_bytes + PARTS_BYTES if scope["method"] == "POST" else 0)
     if scope["method"] == "POST" and scope["path"] == "/v1/sessions":
         return rules.max_history_bytes
     return rules.max_json_bytes
+
+
+def has_archive(scope: Scope) -> bool:
+    """Whether the body is an archive, or has one as a part."""
+    if scope["method"] == "PUT":
+        return _ARCHIVE.fullmatch(scope["path"]) is not None
+    types = header_values(scope, b"content-type")
+    parts = any(value.strip().lower().startswith(MULTIPART.encode()) for value in types)
+    return parts and scope["method"] == "POST" and scope["path"] == "/v1/sessions"
 
 
 def kept_private(send: Send) -> Send:
@@ -157,6 +174,7 @@ class ApiConfig:
     allowed_hosts: tuple[str, ...] = ()
     bind_host: str = "127.0.0.1"
     upload_max_bytes: int = 64 * MIB
+    archive_max_bytes: int = 1024 * MIB
     max_json_bytes: int = MIB
     max_history_bytes: int = 64 * MIB
     ping_s: float = 5
@@ -180,6 +198,7 @@ class ApiConfig:
             max_json_bytes=self.max_json_bytes,
             max_history_bytes=max(self.max_history_bytes, self.max_json_bytes),
             max_upload_bytes=self.upload_max_bytes,
+            max_archive_bytes=self.archive_max_bytes,
         )
 
 

@@ -62,6 +62,23 @@ TAR_CONTENT: dict[int | str, dict[str, Any]] = {
         "content": {"application/x-tar": {"schema": _BINARY}},
     }
 }
+_ARCHIVES = ("application/x-tar", "application/gzip", "application/zstd", "application/zip")
+ARCHIVE_BODY: dict[str, Any] = {"required": True, "content": {kind: {"schema": _BINARY} for kind in _ARCHIVES}}
+PARTS_BODY: dict[str, Any] = {
+    "content": {
+        "multipart/form-data": {
+            "schema": {
+                "type": "object",
+                "properties": {"session": {"$ref": REF.format(model="SessionCreate")}, "archive": _BINARY},
+                "required": ["session", "archive"],
+                "additionalProperties": False,
+            },
+            "encoding": {"session": {"contentType": JSON}, "archive": {"contentType": ", ".join(_ARCHIVES)}},
+            "example": {"session": {"task": "Fix the failing test."}, "archive": "(project.tar.gz)"},
+        }
+    }
+}
+"""A JSON body as one of two parts."""
 RAW_BODY: dict[str, Any] = {"required": False, "content": {"application/octet-stream": _RAW}}
 UPLOADED: dict[int | str, dict[str, Any]] = {
     201: {

@@ -160,6 +160,28 @@ _EXAMPLES: tuple[PalimpsestError, ...] = (
     WorkspaceStoreError("The workspace store, bucket workspaces, does not answer (Generic)."),
     ConflictError("The session runs on another machine, or is about to; try again.", code="workspace_elsewhere"),
     TooLargeError("The workspace has more than 200,000 files and directories.", code="workspace_too_large"),
+    InvalidRequestError("source.git.url must begin with https:// or ssh:// and have a host.", code="invalid_source"),
+    InvalidRequestError(
+        "The session has no secret 'GIT_TOKEN', which source.git.credential names.", code="unknown_secret"
+    ),
+    ForbiddenError(
+        "The host 10.1.2.3 has the address 10.1.2.3, which is private or this machine's; PALIMPSEST_GIT_NETWORKS can"
+        " allow it.",
+        code="source_not_allowed",
+    ),
+    ConflictError("This session is being created; try again later.", code="being_created"),
+    ConflictError("A command of the session is running; try again later.", code="command_running"),
+    InvalidRequestError(
+        "The entry '../x' leads out of the archive's folder; nothing was unpacked.",
+        code="invalid_archive",
+        entry="../x",
+    ),
+    TooLargeError(
+        "The archive would unpack to more than 1,073,741,824 bytes or 100,000 files and directories.",
+        code="archive_too_large",
+        limit_bytes=1_073_741_824,
+        limit_entries=100_000,
+    ),
     SandboxError("The snapshot of the workspace is invalid: content has another digest.", code="snapshot_invalid"),
     SandboxError("The snapshot is not in the workspace store.", code="snapshot_missing"),
     StorageError("The database refused the write."),

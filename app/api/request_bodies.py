@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
 from functools import partial
-from typing import Any, NoReturn
+from typing import IO, Any, NoReturn
 
 import orjson
 from fastapi import Request, Response
@@ -18,6 +18,7 @@ from starlette.types import Message, Receive
 
 from app.api.errors import MalformedJsonError, UnsupportedMediaTypeError
 from app.api.large_history import divided
+from app.api.uploads import MULTIPART, has_parts, parts
 from app.errors import MalformedRequestError, ServerBusyError, TooLargeError
 from app.json_bounds import JsonBounds, JsonBoundsError
 from app.messages import clean_text
@@ -52,7 +53,9 @@ class Bodies:
 class Body:
     """The body of one request, from its first byte until `release`."""
 
-    def __init__(self, bodies: Bodies, receive: Receive, limit: int) -> None:
+    def __init__(self, bodies: Bodies, receive: Receive, limit: int, *, is_kept: bool = True) -> None:
+        """`is_kept` is false for a body that its route moves to a file piece by piece."""
+        self._is_kept = is_kept
         self._bodies = bodies
         self._receive = receive
         self._limit = limit
@@ -72,7 +75,8 @@ class Body:
 
     def release(self) -> None:
         """Frees the body's memory after the response."""
-        self._bodies.held -= self._taken
+        if self._is_kept:
+            self._bodies.held -= self._taken
         self._taken = 0
 
     async def _in_time(self) -> Message:
@@ -89,11 +93,12 @@ class Body:
 
     def _take(self, size: int) -> None:
         self._taken += size
-        self._bodies.held += size
         self._patience_s += size / PACE
+        if self._is_kept:
+            self._bodies.held += size
         if self._taken > self._limit:
             raise too_large(self._limit)
-        if size and self._bodies.held > self._bodies.most:
+        if size and self._is_kept and self._bodies.held > self._bodies.most:
             raise ServerBusyError("The memory for request bodies is in use by other requests.", code="too_many_bodies")
 
 
@@ -106,6 +111,8 @@ class JsonRequest(Request):
 
     parsed: Any = None
     has_body = False
+    archive: IO[bytes] | None = None
+    """The file next to the JSON, in a body with several parts."""
 
     async def body(self) -> bytes:
         return b"{}" if self.has_body else b""
@@ -124,10 +131,12 @@ class JsonRoute(APIRoute):
         handle = super().get_route_handler()
         if self.body_field is None:
             return handle
+        takes_parts = MULTIPART in ((self.openapi_extra or {}).get("requestBody") or {}).get("content", {})
 
         async def checked(request: Request) -> Response:
+            read = read_parts if takes_parts and has_parts(request) else read_json
             async with AsyncExitStack() as turn:
-                return await handle(await read_json(request, turn))
+                return await handle(await read(request, turn))
 
         return checked
 
@@ -163,6 +172,27 @@ async def read_json(request: Request, turn: AsyncExitStack) -> JsonRequest:
         read.parsed = parse_json(body)
     if large and not (isinstance(read.parsed, dict) and read.parsed.get("history") is not None):
         raise too_large(limit)
+    return read
+
+
+async def read_parts(request: Request, turn: AsyncExitStack) -> JsonRequest:
+    """Like `read_json`, for a body with the JSON and an archive, which is closed when `turn` exits."""
+    limit: int = request.app.state.config.max_json_bytes
+    body, archive = await turn.enter_async_context(parts(request, limit))
+    headers = [(name, value) for name, value in request.scope["headers"] if name != b"content-type"]
+    scope = {**request.scope, "headers": [*headers, (b"content-type", b"application/json")]}
+    read = JsonRequest(scope, request.receive)
+    read.has_body, read.archive = True, archive
+    bounds = JsonBounds()
+    try:
+        bounds.feed(bytes(body))
+    except JsonBoundsError as error:
+        raise MalformedJsonError(f"The part session {error}.") from None
+    if len(body) > AT_ONCE_BYTES:
+        async with request.app.state.parsing:
+            read.parsed = await asyncio.to_thread(_parse_bounded, body, limit)
+    else:
+        read.parsed = _parse_bounded(body, limit)
     return read
 
 

@@ -85,6 +85,7 @@ def service_rules(settings: Settings, tools: Sequence[str]) -> ServiceRules:
         limits=Limits(max_steps=settings.max_steps),
         most=settings.session_limits,
         queue_limit=settings.queue_limit,
+        archive_max_bytes=settings.archive_max_bytes,
         approval=operators_approval(settings.approval, tools),
         max_runs_per_key=settings.max_runs_per_key,
     )

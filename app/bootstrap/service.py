@@ -20,6 +20,7 @@ from app.bootstrap.broker import open_relay
 from app.bootstrap.cluster import add_node_readings, cluster_looks, cluster_node
 from app.bootstrap.providers import build_providers, default_model
 from app.bootstrap.sandboxes import build_sandboxes, looking_for_sandboxes, open_factories, sandbox_kinds
+from app.bootstrap.sources import open_sources
 from app.bootstrap.webhooks import deliverer_of
 from app.bootstrap.workspaces import MIN_STORE_S, open_workspaces
 from app.db.backends import backend_of
@@ -104,6 +105,7 @@ async def build(settings: Settings, prompts: Prompts) -> AsyncIterator[Runtime]:
             fence.check,
             node=node_id,
             workspaces=workspaces,
+            sources=await open_sources(settings),
         )
         bound = OutputBound(setup, base.store, settings.session_output_max_bytes)
         observers.append(bound.observe)

@@ -13,6 +13,7 @@ from typing import IO, Any, Self
 import httpx
 
 from app.cli import screen
+from app.cli.packing import Meter
 from app.cli.screen import (
     CliError,
     ConnectionLostError,
@@ -30,6 +31,8 @@ SILENCE_S = 45.0
 """A stream without a byte for this long is dead: the server sends a comment every 5 s."""
 ANSWER_S = 60.0
 """Read timeout for responses other than event streams, in seconds."""
+UNPACK_S = 600.0
+"""Read timeout for the response to an archive, which the server has to unpack first."""
 _PAGE = 500
 
 
@@ -118,6 +121,19 @@ class Client:
             if cursor is None:
                 return
 
+    async def create_with(self, body: dict[str, Any], archive: IO[bytes]) -> dict[str, Any]:
+        """Creates a session with the files of an archive, and shows how much of that has been sent."""
+        size = archive.tell()
+        archive.seek(0)
+        meter = Meter()
+        sent = _Sent(archive, lambda done: meter.show(lambda: f"sending: {done / max(1, size):.0%}"))
+        parts = {"session": (None, json.dumps(body), "application/json"), "archive": ("files.tar.gz", sent)}
+        try:
+            session: dict[str, Any] = await self.call("POST", "/v1/sessions", files=parts, timeout=UNPACK_S)
+        finally:
+            meter.clear()
+        return session
+
     async def download(self, session_id: str, file: IO[bytes]) -> None:
         """Writes the workspace's tar into `file`."""
         try:
@@ -194,6 +210,20 @@ def _reason(error: httpx.TransportError) -> str:
     if isinstance(error, httpx.ReadTimeout):
         return "timed out waiting for data"
     return str(error) or type(error).__name__
+
+
+class _Sent:
+    """A file whose reader is reported."""
+
+    def __init__(self, file: IO[bytes], report: Callable[[int], None]) -> None:
+        self._file = file
+        self._report = report
+        self.seek, self.tell, self.fileno = file.seek, file.tell, file.fileno
+
+    def read(self, size: int = -1) -> bytes:
+        data = self._file.read(size)
+        self._report(self._file.tell())
+        return data
 
 
 def _deleted(session_id: str) -> SessionDeletedError:

@@ -103,6 +103,14 @@ def run(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="DIR", help="Copy the session's files into DIR at the end.")
     ] = None,
+    folder: Annotated[
+        Path | None,
+        typer.Option("--dir", "-d", metavar="DIR", help="Start with the files of DIR, without what .gitignore names."),
+    ] = None,
+    no_ignore: Annotated[bool, typer.Option("--no-ignore", help="With --dir: all files, .git too.")] = False,
+    git: Annotated[
+        str | None, typer.Option(metavar="URL[@REF]", help="Start with the files of a git repository.")
+    ] = None,
     model: Annotated[
         str | None, typer.Option("--model", "-m", help="The model, as provider/model; default: the server's.")
     ] = None,
@@ -139,10 +147,14 @@ def run(
     prints the command that decides to standard error. Exit status: 0 completed, 1 failed or limit reached, 130
     cancelled, 141 output closed.
     """
+    from app.cli.packing import Folder
     from app.cli.run import TaskOptions, run_task
 
-    options = TaskOptions(model, system_prompt, max_steps, title, sandbox, approval, effort, compaction)
-    raise typer.Exit(run_task(task, options, output=output, remove=remove, as_json=json, server=server, key=key))
+    options = TaskOptions(model, system_prompt, max_steps, title, sandbox, approval, effort, compaction, git)
+    brought = None if folder is None else Folder(folder, all=no_ignore)
+    raise typer.Exit(
+        run_task(task, options, folder=brought, output=output, remove=remove, as_json=json, server=server, key=key)
+    )
 
 
 @app.command()

@@ -16,6 +16,7 @@ from typing import IO, Any
 
 from app.cli.client import Client
 from app.cli.following import CtrlC, asking, exit_status, show_all, writer
+from app.cli.packing import Folder, pack
 from app.cli.screen import CliError, Screen, UsageError
 from app.cli.target import running_or_embedded
 from app.messages import new_id
@@ -33,6 +34,7 @@ class TaskOptions:
     approval: str | None = None
     effort: str | None = None
     compaction: str | None = None
+    git: str | None = None
 
     def body(self, task: str) -> dict[str, Any]:
         """The request that creates the session. It includes an id, so that a retry does not create a second one."""
@@ -46,9 +48,20 @@ class TaskOptions:
             "title": self.title,
             "sandbox": self.sandbox,
             "approval": _approval(self.approval) if self.approval is not None else None,
+            "source": _source(self.git) if self.git is not None else None,
             "limits": {"max_steps": self.max_steps} if self.max_steps is not None else None,
         }
         return {name: value for name, value in fields.items() if value is not None}
+
+
+def _source(text: str) -> dict[str, Any]:
+    """The `source` of a request from `URL[@REF]`."""
+    scheme, _, rest = text.partition("://")
+    host, slash, path = rest.partition("/")
+    path, at, ref = path.partition("@")
+    if not slash or (at and not ref):
+        raise UsageError("--git takes the URL of a repository, as in https://host/project.git@main.", code="bad_git")
+    return {"git": {"url": f"{scheme}://{host}/{path}", **({"ref": ref} if at else {})}}
 
 
 def _approval(text: str) -> dict[str, Any]:
@@ -77,6 +90,7 @@ def run_task(
     task: str | None,
     options: TaskOptions,
     *,
+    folder: Folder | None = None,
     output: Path | None,
     remove: bool,
     as_json: bool,
@@ -87,7 +101,7 @@ def run_task(
     text = read_text(task)
     notes = Screen(sys.stderr)
     return asyncio.run(
-        _run(text, options, notes, output=output, remove=remove, as_json=as_json, server=server, key=key)
+        _run(text, options, notes, folder=folder, output=output, remove=remove, as_json=as_json, server=server, key=key)
     )
 
 
@@ -108,6 +122,7 @@ async def _run(
     options: TaskOptions,
     notes: Screen,
     *,
+    folder: Folder | None,
     output: Path | None,
     remove: bool,
     as_json: bool,
@@ -118,7 +133,10 @@ async def _run(
         notes.line(text, dim=True)
 
     async with running_or_embedded(server, key) as (target, embedded), Client(target, say) as client:
-        session = await client.call("POST", "/v1/sessions", json=options.body(task))
+        if folder is None:
+            session = await client.call("POST", "/v1/sessions", json=options.body(task))
+        else:
+            session = await _bring(client, options.body(task), folder, say)
         where = "a server of this command" if embedded else target.url
         say(f"session {session['id']} on {where}, model {session['model']}, sandbox {session['sandbox']['kind']}")
         with CtrlC(client, session["id"], say).handled():
@@ -131,6 +149,13 @@ async def _run(
             await client.call("DELETE", f"/v1/sessions/{session['id']}")
             say(f"deleted session {session['id']}")
     return exit_status(outcome)
+
+
+async def _bring(client: Client, body: dict[str, Any], folder: Folder, say: Callable[[str], None]) -> dict[str, Any]:
+    """Creates a session with the files of a folder."""
+    with tempfile.TemporaryFile() as archive:
+        await asyncio.to_thread(pack, folder, archive, say)
+        return await client.create_with(body, archive)
 
 
 async def take_out(client: Client, session_id: str, folder: Path, say: Callable[[str], None]) -> None:

@@ -52,6 +52,9 @@ class View:
         self._handlers: dict[str, Callable[[Data], None]] = {
             "session.running": self._running,
             "session.recovered": lambda _: self._note("the server was restarted; the run continues"),
+            "source.started": lambda data: self._note(f"cloning {data['url']}"),
+            "source.completed": lambda data: self._note(f"cloned at {data['commit'][:12]}"),
+            "source.failed": lambda data: self._note(f"not cloned ({data['code']}): {data['detail']}", fg="yellow"),
             "session.idle": self._idle,
             "message.created": self._message,
             "text.delta": lambda data: self._part(data),

@@ -73,6 +73,12 @@ sessions = Table(
     Column("created_at", UtcTime, nullable=False),
     Column("updated_at", UtcTime, nullable=False),
     # As text, since a row is read far more often than its notes are.
+    Column(
+        "source",
+        Json,
+        comment="What its files come from: `git` as in the request, `archive` if one came with it; null: nothing.",
+    ),
+    Column("source_commit", String(64), comment="The commit that was cloned; null: not yet."),
     Column("notes", Text, comment="JSON of AGENTS.md and MEMORY.md as in the context; null: none."),
 )
 Index("ix_sessions_created_at_id", sessions.c.created_at, sessions.c.id)

@@ -54,8 +54,8 @@ costliest that fit in their memory more than 500."""
 @dataclass(frozen=True, slots=True)
 class ServiceRules:
     """The server's defaults and bounds: default model, compaction and limits of a session, the upper bounds that a
-    session may request (`most`), the maximum number of pending messages, the minimum approval policy, and the most
-    runs of an API key."""
+    session may request (`most`), the maximum number of pending messages, the minimum approval policy, the most runs of
+    an API key, and the most bytes that an archive may unpack to."""
 
     default_model: str
     compaction: CompactionSettings
@@ -64,6 +64,7 @@ class ServiceRules:
     queue_limit: int
     approval: Approval = field(default_factory=Approval)
     max_runs_per_key: int | None = None
+    archive_max_bytes: int = 1024 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +126,8 @@ def _checked_fields(body: SessionCreate, setup: RuntimeSetup, rules: ServiceRule
     limits = limits_within(body.limits, rules.limits, rules.most)
     compaction = _compaction(body.compaction, setup, rules)
     sandbox = setup.sandboxes.resolve(body.sandbox)
+    if setup.sources is not None:
+        setup.sources.check(body.source)
     info = setup.agents.model_info(model)
     return {
         "title": body.title or _title(body.task),
@@ -138,6 +141,7 @@ def _checked_fields(body: SessionCreate, setup: RuntimeSetup, rules: ServiceRule
         "limits": limits.model_dump(),
         "approval": approval_within(body.approval, rules.approval, rules.approval).model_dump(),
         "metadata": checked_metadata(body.metadata),
+        "source": None if body.source is None else body.source.model_dump(),
         "context": context_state(make_budget(info, compaction), 0, reported=False).model_dump(),
     }
 

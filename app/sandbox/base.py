@@ -125,6 +125,14 @@ class Sandbox(Protocol):
         names are relative to the workspace."""
         ...
 
+    async def unpack(self, archive: AsyncIterator[bytes], *, replaced: Sequence[str] | None = None) -> None:
+        """Adds the entries of a tar as `archive` returns it, each directory before its contents. Files and links
+        replace others; the directory with the names `replaced`, none for the workspace, keeps nothing that it had.
+
+        If this fails, nothing has changed. Raises `InvalidRequestError` (`invalid_archive`) if an entry's place, or one
+        above it, is taken by an entry of another type, and `WorkspaceFullError`."""
+        ...
+
     async def copy_from(self, source: Sandbox) -> None:
         """Copies the workspace of another sandbox of the same kind, which may be running, into this new one; does
         nothing if the source has no workspace. Raises `WorkspaceFullError` if the disk is full."""

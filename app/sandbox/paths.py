@@ -125,3 +125,13 @@ def workspace_full(path: str) -> WorkspaceFullError:
 
 def too_many_entries(limit: int) -> TooLargeError:
     return TooLargeError(f"The workspace has more than {limit:,} files and directories.", code="workspace_too_large")
+
+
+def in_the_way(path: bytes) -> InvalidRequestError:
+    """An entry of an archive cannot be unpacked."""
+    shown = clean_name(path)
+    return InvalidRequestError(
+        f"{show(shown)} cannot be unpacked: a directory, link or file of another type is there; nothing was unpacked.",
+        code="invalid_archive",
+        entry=shown,
+    )

@@ -108,11 +108,13 @@ async def without_special_files(pieces: AsyncIterator[bytes]) -> AsyncIterator[b
     yield END
 
 
-async def in_folder(folder: str, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """An archive's members in a folder, with their owners. Raises as `without_special_files`."""
+async def in_folder(folder: str, pieces: AsyncIterator[bytes], owner: int | None = None) -> AsyncIterator[bytes]:
+    """An archive's members in a folder, with their owners or this one. Raises as `without_special_files`."""
     reader = _Reader(pieces)
     while (member := await reader.member()) is not None:
         member.name = f"{folder}/{_relative(member.name)}"
+        if owner is not None:
+            member.uid = member.gid = owner
         if member.islnk():
             member.linkname = f"{folder}/{_relative(member.linkname)}"
         yield member.tobuf(tarfile.GNU_FORMAT, "utf-8", "surrogateescape")

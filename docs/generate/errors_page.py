@@ -57,13 +57,20 @@ completed; 1 the run failed or reached a limit; 130 the run was cancelled, or Ct
 FRONT = ("cli/", "evals/histories.py", "server.py")
 """Places of errors that end a command or keep the server from starting; they are never API responses."""
 
-RUN_PLACES = ("agent/", "llm/", "runtime/transactions/recovery.py", "runtime/owner/session.py")
+RUN_PLACES = (
+    "agent/",
+    "llm/",
+    "runtime/transactions/recovery.py",
+    "runtime/owner/session.py",
+    "sandbox/host/cloning.py",
+    "sandbox/host/git_ssh.py",
+)
 """Places of errors that end a run, except `NOT_OF_A_RUN`."""
 
 NOT_OF_A_RUN = ("ToolError", "ContextOverflowError")
 """Errors that are handled there: they become a tool result, or `context_too_large`."""
 
-OF_RUNS_ALONE = ("ProviderError", "LimitReached", "ToolError")
+OF_RUNS_ALONE = ("ProviderError", "LimitReached", "ToolError", "CloneError", "KeyRefusedError")
 """Errors, with their subclasses, that are never API responses, since no request waits for a step."""
 
 FAILED, LIMITED, PARKED = "failed", "limit_reached", "interrupted"
@@ -76,6 +83,16 @@ RUN_CODES: Mapping[str, tuple[str, str]] = {
     "loop_guard": (LIMITED, "The model repeated the same calls with the same results."),
     "context_too_large": (FAILED, "The context cannot be made smaller; `part` names what is too large."),
     "output_limit": (FAILED, "The answer was cut off at the model's output limit twice in a row."),
+    "clone_failed": (FAILED, "The session's repository cannot be cloned; a resume tries again."),
+    "clone_host_unknown": (FAILED, "The name of the repository's host has no address."),
+    "clone_host_key_unknown": (FAILED, "The SSH host's key is not in `PALIMPSEST_GIT_KNOWN_HOSTS`."),
+    "clone_ref_not_found": (FAILED, "The repository has no such branch, tag or commit."),
+    "clone_timeout": (FAILED, "The clone took longer than ten minutes."),
+    "clone_too_large": (FAILED, "The clone would be larger than the sandbox's disk."),
+    "clone_unauthorized": (FAILED, "The repository demands a credential, or another one."),
+    "git_missing": (FAILED, "git is not installed on the server."),
+    "invalid_source": (FAILED, "`source.git.url` is not the URL of a repository."),
+    "source_not_allowed": (FAILED, "The repository's host has a private address; see `PALIMPSEST_GIT_NETWORKS`."),
     "refusal": (FAILED, "The model refused to answer."),
     "content_filter": (FAILED, "The provider's content filter ended the answer."),
     "degenerate_output": (FAILED, "The model repeated the same characters endlessly, twice in a row."),
@@ -132,7 +149,10 @@ COMMAND_CODES: Mapping[str, str] = {
     "approval_not_found": "The id matches no waiting call.",
     "bad_approval": "The value of `--approval` is not valid JSON.",
     "bad_compaction": "The value of `--compaction` is not valid JSON.",
+    "bad_git": "The value of `--git` is not the URL of a repository.",
     "bad_url": "`--server` or `PALIMPSEST_URL` is not a valid server URL.",
+    "no_folder": "`--dir` is not a folder.",
+    "not_packed": "The files of `--dir` cannot be read or packed.",
     "cannot_listen": "The server cannot listen on this address.",
     "confirmation_required": "`palimpsest prune` needs a terminal to ask on, or `--yes`.",
     "connection_lost": "The connection to the server was lost.",

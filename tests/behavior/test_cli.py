@@ -17,7 +17,7 @@ import pytest
 from app.cli.startup import claimed
 from tests.behavior.commands import Process, open_command
 from tests.behavior.conftest import StartServer
-from tests.behavior.harness import OPENAI, Client, RunningServer
+from tests.behavior.harness import OPENAI, Client, RunningServer, command
 from tests.behavior.process import ROOT, ServerProcess
 from tests.databases import database_environment
 from tests.provider import FakeProvider, Gate, HttpError, Reply, Text, ToolCall
@@ -153,6 +153,20 @@ async def test_a_run_is_shown_and_its_files_come_out_byte_for_byte(
     assert (session["task"], session["title"]) == ("make the files", "Files")
     assert f"session {session['id']} on " in ran.err
     assert "Be brief." in json.dumps(provider.requests[0].body)
+
+
+async def test_a_run_begins_with_the_files_of_a_folder(at_server: Terminal, provider: FakeProvider) -> None:
+    project = at_server.folder / "project"
+    project.mkdir()
+    for name, text in {"main.py": "print(6 * 7)\n", ".gitignore": "*.key\n", "my.key": "secret"}.items():
+        (project / name).write_text(text)
+    provider.script(Reply(command("ls -A; cat main.py")), Reply(Text("Done.")))
+    command_ = await at_server.ok("run", "--dir", "project", "-o", "out", "Look.")
+    assert "packed 2 files" in command_.err
+    assert "print(6 * 7)" in command_.out
+    assert sorted(path.name for path in (at_server.folder / "out").iterdir()) == [".gitignore", "main.py"]
+    refused = await at_server.run("run", "--dir", "nowhere", "Look.")
+    assert (refused.status, "no_folder" in refused.err) == (2, True)
 
 
 async def test_a_run_with_rm_leaves_no_session(at_server: Terminal, provider: FakeProvider, client: Client) -> None:

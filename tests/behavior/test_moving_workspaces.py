@@ -18,6 +18,7 @@ from app.sandbox.docker.container import container_name
 from tests.behavior.checks import assert_sound
 from tests.behavior.harness import Client, command, of_type
 from tests.behavior.process import ServerProcess
+from tests.behavior.test_archives import tarred
 from tests.provider import FakeProvider, Gate, Reply, Text, ToolCall
 from tests.requirements import need
 from tests.s3 import CREDENTIALS, S3Server
@@ -105,6 +106,25 @@ async def test_a_session_continues_on_another_machine(machine: Machine, provider
         (recovered,) = of_type(events, "session.recovered")
         assert session["created_at"] < recovered.data["workspace_as_of"]
         await assert_sound(client, session["id"])
+
+
+async def test_files_that_were_brought_in_are_on_another_machine_too(machine: Machine, provider: FakeProvider) -> None:
+    first = machine("one")
+    provider.script(Reply(command("cat project")), Reply(Text("Seen.")))
+    async with Client(first.url) as client:
+        parts = {"session": (None, b'{"task": "Look."}'), "archive": ("a.tar", tarred({"project": b"brought"}))}
+        answer = await client.http.post("/v1/sessions", files=parts)
+        assert answer.status_code == 201, answer.text
+        session_id = answer.json()["id"]
+        events = await client.until_idle(session_id)
+        assert "brought" in of_type(events, "tool.result")[0].data["output"]
+        await assert_sound(client, session_id)
+        idle = (await client.create())["id"]
+        await client.http.put(f"/v1/sessions/{idle}/archive", content=tarred({"later": b"too"}))
+    first.end(signal.SIGKILL)
+    async with Client(machine("two").url) as client:
+        assert (await client.http.get(f"/v1/sessions/{session_id}/files/project")).content == b"brought"
+        assert (await client.http.get(f"/v1/sessions/{idle}/files/later")).content == b"too"
 
 
 async def test_a_killed_server_is_continued_elsewhere(machine: Machine, provider: FakeProvider, sandbox: str) -> None:

@@ -91,6 +91,10 @@ async def test_any_node_serves_the_files_that_a_running_worker_has(
         archive = await client.http.get(f"/v1/sessions/{made['id']}/archive")
         with tarfile.open(fileobj=io.BytesIO(archive.content)) as tar:
             assert sorted(tar.getnames()) == [" %2f..?", "file", "sent", "sent/there"]
+        place = f"/v1/sessions/{made['id']}/archive?path=unpacked"
+        unpacked = await client.http.put(place, content=archive.content)
+        assert (unpacked.status_code, unpacked.json()["files"]) == (200, 3)
+        assert (await client.http.get(f"{files}/unpacked/file")).text == "two\n"
         fork = await client.http.post(f"/v1/sessions/{made['id']}/fork", json={})
         forked = await client.http.get(f"/v1/sessions/{fork.json()['id']}/files/file")
         assert forked.text == "two\n"

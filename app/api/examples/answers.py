@@ -45,6 +45,7 @@ from app.runtime.values.history import (
     SystemView,
     ToolCallView,
     ToolView,
+    UnpackedArchive,
 )
 from app.runtime.values.queue import (
     ApprovalAnswer,
@@ -73,11 +74,13 @@ from app.runtime.values.sessions import (
     ApprovalRulesRequest,
     CancelRequest,
     ForkCreate,
+    GitSource,
     LimitsPatch,
     SandboxRequest,
     SessionCreate,
     SessionPage,
     SessionPatch,
+    Source,
 )
 from app.sessions import QueueMode
 
@@ -179,6 +182,7 @@ ANSWERS: tuple[BaseModel, ...] = (
             ),
         )
     ),
+    UnpackedArchive(path=".", files=2, bytes=61),
     FileList(path=".", items=(FileView(path="hello.py", type="file", size=15, modified_at=AT),), truncated=False),
     EventPage(
         items=tuple(
@@ -231,6 +235,7 @@ REQUESTS: tuple[Value, ...] = (
             policy=ApprovalRulesRequest(tools=["write_file"], commands=[r"\brm\b"]), timeout_s=600
         ),
         tools=["execute_command", "read_file", "write_file"],
+        source=Source(git=GitSource(url=records.REPOSITORY, ref="main", depth=1)),
         metadata={"ticket": "GH-7"},
     ),
     SessionPatch(title="Hello", reasoning_effort="low", limits=LimitsPatch(max_steps=40)),

@@ -42,6 +42,7 @@ CALL_MESSAGE_ID = "01936f5e-8d2e-7d43-bf77-809102132435"
 CALL_PART_ID = "01936f5e-8d2f-7e54-8088-910213243546"
 RESULT_MESSAGE_ID = "01936f5e-8d30-7f65-9199-021324354657"
 RESULT_PART_ID = "01936f5e-8d31-7076-a2aa-132435465768"
+REPOSITORY = "https://git.example.com/team/project.git"
 SENT: dict[str, Any] = {"session_id": SESSION_ID, "at": AT}
 """What each event has."""
 PART: dict[str, Any] = {"message_id": MESSAGE_ID, "part_id": PART_ID, "index": 0}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated
+from typing import Annotated, Literal
 from urllib.parse import quote
 
 from fastapi import APIRouter, Path, Query, Request, Response
@@ -12,12 +12,13 @@ from starlette.convertors import PathConvertor, register_url_convertor
 from app.api.dependencies import STRICT, Services, SessionId
 from app.api.download_budget import ArchiveShare, DownloadShare, ListingShare
 from app.api.forwarding import as_of_header, forwarded
-from app.api.openapi import RAW_BODY, RAW_CONTENT, TAR_CONTENT, UPLOADED
+from app.api.openapi import ARCHIVE_BODY, RAW_BODY, RAW_CONTENT, TAR_CONTENT, UPLOADED
 from app.api.problems import problems
 from app.api.request_bodies import JsonRoute
 from app.api.responses import ArchiveResponse, RawResponse, safe_headers
+from app.api.uploads import pieces, spooled
 from app.errors import NotFoundError
-from app.runtime.values.history import FileList
+from app.runtime.values.history import FileList, UnpackedArchive
 from app.runtime.values.sessions import Text
 
 
@@ -127,6 +128,43 @@ async def get_archive(services: Services, request: Request, session_id: SessionI
     archive = await services.files.archive(session_id)
     headers = safe_headers(f"{session_id}.tar") | as_of_header(archive.as_of)
     return ArchiveResponse(archive.pieces, media_type="application/x-tar", headers=headers)
+
+
+@router.put(
+    "/archive",
+    response_model=UnpackedArchive,
+    openapi_extra={"requestBody": ARCHIVE_BODY},
+    responses=problems(
+        *SANDBOXED,
+        "invalid_archive",
+        "archive_too_large",
+        "command_running",
+        "workspace_full",
+        "workspace_elsewhere",
+        "workspace_too_large",
+    ),
+)
+async def put_archive(
+    services: Services,
+    request: Request,
+    session_id: SessionId,
+    path: Annotated[
+        Text,
+        Query(max_length=4096, description="A directory of the workspace, created if missing; omit it for all."),
+    ] = "",
+    mode: Annotated[
+        Literal["merge", "replace"],
+        Query(description="`merge` keeps other files of the directory, `replace` removes them."),
+    ] = "merge",
+) -> UnpackedArchive | Response:
+    """Unpacks a tar, tar.gz, tar.zst or zip in the workspace, recognized by its content: all of it or, if one of its
+    entries is refused, nothing. Refused while a command runs. Links are never followed."""
+    # Before the body is read, which may take long.
+    await services.files.check_no_command(session_id)
+    async with spooled(request) as archive:
+        if (answer := await forwarded(services, request, session_id, "change", pieces(archive))) is not None:
+            return answer
+        return await services.files.unpack(session_id, path, archive, replace=mode == "replace")
 
 
 def _named(path: str) -> str:

@@ -8,9 +8,9 @@ from fastapi import APIRouter, Header, Query, Request, Response
 
 from app.api.dependencies import STRICT, Caller, Cursor, Limit, Services, SessionId
 from app.api.forwarding import forwarded
-from app.api.openapi import event_stream
+from app.api.openapi import PARTS_BODY, event_stream
 from app.api.problems import problems
-from app.api.request_bodies import JsonRoute
+from app.api.request_bodies import JsonRequest, JsonRoute
 from app.api.responses import EventStreamResponse
 from app.errors import InvalidRequestError
 from app.runtime.values.sessions import CancelRequest, ForkCreate, SessionCreate, SessionPage, SessionPatch, Text
@@ -48,6 +48,7 @@ REFUSED = (
     "",
     status_code=201,
     response_model=Session,
+    openapi_extra={"requestBody": PARTS_BODY},
     responses={
         **CREATED,
         **problems(
@@ -62,6 +63,15 @@ REFUSED = (
             "too_many_runs",
             "run_quota_reached",
             "too_many_readers",
+            "being_created",
+            "invalid_source",
+            "source_not_allowed",
+            "unknown_secret",
+            "invalid_archive",
+            "archive_too_large",
+            "sandbox_error",
+            "workspace_full",
+            "workspace_store_unavailable",
         ),
     },
 )
@@ -74,14 +84,16 @@ async def create_session(
     accept: Annotated[str, Header(description="`text/event-stream` streams the new session's events.")] = "*/*",
 ) -> Session | Response:
     """Creates a session; with `task`, the task is queued and the run starts. Refused if the task, or the last user
-    message of `history`, cannot fit the model's window."""
+    message of `history`, cannot fit the model's window. As `multipart/form-data`, `session` is the JSON and `archive` a
+    tar, tar.gz, tar.zst or zip, which is unpacked in the workspace before the first step."""
     stream = wants_stream(accept)
     if stream and body.task is None:
         raise InvalidRequestError("Streaming a new session requires a task.", code="task_required")
     if stream:
         # Checked before the session is created: a client that must retry would create a second one.
         services.events.check_room()
-    session, created = await services.sessions.create(body, caller)
+    archive = request.archive if isinstance(request, JsonRequest) else None
+    session, created = await services.sessions.create(body, caller, archive)
     location = f"/v1/sessions/{session.id}"
     if stream:
         subscription = await services.events.follow(session.id, after=0, until_idle=True, promised=True)

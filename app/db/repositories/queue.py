@@ -46,6 +46,12 @@ def get(connection: Connection, session_id: str, message_id: str) -> Row[Any] | 
     return connection.execute(query).first()
 
 
+def has_any(connection: Connection, session_id: str) -> bool:
+    """Whether there was a message, pending or not."""
+    found = select(queue.c.id).where(queue.c.session_id == session_id).limit(1)
+    return connection.execute(found).first() is not None
+
+
 def first_id(connection: Connection, session_id: str) -> str | None:
     """The id of the message that was accepted first, in whatever state it is now; None without one."""
     query = select(queue.c.id).where(queue.c.session_id == session_id).order_by(queue.c.ordinal).limit(1)

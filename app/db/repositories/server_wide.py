@@ -1,4 +1,5 @@
-"""Rows that belong to no session: the logins of browsers, and which server holds the database."""
+"""Rows that belong to no session: the logins of browsers, which server holds the database, and the ids of sessions that
+are being created."""
 
 from __future__ import annotations
 
@@ -59,6 +60,22 @@ def take_hold(connection: Connection, holder: str) -> None:
     """Makes a server the holder, replacing any other."""
     lock(connection, _KEY)
     connection.execute(_SET_HOLDER, {"key": _KEY, "value": holder})
+
+
+def reserve(connection: Connection, session_id: str, at: datetime, until: datetime) -> bool:
+    """Reserves the id of a session for the one that creates it, at most `until`; False if another one has done so."""
+    key = f"creating:{session_id}"
+    lock(connection, key)
+    known = connection.execute(select(server.c.value).where(server.c.key == key)).scalar()
+    if known is not None and datetime.fromisoformat(known) > at:
+        return False
+    connection.execute(_SET_HOLDER, {"key": key, "value": until.isoformat()})
+    return True
+
+
+def release(connection: Connection, session_id: str) -> None:
+    """Ends a reservation."""
+    connection.execute(delete(server).where(server.c.key == f"creating:{session_id}"))
 
 
 _HOLDER = select(server.c.value).where(server.c.key == _KEY)

@@ -63,7 +63,7 @@ async def _read(sandbox: Sandbox, path: str) -> str:
 def may_have_files(row: Row[Any]) -> bool:
     """Whether files may have been put into a session's workspace before its current run. A session created with a task
     runs at once, so its first request need not wait for a check."""
-    if row.task is None or row.parent_id is not None or row.run_started_at is None:
+    if row.source is not None or row.task is None or row.parent_id is not None or row.run_started_at is None:
         return True
     began: timedelta = row.run_started_at - row.created_at
     return began > _AT_ONCE

@@ -25,7 +25,7 @@ from app.agent.step import LOGGED
 from app.db.repositories import steps
 from app.errors import PalimpsestError, StaleOwnerError, StorageError, SupersededError
 from app.messages import Role, Usage, now
-from app.runtime.owner import approvals
+from app.runtime.owner import approvals, source
 from app.runtime.owner.approvals import StoredApprovals
 from app.runtime.owner.assembly import ManualRounds, make_step, open_conversation
 from app.runtime.owner.notes import are_due as notes_are_due
@@ -219,7 +219,25 @@ class SessionOwner:
                 await self._rounds.close(self._recorder, self._claimed.epoch)
                 return
             await self._renew()
-        await self._runs(stored)
+        if await self._has_source():
+            await self._runs(stored)
+
+    async def _has_source(self) -> bool:
+        """Brings the source into the workspace if that is due. If it fails, so does the run, and False is returned."""
+        sources = self._setup.sources
+        if sources is None or self._hands_over or not source.is_due(self._session):
+            return True
+        try:
+            with suppress(Stopped):
+                await self._interrupt.guard(source.bring(sources, self._session, self._recorder), patient=True)
+            return True
+        except (StaleOwnerError, SupersededError, StorageError):
+            raise
+        except PalimpsestError as error:
+            result = RunResult(Outcome.FAILED, error.problem(), holds=True)
+        await self._rounds.close(self._recorder, self._claimed.epoch)
+        await self._finish(result)
+        return False
 
     async def _compact_idle(self) -> None:
         """Makes a manual round while no run is active."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from app.llm.base import ModelInfo
 from app.runtime.admission import ServiceRules
 from app.runtime.dispatch import Dispatch
+from app.runtime.incoming import IncomingArchives
 from app.runtime.services.files import FileService
 from app.runtime.services.history import CompactionService, EventService, HistoryService
 from app.runtime.services.queue import ApprovalService, QueueService
@@ -74,13 +75,14 @@ def build_services(
     outputs of sessions. `destinations` are the addresses that webhooks may have; `webhooks_changed` is called when
     there may be something to send."""
     starts = RunStarts(registry, rules.max_runs_per_key)
+    incoming = IncomingArchives(rules.archive_max_bytes)
     return Services(
-        sessions=SessionService(setup, registry, rules, outputs, starts),
+        sessions=SessionService(setup, registry, rules, outputs, starts, incoming),
         queue=QueueService(setup, registry, rules.queue_limit, starts),
         approvals=ApprovalService(setup, registry),
         history=HistoryService(setup, output_path),
         compactions=CompactionService(setup, registry),
-        files=FileService(setup.database, setup.sandboxes, setup.fence, setup.workspaces, setup.node),
+        files=FileService(setup.database, setup.sandboxes, setup.fence, incoming, setup.workspaces, setup.node),
         events=EventService(setup.database, setup.bus),
         logins=LoginService(setup.database, logins),
         server=ServerService(setup.database, health, models, rules.default_model),

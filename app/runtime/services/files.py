@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
+from contextlib import aclosing
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Literal
+from typing import IO, Literal
 
 import orjson
 from sqlalchemy import Connection
 
 from app.db.engine import Database
-from app.db.repositories import nodes, sessions
-from app.errors import StaleOwnerError
+from app.db.repositories import nodes, parts, sessions
+from app.errors import ConflictError, StaleOwnerError
+from app.messages import ToolStatus
+from app.runtime.incoming import IncomingArchives
 from app.runtime.sandboxes.pool import Sandboxes
 from app.runtime.sandboxes.slots import Lease
-from app.runtime.values.history import FileList, FileView, RawOutput, WorkspaceArchive
+from app.runtime.values.history import FileList, FileView, RawOutput, UnpackedArchive, WorkspaceArchive
 from app.runtime.values.server import NodeAddress
 from app.runtime.workspaces import claims
 from app.runtime.workspaces.keeper import Workspaces
@@ -47,6 +50,7 @@ class FileService:
         database: Database,
         sandboxes: Sandboxes,
         fence: Callable[[Connection], None],
+        incoming: IncomingArchives,
         workspaces: Workspaces | None = None,
         node: str | None = None,
     ) -> None:
@@ -57,6 +61,7 @@ class FileService:
         self._database = database
         self._sandboxes = sandboxes
         self._fence = fence
+        self._incoming = incoming
         self._building = asyncio.Lock()
 
     async def elsewhere(self, session_id: str, *, changes: bool = False) -> NodeAddress | None:
@@ -125,6 +130,39 @@ class FileService:
         if self._workspaces is not None:
             await self._workspaces.store_now(session_id)
         return "replaced" if existed else "created"
+
+    async def check_no_command(self, session_id: str) -> None:
+        """Raises `ConflictError` (`command_running`) while a command of the session runs, on whatever machine."""
+
+        def check(connection: Connection) -> None:
+            sessions.row(connection, session_id)
+            if any(row.status == ToolStatus.RUNNING for row in parts.open_calls(connection, session_id)):
+                raise ConflictError("A command of the session is running; try again later.", code="command_running")
+
+        await self._database.read(check)
+
+    async def unpack(self, session_id: str, path: str, archive: IO[bytes], *, replace: bool) -> UnpackedArchive:
+        """Unpacks an archive in the directory at `path`, which keeps nothing that it had with `replace`. Raises the
+        same as `check_no_command`, `write` and `app.sandbox.incoming.check`; then nothing has changed."""
+        folder = paths.resolve(path)
+        spec = (await self._session(session_id)).sandbox
+        contents = await self._incoming.check(archive, folder, spec)
+        lease = await self._writable(session_id)
+        try:
+            await lease.admit(TURN_S)
+            await self._database.read(self._fence)
+            await self.check_no_command(session_id)
+            async with aclosing(self._incoming.pieces(archive, folder, spec)) as pieces:
+                await lease.sandbox.unpack(pieces, replaced=folder if replace else None)
+        except BaseException:
+            if self._workspaces is not None:
+                self._workspaces.store_later(session_id)
+            raise
+        finally:
+            lease.release()
+        if self._workspaces is not None:
+            await self._workspaces.store_now(session_id)
+        return UnpackedArchive(path=path or ".", files=contents.files, bytes=contents.bytes)
 
     async def archive(self, session_id: str) -> WorkspaceArchive:
         """The workspace as a tar, in pieces; the sandbox is held until it is closed. The first piece is read here, so

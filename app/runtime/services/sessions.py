@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
-from typing import Protocol
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import replace
+from datetime import timedelta
+from typing import IO, Protocol
+from weakref import WeakValueDictionary
 
 import structlog
 from sqlalchemy import Connection
 
-from app.db.repositories import sessions
-from app.errors import PalimpsestError
+from app.db.repositories import server_wide, sessions
+from app.errors import ConflictError, PalimpsestError
 from app.eventlog.log import StreamItem
-from app.messages import new_id
+from app.messages import new_id, now
 from app.runtime.admission import (
+    Draft,
     ServiceRules,
     check_patterns,
     checked_patch,
@@ -24,12 +28,18 @@ from app.runtime.admission import (
 )
 from app.runtime.dispatch import Dispatch
 from app.runtime.history import read_place, session_cursor
+from app.runtime.incoming import IncomingArchives, digest
 from app.runtime.setup import RuntimeSetup
 from app.runtime.starting import RunStarts
 from app.runtime.transactions import forks, lifecycle
 from app.runtime.transactions.forks import Fork
+from app.runtime.transactions.runs import Starter
 from app.runtime.values.sessions import ApprovalRequest, ForkCreate, SessionCreate, SessionPage, SessionPatch
-from app.sessions import Session, Status
+from app.sandbox.base import MovableSandbox
+from app.sessions import SandboxSpec, Session, Status
+
+RESERVED = timedelta(minutes=15)
+"""How long the id of a session that is created with an archive is reserved, if the node dies in the meantime."""
 
 log = structlog.get_logger(__name__)
 
@@ -56,6 +66,7 @@ class SessionService:
         rules: ServiceRules,
         outputs: Outputs,
         starts: RunStarts,
+        incoming: IncomingArchives,
     ) -> None:
         self._setup = setup
         self._database = setup.database
@@ -63,31 +74,107 @@ class SessionService:
         self._rules = rules
         self._outputs = outputs
         self._starts = starts
+        self._incoming = incoming
+        self._bringing: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._compiling = asyncio.Lock()
         self._deletions: dict[str, asyncio.Event] = {}
 
-    async def create(self, body: SessionCreate, key: str | None = None) -> tuple[Session, bool]:
-        """A new session, and True; or the one that was created before with the same `id` and content, and False.
-        Raises `ConflictError` if that id was used with different content, and `TooManyRunsError` if it would start a
-        run while too many are waiting, or `key` has too many."""
+    async def create(
+        self, body: SessionCreate, key: str | None = None, archive: IO[bytes] | None = None
+    ) -> tuple[Session, bool]:
+        """A new session, and True; or the one that was created before with the same `id` and content, and False. An
+        `archive` is its workspace at the start.
+
+        Raises `ConflictError` if that id was used with different content, `TooManyRunsError` if it would start a run
+        while too many are waiting, or `key` has too many, and the same as `IncomingArchives.check`."""
         # In a thread for a history, which has up to 64 MiB and must not block the event loop.
         fingerprint = (
             request_fingerprint(body) if body.history is None else await asyncio.to_thread(request_fingerprint, body)
         )
+        if archive is not None:
+            fingerprint = f"{fingerprint[:32]}{(await digest(archive))[:32]}"
         if body.id is not None:
             # Before validation: a retry succeeds even if what it asks for is no longer available.
             known = await self._database.read(lambda c: lifecycle.made_before(c, body.id, fingerprint))
             if known is not None:
-                return known, False
+                return (known if archive is None else await self._begun(known, key)), False
         await self._check_patterns(body.approval)
         drafted = await draft(body, fingerprint, self._setup, self._rules)
+        if archive is None:
+            return await self._create(drafted, key)
+        async with self._reserved(drafted.session_id):
+            return await self._create_with(archive, drafted, key)
+
+    @asynccontextmanager
+    async def _reserved(self, session_id: str) -> AsyncIterator[None]:
+        """While entered, no other request writes the files of a new session with this id. Raises `ConflictError` if one
+        on another node does."""
+        async with self._bringing.setdefault(session_id, asyncio.Lock()):
+            if self._setup.node is None:
+                yield
+                return
+            until = now() + RESERVED
+            if not await self._database.writer.write(lambda c: server_wide.reserve(c, session_id, now(), until)):
+                raise ConflictError("This session is being created; try again later.", code="being_created")
+            try:
+                yield
+            finally:
+                await asyncio.shield(self._database.writer.write(lambda c: server_wide.release(c, session_id)))
+
+    async def _create(
+        self, drafted: Draft, key: str | None, place: Callable[[Connection], None] = lambda _: None
+    ) -> tuple[Session, bool]:
+        """`place` stores where the workspace is, with the session."""
+
+        def write(connection: Connection, starter: Starter) -> tuple[tuple[Session, bool], list[StreamItem]]:
+            made = lifecycle.create(connection, drafted, starter)
+            if made[0][1]:
+                place(connection)
+            return made
+
         with self._starts.by(key) as starter:
-            session, is_new = await self._setup.write(
-                drafted.session_id, lambda c: lifecycle.create(c, drafted, starter)
-            )
-            if is_new and body.task is not None:
+            session, is_new = await self._setup.write(drafted.session_id, lambda c: write(c, starter))
+            if is_new and drafted.task is not None:
                 self._registry.wake(session.id, key)
         return session, is_new
+
+    async def _create_with(self, archive: IO[bytes], drafted: Draft, key: str | None) -> tuple[Session, bool]:
+        """The workspace is there before the session's rows, like that of a fork, so that no step begins without it. A
+        workspace that is stored is there first too: its run may begin on another machine."""
+        spec = SandboxSpec(**drafted.fields["sandbox"])
+        drafted.fields["source"] = {**(drafted.fields["source"] or {}), "archive": True}
+        await self._incoming.check(archive, (), spec)
+        known = await self._database.read(lambda c: lifecycle.made_before(c, drafted.session_id, drafted.fingerprint))
+        if known is not None:  # by a request at the same time, and its run may be at work
+            return known, False
+        workspaces = self._setup.workspaces
+        place = None if workspaces is None else await workspaces.begin(drafted.session_id, spec)
+        try:
+            await self._unpack(archive, drafted.session_id, spec)
+            if workspaces is None or place is None:
+                return await self._create(drafted, key)
+            session, is_new = await self._create(replace(drafted, task=None), key, place)
+        except BaseException:
+            await asyncio.shield(self._discard(drafted.session_id, spec))
+            raise
+        await workspaces.store_fork(session.id, spec)
+        return await self._begun(session, key), is_new
+
+    async def _unpack(self, archive: IO[bytes], session_id: str, spec: SandboxSpec) -> None:
+        lease = self._setup.sandboxes.lease(session_id, spec)
+        try:
+            assert isinstance(lease.sandbox, MovableSandbox)
+            async with aclosing(self._incoming.pieces(archive, (), spec)) as pieces:
+                await lease.sandbox.restore(pieces)
+        finally:
+            lease.release()
+
+    async def _begun(self, session: Session, key: str | None) -> Session:
+        """The session, whose task has been queued."""
+        with self._starts.by(key) as starter:
+            session = await self._setup.write(session.id, lambda c: lifecycle.begin_task(c, session.id, starter))
+            self._registry.wake(session.id, key)
+        return session
 
     async def list(self, *, status: Status | None, q: str | None, limit: int, cursor: str | None) -> SessionPage:
         """Sessions, newest first. Raises `MalformedRequestError` for an invalid cursor."""
@@ -165,7 +252,7 @@ class SessionService:
             await self._outputs.copy(made.files)
             return await self._store_fork(made)
         except BaseException:
-            await asyncio.shield(self._discard(made))
+            await asyncio.shield(self._discard(made.session_id, made.sandbox))
             raise
 
     async def _store_fork(self, made: Fork) -> Session:
@@ -185,20 +272,19 @@ class SessionService:
         await workspaces.store_fork(made.session_id, made.sandbox)
         return session
 
-    async def _discard(self, made: Fork) -> None:
-        """Removes a fork's files, unless its commit succeeded although the request was cancelled."""
+    async def _discard(self, session_id: str, spec: SandboxSpec) -> None:
+        """Removes the files of a session that was not made, unless its commit succeeded although the request was
+        cancelled."""
         try:
-            stored = await self._database.writer.write(
-                lambda c: sessions.find(c, made.session_id), session_id=made.session_id
-            )
+            stored = await self._database.writer.write(lambda c: sessions.find(c, session_id), session_id=session_id)
             if stored is not None:
                 return
-            await self._outputs.delete_session(made.session_id)
-            async with self._setup.sandboxes.removed(made.session_id, made.sandbox):
+            await self._outputs.delete_session(session_id)
+            async with self._setup.sandboxes.removed(session_id, spec):
                 pass
         except PalimpsestError as error:
             # The next start removes files without a session.
-            log.warning("fork_left_behind", session_id=made.session_id, reason=error.detail)
+            log.warning("files_left_behind", session_id=session_id, reason=error.detail)
 
     async def cancel(self, session_id: str, *, clear_queue: bool) -> Session:
         """Ends the current run; pending messages are held, or withdrawn with `clear_queue`."""

@@ -91,6 +91,18 @@ def create(
     return (sessions.snapshot(connection, draft.session_id), True), items
 
 
+def begin_task(connection: Connection, session_id: str, starter: runs.Starter) -> tuple[Session, list[StreamItem]]:
+    """Queues the task of a session that was created without that; changes nothing if it has been queued."""
+    row = sessions.row(connection, session_id)
+    if row.task is None or queue.has_any(connection, session_id):
+        return sessions.snapshot(connection, session_id), []
+    starter.check(connection)
+    appender = Appender(connection, session_id)
+    inbox.accept(connection, appender, row, QueueAdd(content=row.task), starter.key)
+    items = appender.flush()
+    return sessions.snapshot(connection, session_id), items
+
+
 def fork(connection: Connection, made: Fork) -> tuple[Session, list[StreamItem]]:
     """Stores a fork after its workspace and outputs. Raises `NotFoundError` if its parent has been deleted."""
     sessions.row(connection, made.parent_id)

@@ -189,6 +189,8 @@ def _holds(result: RunResult, modes: Set[QueueMode]) -> bool:
     no step would use them up. Follow-ups are meant for the end of a successful run, so they are held after a failed
     one; the same failure would likely repeat for each of them."""
     code = (result.error or {}).get("code")
+    if result.holds:
+        return True
     if result.outcome is Outcome.FAILED and modes == {QueueMode.FOLLOW_UP}:
         return True
     return result.outcome is Outcome.INTERRUPTED or code in SESSION_LIMITS

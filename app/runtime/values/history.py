@@ -153,6 +153,14 @@ class FileList(Value):
     )
 
 
+class UnpackedArchive(Value):
+    """What an archive has added or replaced: files and links, and the bytes of the files."""
+
+    path: str
+    files: int
+    bytes: int
+
+
 class CompactionCreate(Value):
     """Requests a round. `dry_run` only returns what it would do."""
 

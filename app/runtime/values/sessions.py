@@ -123,6 +123,15 @@ def _network_schema() -> dict[str, Any]:
     return {"anyOf": [*switches, AllowedHosts.model_json_schema()]}
 
 
+_REF = re.compile(r"(?![-/])(?!.*(?:\.\.|@\{|//))[^\x00-\x20\x7f~^:?*\[\\]+(?<![/.])")
+
+
+def _git_ref(text: str) -> str:
+    if not _REF.fullmatch(text):
+        raise PydanticCustomError("git_ref", "Input should be a branch, a tag or the hash of a commit")
+    return text
+
+
 def _compaction(value: Any) -> Any:
     if not isinstance(value, str | dict):
         raise PydanticCustomError("compaction", "Input should be a policy's name or an object")
@@ -233,6 +242,29 @@ class HistoryImport(Value):
     ]
 
 
+class GitSource(Value):
+    """A git repository, over HTTPS or SSH. `credential` names a secret: a token, `user:password` or a private key."""
+
+    url: Annotated[Text, StringConstraints(min_length=1, max_length=2_000)] = Field(
+        examples=["https://git.example.com/team/project.git"]
+    )
+    ref: Annotated[Text, StringConstraints(min_length=1, max_length=250), AfterValidator(_git_ref)] | None = Field(
+        default=None, description="A branch, a tag or the full hash of a commit; the default branch if omitted."
+    )
+    depth: Annotated[int, Field(ge=1, le=MAX_NUMBER), JsonNumber] | None = Field(
+        default=None, description="Commits of the history to clone; all if omitted."
+    )
+    credential: Annotated[Text, StringConstraints(min_length=1, max_length=100)] | None = Field(
+        default=None, description="The name of a secret, used for the clone alone."
+    )
+
+
+class Source(Value):
+    """Where the workspace's files come from; cloned before the first step."""
+
+    git: GitSource
+
+
 class SessionCreate(Value):
     """`POST /v1/sessions`. With `task`, the task is queued and the run starts."""
 
@@ -248,6 +280,7 @@ class SessionCreate(Value):
     approval: ApprovalRequest | None = None
     tools: list[str] | None = Field(default=None, description="Names of the tools to offer; all of them if omitted.")
     history: HistoryImport | None = None
+    source: Source | None = None
     metadata: dict[str, Any] | None = None
 
 

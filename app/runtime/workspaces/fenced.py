@@ -45,6 +45,10 @@ class FencedSandbox:
     def archive(self) -> AsyncIterator[bytes]:
         return self._sandbox.archive()
 
+    async def unpack(self, archive: AsyncIterator[bytes], *, replaced: Sequence[str] | None = None) -> None:
+        async with self._using():
+            await self._sandbox.unpack(archive, replaced=replaced)
+
     async def copy_from(self, source: Sandbox) -> None:
         async with self._using():
             await self._sandbox.copy_from(source)

@@ -306,15 +306,22 @@ class Workspaces:
         found = await copies.copy(self._database, self._place, row, target_id)
         return lambda c: workspaces.add(c, target_id, "", found.as_of, snapshot_id=found.snapshot_id)
 
+    async def begin(self, session_id: str, spec: SandboxSpec) -> Callable[[Connection], None]:
+        """For a new session whose workspace is made here: what has to be stored with its rows. Raises
+        `WorkspaceStoreError` if the workspace could not be stored."""
+        await self.upkeep.check()
+        machine = await self._machine(spec.kind)
+        return lambda c: workspaces.add(c, session_id, machine, now())
+
     async def store_fork(self, session_id: str, spec: SandboxSpec) -> None:
-        """Takes the first snapshot of a fork that was copied here. If that fails, it is tried again in the background:
-        the fork has been made."""
+        """Takes the first snapshot of a workspace that was made here before its session. If that fails, it is tried
+        again in the background: the session has been made."""
         try:
             if await self._bring_here(session_id, spec):
                 self._mark(session_id)
                 await self.store_now(session_id)
         except PalimpsestError as error:
-            log.warning("fork_not_stored", session_id=session_id, reason=error.detail)
+            log.warning("workspace_not_stored", session_id=session_id, reason=error.detail)
 
     def _mark(self, session_id: str) -> None:
         held = self._held.get(session_id)

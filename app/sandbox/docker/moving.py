@@ -22,7 +22,7 @@ from app.sandbox.docker.scripts import run_script
 from app.sandbox.host.base import copy_too_large
 from app.sandbox.host.workspace import MAX_DEPTH, kind_of
 
-_ROOT = "/"
+ROOT = "/"
 """Where the archive of a workspace is unpacked: at a directory below, the Engine refuses links that lead out of it."""
 SINGLE_FETCHES = 20
 """Entries up to which each is fetched alone, which takes 5 to 50 ms; for more, the archive of the whole workspace is
@@ -52,7 +52,7 @@ async def copy(source: ContainerArchives, target: ContainerArchives, limit: int)
         pieces = _Bounded(source.fetch(WORKSPACE), limit)
         try:
             async with aclosing(aiter(pieces)) as archive:
-                await target.put(_ROOT, archive)
+                await target.put(ROOT, archive)
             return
         except (aiodocker.DockerError, SandboxUnavailableError) as exc:
             if pieces.is_over:
@@ -60,15 +60,15 @@ async def copy(source: ContainerArchives, target: ContainerArchives, limit: int)
             if isinstance(exc, SandboxUnavailableError):
                 raise
             if not (others and BROKEN_OFF in str(exc.message)):
-                raise _not_copied(exc) from exc
+                raise not_copied(exc) from exc
 
 
 async def restore(archives: ContainerArchives, archive: AsyncIterator[bytes]) -> None:
     """See `MovableSandbox.restore`; the workspace must be empty."""
     try:
-        await archives.put(_ROOT, tar.in_folder(WORKSPACE.strip("/"), archive))
+        await archives.put(ROOT, tar.in_folder(WORKSPACE.strip("/"), archive))
     except aiodocker.DockerError as exc:
-        raise _not_copied(exc) from exc
+        raise not_copied(exc) from exc
 
 
 class _Bounded:
@@ -91,7 +91,8 @@ class _Bounded:
                 yield piece
 
 
-def _not_copied(exc: aiodocker.DockerError) -> SandboxError:
+def not_copied(exc: aiodocker.DockerError) -> SandboxError:
+    """The Engine refused an archive for a container."""
     # The Engine has no error code for this.
     if "no space left" in str(exc.message).lower() or "quota" in str(exc.message).lower():
         return WorkspaceFullError("The workspace cannot be copied: the disk of the Docker Engine is full.")

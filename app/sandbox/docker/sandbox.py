@@ -29,7 +29,7 @@ from app.sandbox.base import (
     Scan,
     TreeEntry,
 )
-from app.sandbox.docker import moving
+from app.sandbox.docker import moving, unpacking
 from app.sandbox.docker.command import ContainerCommand, RunningCommands
 from app.sandbox.docker.container import (
     CONFIG_LABEL,
@@ -144,9 +144,7 @@ class DockerSandbox:
 
     async def write(self, path: str, data: bytes) -> None:
         await self._ensure(running=True)
-        await self._session.watch.recount()
-        if self._session.disk.use.full:
-            raise WorkspaceFullError(f"Nothing can be written: {self._session.disk.use.describe()}.")
+        await self._check_room()
         await self._files.write(path, data)
 
     async def list(self, path: str = ".", *, recursive: bool = False, limit: int = 10_000) -> Sequence[FileInfo]:
@@ -157,6 +155,16 @@ class DockerSandbox:
         await self._ensure(running=False)
         async for piece in self._files.archive():
             yield piece
+
+    async def unpack(self, archive: AsyncIterator[bytes], *, replaced: Sequence[str] | None = None) -> None:
+        await self._ensure(running=True)
+        await self._check_room()
+        await unpacking.unpack(self._engine, self._name, self._archives, archive, replaced)
+
+    async def _check_room(self) -> None:
+        await self._session.watch.recount()
+        if self._session.disk.use.full:
+            raise WorkspaceFullError(f"Nothing can be written: {self._session.disk.use.describe()}.")
 
     async def copy_from(self, source: Sandbox) -> None:
         assert isinstance(source, DockerSandbox)

@@ -19,7 +19,7 @@ from weakref import WeakValueDictionary
 from app.errors import PalimpsestError, SandboxError, SandboxUnavailableError, WorkspaceFullError
 from app.sandbox import paths
 from app.sandbox.base import FileInfo, FilePiece, Present, Sandbox, SandboxConfig, Scan, TreeEntry
-from app.sandbox.host import moving
+from app.sandbox.host import moving, unpacking
 from app.sandbox.host.disk import ENTRY_BYTES
 from app.sandbox.host.process import Commands
 from app.sandbox.host.threads import FileThreads
@@ -30,8 +30,6 @@ T = TypeVar("T")
 
 COPY_PIECE = 8 * 1024 * 1024
 """Bytes copied per system call, to keep each call short."""
-LEFT = ".left-"
-"""Begins the name of a workspace that is being removed."""
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _NO_SHARING = frozenset({errno.EXDEV, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL})
 """Errors if the kernel cannot copy between the two files itself."""
@@ -141,6 +139,13 @@ class HostSandbox:
             await self._threads.bulk.run(self.session_id, partial(moving.restore, self._workspace, pipe))
         await self.start()
 
+    async def unpack(self, archive: AsyncIterator[bytes], *, replaced: Sequence[str] | None = None) -> None:
+        await self.start()
+        limit = self._config.limits.disk_mb * 2**20
+        async with piped(archive) as pipe:
+            work = partial(unpacking.unpack, self._workspace, pipe, replaced, limit)
+            await self._threads.bulk.run(self.session_id, work)
+
     async def end_left(self) -> None:
         await self._threads.bulk.run(self.session_id, self._end_left)
 
@@ -201,13 +206,13 @@ class HostWorkspaces:
                 yield Present(path.name, status.st_ctime, False, stop, work)
 
     def _remove_unchanged(self, path: Path, known: os.stat_result) -> None:
-        left = path.with_name(f"{LEFT}{secrets.token_hex(8)}")
+        left = path.with_name(f"{unpacking.LEFT}{secrets.token_hex(8)}")
         with suppress(FileNotFoundError):
             status = path.stat(follow_symlinks=False)
             if (status.st_ino, status.st_ctime_ns) == (known.st_ino, known.st_ctime_ns):
                 path.rename(left)  # at once, so that none sees a part of it
                 delete_tree(left)
-                if not path.name.startswith(LEFT):
+                if not path.name.startswith(unpacking.LEFT):
                     delete_tree(self.scratch(path.name))
 
     def remove_orphans(self, live_sessions: set[str]) -> list[str]:

@@ -92,7 +92,7 @@ def restore(workspace: Workspace, archive: BinaryIO) -> None:
     workspace.delete()
     workspace.create()
     try:
-        _Restoration(workspace).take(archive)
+        Restoration(workspace).take(archive)
     except OSError as exc:
         if exc.errno in FULL:
             raise WorkspaceFullError("The workspace cannot be restored: the disk is full.") from exc
@@ -101,7 +101,7 @@ def restore(workspace: Workspace, archive: BinaryIO) -> None:
         raise SandboxError("The workspace cannot be restored: its archive is invalid.") from exc
 
 
-class _Restoration:
+class Restoration:
     """The entries of a tar, made below an empty workspace. No link is followed, and nothing is overwritten."""
 
     def __init__(self, workspace: Workspace) -> None:

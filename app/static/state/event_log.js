@@ -12,6 +12,7 @@ export const MOST = 10_000;
 export const TYPES = {
   Session: [
     "session.created", "session.updated", "session.deleted", "session.running", "session.idle", "session.recovered",
+    "source.started", "source.completed", "source.failed",
   ],
   Messages: ["message.queued", "message.edited", "message.withdrawn", "message.dequeued", "message.created"],
   Steps: ["step.started", "step.retrying", "step.finished", "text.completed", "reasoning.completed", "plan.updated"],

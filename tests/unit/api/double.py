@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import AbstractAsyncContextManager, nullcontext
 from datetime import timedelta
+from typing import IO
 
 from app.api.examples import AT, SESSION
 from app.api.examples.records import COMPACTION_PREVIEW, MESSAGE_ID
@@ -68,7 +69,11 @@ class InMemorySessions(SessionService):
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
 
-    async def create(self, body: SessionCreate, key: str | None = None) -> tuple[Session, bool]:
+    async def create(
+        self, body: SessionCreate, key: str | None = None, archive: IO[bytes] | None = None
+    ) -> tuple[Session, bool]:
+        if archive is not None:
+            self._memory.workspace["archive"] = archive.read()
         if body.id in self._memory.sessions:
             if self._memory.bodies[body.id] != body:
                 raise ConflictError("The id was used with other content.", code="id_in_use")

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Literal
+from typing import IO, Literal
 
 from app.api.examples import AT
 from app.errors import ConflictError, ForbiddenError, NotFoundError
 from app.runtime.history import read_seq
 from app.runtime.services import EventService, FileService
-from app.runtime.values.history import EventStream, FileList, FileView, LogPage, RawOutput, WorkspaceArchive
+from app.runtime.values.history import (
+    EventStream,
+    FileList,
+    FileView,
+    LogPage,
+    RawOutput,
+    UnpackedArchive,
+    WorkspaceArchive,
+)
 from app.sessions import Status
 from tests.unit.api.memory import Memory
 
@@ -46,6 +54,15 @@ class InMemoryFiles(FileService):
         replaced = path in self._memory.workspace
         self._memory.workspace[path] = data
         return "replaced" if replaced else "created"
+
+    async def check_no_command(self, session_id: str) -> None:
+        self._memory.get(session_id)
+
+    async def unpack(self, session_id: str, path: str, archive: IO[bytes], *, replace: bool) -> UnpackedArchive:
+        archive.seek(0)
+        data = archive.read()
+        self._memory.workspace["archive"] = data
+        return UnpackedArchive(path=path or ".", files=1, bytes=len(data))
 
     def _contained(self, path: str) -> None:
         if ".." in path.split("/"):

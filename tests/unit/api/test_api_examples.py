@@ -24,7 +24,7 @@ OPERATIONS = [
 ]
 JSON = "application/json"
 PROBLEM = "application/problem+json"
-NO_TEXT = {"application/x-tar"}
+NO_TEXT = {"application/x-tar", "application/gzip", "application/zstd", "application/zip"}
 """Bytes that cannot be shown as an example."""
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from app.errors import NotFoundError
+from app.runtime.incoming import IncomingArchives
 from app.runtime.registry import Registry
 from app.runtime.services.sessions import SessionService
 from app.runtime.starting import RunStarts
@@ -51,7 +52,7 @@ async def test_two_deletions_at_once_remove_one_sandbox_once(stage: Stage, tmp_p
     boxes = SlowFactory(tmp_path)
     setup = make_setup(stage, make_sandboxes(boxes))
     registry = Registry(setup)
-    service = SessionService(setup, registry, RULES, NoOutputs(), RunStarts(registry, None))
+    service = SessionService(setup, registry, RULES, NoOutputs(), RunStarts(registry, None), IncomingArchives(1000))
     async with asyncio.timeout(20):
         first = asyncio.create_task(service.delete(stage.session_id))
         await boxes.removing.wait()

@@ -107,5 +107,8 @@ def test_only_a_session_created_with_a_task_has_no_files(
     task: str | None, parent: str | None, later: float, may: bool
 ) -> None:
     at = now()
-    row: Any = SimpleNamespace(task=task, parent_id=parent, created_at=at, run_started_at=at + timedelta(seconds=later))
+    began = at + timedelta(seconds=later)
+    row: Any = SimpleNamespace(task=task, parent_id=parent, source=None, created_at=at, run_started_at=began)
     assert may_have_files(row) is may
+    row.source = {"archive": True}
+    assert may_have_files(row)

@@ -38,6 +38,9 @@ class DirectorySandbox:
     async def copy_from(self, source: Sandbox) -> None:
         raise NotImplementedError
 
+    async def unpack(self, archive: AsyncIterator[bytes], *, replaced: Sequence[str] | None = None) -> None:
+        raise NotImplementedError
+
     async def end_left(self) -> None: ...
 
     async def stop(self) -> None: ...

@@ -1,0 +1,153 @@
+"""A session's files from a git repository: before the first step, or the run fails and can be resumed."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.behavior.conftest import StartProcess, StartServer
+from tests.behavior.harness import Client, RunningServer, command, of_type, shows
+from tests.behavior.test_bad_input import assert_refused
+from tests.git_server import GitServer, git_server
+from tests.provider import FakeProvider, Reply, Text
+
+
+@pytest.fixture
+def git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[GitServer]:
+    (tmp_path / "git").mkdir()
+    with git_server(tmp_path / "git") as server:
+        monkeypatch.setenv("GIT_SSL_CAINFO", str(server.authority))
+        server.commit({"src/main.py": "print('hello')\n", "AGENTS.md": "Be brief.\n"})
+        yield server
+
+
+@pytest.fixture
+def server(start_server: StartServer) -> RunningServer:
+    return start_server(git_networks=("127.0.0.0/8",))
+
+
+@pytest.fixture
+async def client(server: RunningServer) -> AsyncIterator[Client]:
+    async with Client(server.url) as client:
+        yield client
+
+
+def source(git: GitServer, **fields: Any) -> dict[str, Any]:
+    return {"git": {"url": git.url, **fields}}
+
+
+async def test_a_repository_is_cloned_before_the_first_step(
+    client: Client, sandbox: str, provider: FakeProvider, git: GitServer
+) -> None:
+    first = git.commit({"new": "1"}, "topic")
+    git.commit({"new": "2"}, "topic")
+    provider.script(Reply(command("cat src/main.py new; ls -d .git; echo x >mine")), Reply(Text("Done.")))
+    session, events = await client.run("Look.", source=source(git, ref=first, depth=1))
+    names = [event.type for event in events]
+    assert names.index("source.started") < names.index("source.completed") < names.index("step.started")
+    assert of_type(events, "source.completed")[0].data["commit"] == first
+    assert of_type(events, "source.started")[0].data["url"] == git.url
+    assert of_type(events, "tool.result")[0].data["output"].startswith("print('hello')\n1.git")
+    assert "Be brief." in str(provider.requests[0].body)
+    asked = len(git.asked)
+    provider.script(Reply(command("cat mine")), Reply(Text("Done.")))
+    events = await client.say(session["id"], "Again.")
+    assert of_type(events, "tool.result")[-1].data["output"].startswith("x")
+    assert len(git.asked) == asked, "it is cloned only once"
+
+
+async def test_a_clone_that_fails_fails_the_run_and_a_resume_tries_again(
+    client: Client, provider: FakeProvider, git: GitServer
+) -> None:
+    session, events = await client.run("Look.", source=source(git, ref="later"))
+    (failed,) = of_type(events, "source.failed")
+    assert failed.data["code"] == "clone_ref_not_found"
+    idle = of_type(events, "session.idle")
+    assert [(each.data["outcome"], each.data["error"]["code"]) for each in idle] == [("failed", "clone_ref_not_found")]
+    assert not of_type(events, "step.started")
+    git.commit({"new": "1"}, "later")
+    provider.script(Reply(command("cat new")), Reply(Text("Done.")))
+    await client.resume(session["id"])
+    events = await client.until_idle(session["id"], after=idle[0].id)
+    assert of_type(events, "tool.result")[0].data["output"].startswith("1")
+    assert of_type(events, "session.idle")[-1].data["outcome"] == "completed"
+    roles = [message["role"] for message in await client.messages(session["id"])]
+    assert roles.count("user") == 1
+
+
+async def test_a_password_a_redirect_and_a_wrong_name_end_the_clone(client: Client, git: GitServer) -> None:
+    git.password = "secret-of-the-repository"
+    assert (await client.run("Look.", source=source(git)))[0]["error"]["code"] == "clone_unauthorized"
+    git.redirect = "https://127.0.0.1:9"
+    assert (await client.run("Look.", source=source(git)))[0]["error"]["code"] == "clone_failed"
+    nowhere = {"git": {"url": "https://nowhere.invalid/x"}}
+    assert (await client.run("Look.", source=nowhere))[0]["error"]["code"] == "clone_host_unknown"
+
+
+REFUSED = {
+    "http://git.example.com/x": "invalid_source",
+    "file:///etc": "invalid_source",
+    "/etc": "invalid_source",
+    "git.example.com:x": "invalid_source",
+    "ext::sh -c id": "invalid_source",
+    "https://user:password@git.example.com/x": "invalid_source",
+    "https://token@git.example.com/x": "invalid_source",
+    "https://-oProxyCommand=id/x": "invalid_source",
+    "https://127.0.0.1/x": "source_not_allowed",
+    "https://[::1]/x": "source_not_allowed",
+    "https://[::ffff:10.0.0.1]/x": "source_not_allowed",
+    "https://169.254.169.254/x": "source_not_allowed",
+}
+
+
+@pytest.mark.shared_server
+async def test_what_may_not_be_cloned_is_refused(request: pytest.FixtureRequest) -> None:
+    shared: RunningServer = request.getfixturevalue("shared")[0]
+    async with Client(shared.url) as client:
+        for url, code in REFUSED.items():
+            answer = await client.http.post("/v1/sessions", json={"source": {"git": {"url": url}}})
+            assert_refused(answer, 403 if code == "source_not_allowed" else 422, code)
+        good = "https://git.example.com/x"
+        for fields in ({"ref": "--upload-pack=id"}, {"ref": "a..b"}, {"ref": "a b"}, {"depth": 0}, {"more": 1}):
+            answer = await client.http.post("/v1/sessions", json={"source": {"git": {"url": good, **fields}}})
+            assert_refused(answer, 422, "validation_error")
+        answer = await client.http.post("/v1/sessions", json={"source": {"git": {"url": good, "credential": "NONE"}}})
+        assert_refused(answer, 422, "unknown_secret")
+        # A name is only known when it is resolved; decimal and short addresses are such names.
+        for host in ("localhost", "2130706433", "127.1", "0x7f000001"):
+            session, _ = await client.run("Look.", source={"git": {"url": f"https://{host}:9/x"}})
+            assert session["error"]["code"] in ("source_not_allowed", "clone_host_unknown"), host
+
+
+async def test_a_cancel_ends_a_clone(client: Client, git: GitServer) -> None:
+    git.stall()
+    session_id = (await client.create("Look.", source=source(git)))["id"]
+    await client.wait_for(session_id, shows("source.started"))
+    await client.http.post(f"/v1/sessions/{session_id}/cancel")
+    events = await client.until_idle(session_id)
+    assert of_type(events, "session.idle")[0].data["outcome"] == "cancelled"
+    assert not of_type(events, "source.failed", "source.completed")
+    git.proceed()
+
+
+async def test_a_kill_during_a_clone_loses_nothing(
+    start_process: StartProcess, provider: FakeProvider, git: GitServer
+) -> None:
+    git.stall()
+    more = {"PALIMPSEST_GIT_NETWORKS": "127.0.0.0/8", "GIT_SSL_CAINFO": str(git.authority)}
+    server = start_process(**more)
+    async with Client(server.url) as client:
+        session_id = (await client.create("Look.", source=source(git)))["id"]
+        await client.wait_for(session_id, shows("source.started"))
+        server.end(signal.SIGKILL)
+    git.proceed()
+    provider.script(Reply(command("cat src/main.py")), Reply(Text("Done.")))
+    async with Client(start_process(**more).url) as client:
+        events = await client.until_idle(session_id)
+    assert len(of_type(events, "source.started")) == 2
+    assert [event.data["outcome"] for event in of_type(events, "session.idle")] == ["completed"]
+    assert "hello" in of_type(events, "tool.result")[0].data["output"]
