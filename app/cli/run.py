@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from app.cli.client import Client
-from app.cli.following import CtrlC, asking, exit_status, show_all, writer
+from app.cli.following import CtrlC, asking, show_all, writer
 from app.cli.screen import CliError, Screen, UsageError
 from app.cli.target import running_or_embedded
 from app.messages import new_id
@@ -80,14 +80,17 @@ def run_task(
     output: Path | None,
     remove: bool,
     as_json: bool,
+    quiet: bool,
     server: str | None,
     key: str | None,
 ) -> int:
-    """Runs a task and shows its events; returns the exit status."""
+    """Runs a task and shows its events, or its answer alone if `quiet`; returns the exit status."""
+    if quiet and as_json:
+        raise UsageError("--quiet and --json exclude each other.", code="bad_options")
     text = read_text(task)
     notes = Screen(sys.stderr)
     return asyncio.run(
-        _run(text, options, notes, output=output, remove=remove, as_json=as_json, server=server, key=key)
+        _run(text, options, notes, output=output, remove=remove, as_json=as_json, quiet=quiet, server=server, key=key)
     )
 
 
@@ -111,11 +114,13 @@ async def _run(
     output: Path | None,
     remove: bool,
     as_json: bool,
+    quiet: bool,
     server: str | None,
     key: str | None,
 ) -> int:
     def say(text: str) -> None:
-        notes.line(text, dim=True)
+        if not quiet:
+            notes.line(text, dim=True)
 
     async with running_or_embedded(server, key) as (target, embedded), Client(target, say) as client:
         session = await client.call("POST", "/v1/sessions", json=options.body(task))
@@ -123,14 +128,14 @@ async def _run(
         say(f"session {session['id']} on {where}, model {session['model']}, sandbox {session['sandbox']['kind']}")
         with CtrlC(client, session["id"], say).handled():
             async with asking(client, session["id"], as_json=as_json) as hear:
-                write = writer(as_json, own_task=True)
-                outcome = await show_all(client.follow(session["id"]), write, hear)
+                write = writer(as_json, own_task=True, quiet=quiet)
+                end = await show_all(client.follow(session["id"]), write, hear)
         if output is not None:
             await take_out(client, session["id"], output, say)
         if remove:
             await client.call("DELETE", f"/v1/sessions/{session['id']}")
             say(f"deleted session {session['id']}")
-    return exit_status(outcome)
+    return end.status
 
 
 async def take_out(client: Client, session_id: str, folder: Path, say: Callable[[str], None]) -> None:

@@ -14,8 +14,9 @@ from typer import style
 
 from app.errors import PalimpsestError
 
-COMPLETED, FAILED, USAGE, CANCELLED, CLOSED_PIPE = 0, 1, 2, 130, 141
-"""Exit statuses; shells use 130 for a program ended by Ctrl-C, and 141 for one that wrote to a closed pipe."""
+COMPLETED, FAILED, USAGE, LIMIT, UNANSWERED, CANCELLED, CLOSED_PIPE = 0, 1, 2, 3, 4, 130, 141
+"""Exit statuses; `UNANSWERED` is a run in which a call was denied because nobody decided in time. Shells use 130 for a
+program ended by Ctrl-C, and 141 for one that wrote to a closed pipe."""
 
 # C0 except newline and tab, DEL and C1, which start all escape sequences, and characters that reorder text (bidi).
 _STEERING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")

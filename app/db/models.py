@@ -58,6 +58,7 @@ sessions = Table(
     Column("status", String(20), nullable=False),
     Column("outcome", String(20)),
     Column("error", Json),
+    Column("answer", Text, comment="Text of the last run's final message; null: it did not complete."),
     Column("model", Text, nullable=False),
     Column("reasoning_effort", String(10), comment="Null: the model's default."),
     Column("system_prompt", Text),

@@ -50,8 +50,9 @@ CLI_HEAD = """
 
 A command that fails prints one sentence with a code in parentheses to standard error. Errors from the server keep their
 code, or have `http_NNN` if a response with status NNN is not a problem document, and the exit status is 1. The same
-holds for settings that fail the checks of the API at startup, such as `invalid_compaction`. Other exit statuses: 0
-completed; 1 the run failed or reached a limit; 130 the run was cancelled, or Ctrl-C; 141 the output was closed.
+holds for settings that fail the checks of the API at startup, such as `invalid_compaction`. Exit statuses of a run: 0
+completed; 1 failed or interrupted; 3 a limit was reached; 4 a call was denied because nobody decided in time; 130
+cancelled, or Ctrl-C; 141 the output was closed.
 """
 
 FRONT = ("cli/", "evals/histories.py", "server.py")
@@ -132,6 +133,7 @@ COMMAND_CODES: Mapping[str, str] = {
     "approval_not_found": "The id matches no waiting call.",
     "bad_approval": "The value of `--approval` is not valid JSON.",
     "bad_compaction": "The value of `--compaction` is not valid JSON.",
+    "bad_options": "Two of the options exclude each other.",
     "bad_url": "`--server` or `PALIMPSEST_URL` is not a valid server URL.",
     "cannot_listen": "The server cannot listen on this address.",
     "confirmation_required": "`palimpsest prune` needs a terminal to ask on, or `--yes`.",

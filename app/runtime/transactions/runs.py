@@ -14,7 +14,7 @@ from app.agent.changes import CallsHeld, CallsReleased
 from app.agent.limits import SESSION_LIMITS
 from app.agent.loop import RunResult
 from app.db.engine import Database
-from app.db.repositories import events, parts, queue, sessions, steps
+from app.db.repositories import events, messages, parts, queue, sessions, steps
 from app.errors import ConflictError, NotFoundError
 from app.eventlog.log import Appender, StreamItem
 from app.events import ApprovalRequested, ApprovalResolved, SessionIdle, SessionRunning, SessionUpdated
@@ -139,6 +139,7 @@ def begin(connection: Connection, appender: Appender, trigger: Trigger, key: str
         status=Status.RUNNING,
         outcome=None,
         error=None,
+        answer=None,
         queue_held=False,
         # One for a compaction before the run.
         cancel_requested=False,
@@ -156,7 +157,7 @@ def finish(connection: Connection, session_id: str, epoch: int, result: RunResul
     """Ends a run. If a deliverable message is pending, the next run starts in the same transaction and True is
     returned, so that the session is never idle with work to do."""
     row = sessions.row(connection, session_id)
-    result = _as_recorded(connection, row, result)
+    result, answer = _as_recorded(connection, row, result)
     modes = {QueueMode(waiting.mode) for waiting in queue.pending(connection, session_id)}
     held = row.queue_held or _holds(result, modes)
     goes_on = not held and bool(modes)
@@ -164,24 +165,28 @@ def finish(connection: Connection, session_id: str, epoch: int, result: RunResul
     if row.status == Status.AWAITING_APPROVAL:
         # A run that crashed: its held calls will not run.
         withdraw_approvals(connection, appender, "error")
-    _end(connection, appender, row, result, held=held)
+    _end(connection, appender, row, result, answer, held=held)
     if goes_on:
         begin(connection, appender, "message", row.run_key)
     return goes_on, appender.flush()
 
 
-def _as_recorded(connection: Connection, row: Row[Any], result: RunResult) -> RunResult:
-    """The result to record for the session. A run that did nothing keeps the outcome of the previous run; one that had
-    its answer when a cancel held the queue counts as cancelled, so that a resume can deliver pending messages."""
+def _as_recorded(connection: Connection, row: Row[Any], result: RunResult) -> tuple[RunResult, str | None]:
+    """The result to record for the session, and its answer. A run that did nothing keeps those of the previous run; one
+    that had its answer when a cancel held the queue counts as cancelled, so that a resume can deliver pending
+    messages."""
     if result.void:
         before = events.last_of_type(connection, row.id, "session.idle")
         if before is None:
-            return result
+            return result, None
         ended = orjson.loads(before.data)
-        return RunResult(Outcome(ended["outcome"]), ended["error"])
-    if row.cancel_requested and result.outcome is Outcome.COMPLETED and queue.count(connection, row.id) > 0:
-        return RunResult(Outcome.CANCELLED)
-    return result
+        return RunResult(Outcome(ended["outcome"]), ended["error"]), ended.get("answer")
+    if result.outcome is not Outcome.COMPLETED:
+        return result, None
+    if row.cancel_requested and queue.count(connection, row.id) > 0:
+        return RunResult(Outcome.CANCELLED), None
+    final = messages.last_of_model(connection, row.id)
+    return result, final.text if final is not None else None
 
 
 def _holds(result: RunResult, modes: Set[QueueMode]) -> bool:
@@ -194,14 +199,17 @@ def _holds(result: RunResult, modes: Set[QueueMode]) -> bool:
     return result.outcome is Outcome.INTERRUPTED or code in SESSION_LIMITS
 
 
-def _end(connection: Connection, appender: Appender, row: Row[Any], result: RunResult, *, held: bool) -> None:
+def _end(
+    connection: Connection, appender: Appender, row: Row[Any], result: RunResult, answer: str | None, *, held: bool
+) -> None:
     sessions.change(
         connection,
         appender.session_id,
         status=Status.IDLE,
         outcome=result.outcome,
         error=result.error,
+        answer=answer,
         cancel_requested=False,
         queue_held=held,
     )
-    appender.emit(SessionIdle, result, usage=Usage(**row.run_usage), steps=row.run_steps)
+    appender.emit(SessionIdle, result, answer=answer, usage=Usage(**row.run_usage), steps=row.run_steps)
