@@ -128,7 +128,13 @@ def run(
         typer.Option(metavar="POLICY", help="Which calls need approval: never, always, or JSON rules as in the API."),
     ] = None,
     remove: Annotated[bool, typer.Option("--rm", help="Delete the session at the end.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the answer alone.")] = False,
+    output_schema: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="JSON Schema of the output that the run has to end with."),
+    ] = None,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Print the answer alone, or the output with --output-schema.")
+    ] = False,
     json: JsonLines = False,
     server: Server = None,
     key: Key = None,
@@ -142,7 +148,7 @@ def run(
     """
     from app.cli.run import TaskOptions, run_task
 
-    options = TaskOptions(model, system_prompt, max_steps, title, sandbox, approval, effort, compaction)
+    options = TaskOptions(model, system_prompt, max_steps, title, sandbox, approval, effort, compaction, output_schema)
     raise typer.Exit(
         run_task(task, options, output=output, remove=remove, as_json=json, quiet=quiet, server=server, key=key)
     )

@@ -15,7 +15,7 @@ from typing import Any
 
 from app.cli.approvals import Call, decide, how_to_decide, pending, time_left, whole
 from app.cli.client import Client, ServerEvent
-from app.cli.screen import CANCELLED, COMPLETED, FAILED, LIMIT, UNANSWERED, CliError, Screen, short, visible
+from app.cli.screen import CANCELLED, COMPLETED, FAILED, LIMIT, UNANSWERED, CliError, Screen, json_text, short, visible
 from app.cli.view import View
 from app.errors import PalimpsestError
 
@@ -63,12 +63,13 @@ def writer(as_json: bool, *, own_task: bool = False, quiet: bool = False) -> Cal
 
 
 def _write_answer(event: ServerEvent) -> None:
-    """The answer goes to standard output, and why there is none to standard error."""
+    """The output, or the answer, goes to standard output, and why there is none to standard error."""
     if event.event != "session.idle":
         return
     data = event.data
     if data["outcome"] == "completed":
-        text = visible(data["answer"] or "")
+        output = data.get("output")
+        text = visible(data["answer"] or "") if output is None else json_text(output)
         sys.stdout.write(text if text.endswith("\n") or not text else text + "\n")
         sys.stdout.flush()
     else:

@@ -33,6 +33,7 @@ class TaskOptions:
     approval: str | None = None
     effort: str | None = None
     compaction: str | None = None
+    output_schema: Path | None = None
 
     def body(self, task: str) -> dict[str, Any]:
         """The request that creates the session. It includes an id, so that a retry does not create a second one."""
@@ -47,6 +48,7 @@ class TaskOptions:
             "sandbox": self.sandbox,
             "approval": _approval(self.approval) if self.approval is not None else None,
             "limits": {"max_steps": self.max_steps} if self.max_steps is not None else None,
+            "output": {"schema": _json_file(self.output_schema)} if self.output_schema is not None else None,
         }
         return {name: value for name, value in fields.items() if value is not None}
 
@@ -73,6 +75,13 @@ def _compaction(text: str) -> str | dict[str, Any]:
     return given
 
 
+def _json_file(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UsageError(f"--output-schema: {path} is no JSON file: {error}.", code="bad_output_schema") from error
+
+
 def run_task(
     task: str | None,
     options: TaskOptions,
@@ -84,7 +93,7 @@ def run_task(
     server: str | None,
     key: str | None,
 ) -> int:
-    """Runs a task and shows its events, or its answer alone if `quiet`; returns the exit status."""
+    """Runs a task and shows its events, or its output or answer alone if `quiet`; returns the exit status."""
     if quiet and as_json:
         raise UsageError("--quiet and --json exclude each other.", code="bad_options")
     text = read_text(task)

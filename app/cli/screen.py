@@ -3,6 +3,7 @@ that ends it."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sys
@@ -78,6 +79,11 @@ class ServerRefusedError(CliError):
 def visible(text: str) -> str:
     """`text` with control characters escaped, as `\\x1b`; newlines and tabs stay."""
     return _STEERING.sub(lambda found: found[0].encode("unicode_escape").decode(), text.replace("\r\n", "\n"))
+
+
+def json_text(value: Any) -> str:
+    """A value as indented JSON, without characters that could control the terminal."""
+    return visible(json.dumps(value, indent=2, ensure_ascii=False))
 
 
 def one_line(text: str, width: int = 120) -> str:

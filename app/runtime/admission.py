@@ -31,10 +31,12 @@ from app.runtime.values.sessions import (
     ApprovalRequest,
     HistoryImport,
     LimitsPatch,
+    OutputRequest,
     SessionCreate,
     SessionPatch,
 )
 from app.sessions import Approval, ApprovalPolicy, ApprovalRules, Limits
+from app.tools.json_schema import SchemaError, checked_schema
 from app.tools.shell import ExecuteCommand
 from app.tools.text import Pattern, PatternError
 
@@ -133,6 +135,7 @@ def _checked_fields(body: SessionCreate, setup: RuntimeSetup, rules: ServiceRule
         "reasoning_effort": body.reasoning_effort,
         "system_prompt": body.system_prompt,
         "tools": _checked_tools(body.tools, setup.agents.registry.names()),
+        "output_format": body.output.stored() if body.output is not None else None,
         "sandbox": sandbox.model_dump(),
         "compaction": compaction.model_dump(),
         "limits": limits.model_dump(),
@@ -180,6 +183,8 @@ def checked_patch(body: SessionPatch, setup: RuntimeSetup, rules: ServiceRules) 
         _check_summarizer(resolve(body.compaction), setup)
     if "tools" in given:
         fields["tools"] = _checked_tools(body.tools, setup.agents.registry.names())
+    if "output" in given:
+        fields["output_format"] = body.output.stored() if body.output is not None else None
     if "metadata" in given:
         fields["metadata"] = _checked_metadata(body.metadata)
     return fields | {
@@ -360,6 +365,16 @@ def check_patterns(asked: ApprovalRequest | None) -> None:
         if thread_time() > ends:
             message = f"The patterns take more than {COMPILE_S:g} s to compile"
             raise _invalid("approval.policy.commands", message)
+
+
+async def check_output(asked: OutputRequest | None) -> None:
+    """Raises `ValidationFailedError` for a schema that cannot be used. In a thread, as a large one takes long."""
+    if asked is None:
+        return
+    try:
+        await asyncio.to_thread(checked_schema, asked.json_schema)
+    except SchemaError as error:
+        raise _invalid("output.schema", f"Input should be a JSON Schema of draft 2020-12: {error}") from error
 
 
 def has_patterns(asked: ApprovalRequest | None) -> bool:

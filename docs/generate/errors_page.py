@@ -64,7 +64,7 @@ RUN_PLACES = ("agent/", "llm/", "runtime/transactions/recovery.py", "runtime/own
 NOT_OF_A_RUN = ("ToolError", "ContextOverflowError")
 """Errors that are handled there: they become a tool result, or `context_too_large`."""
 
-OF_RUNS_ALONE = ("ProviderError", "LimitReached", "ToolError")
+OF_RUNS_ALONE = ("ProviderError", "LimitReached", "OutputInvalidError", "ToolError")
 """Errors, with their subclasses, that are never API responses, since no request waits for a step."""
 
 FAILED, LIMITED, PARKED = "failed", "limit_reached", "interrupted"
@@ -77,6 +77,7 @@ RUN_CODES: Mapping[str, tuple[str, str]] = {
     "loop_guard": (LIMITED, "The model repeated the same calls with the same results."),
     "context_too_large": (FAILED, "The context cannot be made smaller; `part` names what is too large."),
     "output_limit": (FAILED, "The answer was cut off at the model's output limit twice in a row."),
+    "output_invalid": (FAILED, "The model did not submit an output that meets the schema, in three attempts."),
     "refusal": (FAILED, "The model refused to answer."),
     "content_filter": (FAILED, "The provider's content filter ended the answer."),
     "degenerate_output": (FAILED, "The model repeated the same characters endlessly, twice in a row."),
@@ -134,6 +135,7 @@ COMMAND_CODES: Mapping[str, str] = {
     "bad_approval": "The value of `--approval` is not valid JSON.",
     "bad_compaction": "The value of `--compaction` is not valid JSON.",
     "bad_options": "Two of the options exclude each other.",
+    "bad_output_schema": "The file given to `--output-schema` is not valid JSON.",
     "bad_url": "`--server` or `PALIMPSEST_URL` is not a valid server URL.",
     "cannot_listen": "The server cannot listen on this address.",
     "confirmation_required": "`palimpsest prune` needs a terminal to ask on, or `--yes`.",

@@ -18,6 +18,7 @@ from app.agent.tool_executor import ToolExecutor, ToolSetup
 from app.context.policies import CompactionSettings
 from app.db.engine import Database
 from app.events import PlanItem
+from app.llm.base import ToolSchema
 from app.runtime.agents import read_again, read_past
 from app.runtime.owner.notes import StoredHistory
 from app.runtime.owner.recorder import Recorder
@@ -25,6 +26,8 @@ from app.runtime.owner.state import SessionState
 from app.runtime.setup import RuntimeSetup
 from app.runtime.transactions import compactions
 from app.sandbox.base import Sandbox
+from app.tools.registry import ToolRegistry
+from app.tools.submit import SubmitOutput
 
 
 async def open_conversation(
@@ -88,7 +91,7 @@ def make_step(
 
     agents = setup.agents
     tools = ToolSetup(
-        registry=agents.registry,
+        registry=_with_output(agents.registry, session),
         sandbox=sandbox,
         collector=lambda call_id, live, limit: setup.collector(session.id, call_id, live, limit),
         output_limit=session.output_limit,
@@ -99,6 +102,14 @@ def make_step(
     )
     executor = ToolExecutor(tools, recorder, allowed=offered, set_plan=set_plan, interrupt=interrupt)
     return Step(recorder, conversation, agents.models, executor, interrupt)
+
+
+def _with_output(registry: ToolRegistry, session: SessionState) -> ToolRegistry:
+    """The tools with `submit_output` for a session whose runs have to end by it. Always included, since a change of the
+    session may ask for it; only what the model was offered can be called."""
+    tool, format = SubmitOutput(session.output_format), session.output_format()
+    seen = format.tool() if format is not None else ToolSchema(tool.name, tool.description, {"type": "object"})
+    return registry.plus(tool, seen)
 
 
 class ManualRounds:

@@ -98,7 +98,7 @@ class SessionOwner:
         self._rounds = ManualRounds(setup.database, claimed.id, requested=claimed.compaction_in_progress)
         self._interrupt = Interrupt()
         self._recorder = Recorder(setup.database, setup.bus, claimed.id, claimed.epoch, setup.repaired)
-        self._message_source = StoredMessages(self._recorder, claimed.id, claimed.epoch)
+        self._message_source = StoredMessages(self._recorder, claimed.id, claimed.epoch, session.read)
         self._broke_off = False
         self.catch_up: Callable[[], Awaitable[None]] | None = None
         """Called before each step and after the last one: acts on what other nodes of a cluster have changed."""

@@ -27,6 +27,7 @@ from app.runtime.setup import RuntimeSetup
 from app.sandbox.base import Sandbox
 from app.sessions import Limits, SandboxSpec
 from app.tools.output import OutputLimit
+from app.tools.submit import OutputFormat
 
 LEAST_OUTPUT_TOKENS, LEAST_OUTPUT_SHARE = 200, 0.05
 """Minimum tokens shown of each output even if a step has very many calls, and the share of `usable` that they may
@@ -130,6 +131,10 @@ class SessionState:
 
     def limits(self) -> Limits:
         return Limits(**self.row.limits)
+
+    def output_format(self) -> OutputFormat | None:
+        """What the result of the run has to look like; None for a text."""
+        return OutputFormat.of_session(self.row)
 
     def output_limit(self, calls: int) -> OutputLimit:
         """How much of each output the model sees, for a message with this many calls: together they take at most a

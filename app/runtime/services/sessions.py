@@ -16,6 +16,7 @@ from app.eventlog.log import StreamItem
 from app.messages import new_id
 from app.runtime.admission import (
     ServiceRules,
+    check_output,
     check_patterns,
     checked_patch,
     draft,
@@ -80,6 +81,7 @@ class SessionService:
             if known is not None:
                 return known, False
         await self._check_patterns(body.approval)
+        await check_output(body.output)
         drafted = await draft(body, fingerprint, self._setup, self._rules)
         with self._starts.by(key) as starter:
             session, is_new = await self._setup.write(
@@ -103,6 +105,7 @@ class SessionService:
     async def patch(self, session_id: str, body: SessionPatch) -> Session:
         """Changes a session from its next step on."""
         await self._check_patterns(body.approval)
+        await check_output(body.output)
         fields = checked_patch(body, self._setup, self._rules)
         session, row = await self._setup.write(
             session_id,

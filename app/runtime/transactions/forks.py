@@ -34,7 +34,7 @@ from app.runtime.transactions.fork_state import Numbers, PastEvent, Shape, copie
 from app.runtime.values.sessions import ForkCreate
 from app.sessions import Approval, Limits, SandboxSpec, Status
 
-_COPIED = ("model", "reasoning_effort", "system_prompt", "tools", "compaction", "metadata", "notes")
+_COPIED = ("model", "reasoning_effort", "system_prompt", "tools", "output_format", "compaction", "metadata", "notes")
 """Columns copied from the parent's current row, whatever the fork's starting point; see also `_held_to_bounds`."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import orjson
 from sqlalchemy import Connection, Row
@@ -21,6 +21,7 @@ from app.events import ApprovalRequested, ApprovalResolved, SessionIdle, Session
 from app.messages import Usage, parse_arguments, rfc3339
 from app.runtime.values.queue import ApprovalAnswer, ApprovalList, PendingApproval
 from app.sessions import ApprovalDecision, ApprovalEnd, Outcome, QueueMode, Status
+from app.tools.submit import OutputFormat
 
 Trigger = Literal["message", "resume", "recovery"]
 
@@ -140,6 +141,9 @@ def begin(connection: Connection, appender: Appender, trigger: Trigger, key: str
         outcome=None,
         error=None,
         answer=None,
+        output=None,
+        # A resume continues the same work.
+        **({} if trigger == "resume" else {"run_output_format": None}),
         queue_held=False,
         # One for a compaction before the run.
         cancel_requested=False,
@@ -157,7 +161,7 @@ def finish(connection: Connection, session_id: str, epoch: int, result: RunResul
     """Ends a run. If a deliverable message is pending, the next run starts in the same transaction and True is
     returned, so that the session is never idle with work to do."""
     row = sessions.row(connection, session_id)
-    result, answer = _as_recorded(connection, row, result)
+    result, final = _as_recorded(connection, row, result)
     modes = {QueueMode(waiting.mode) for waiting in queue.pending(connection, session_id)}
     held = row.queue_held or _holds(result, modes)
     goes_on = not held and bool(modes)
@@ -165,28 +169,39 @@ def finish(connection: Connection, session_id: str, epoch: int, result: RunResul
     if row.status == Status.AWAITING_APPROVAL:
         # A run that crashed: its held calls will not run.
         withdraw_approvals(connection, appender, "error")
-    _end(connection, appender, row, result, answer, held=held)
+    _end(connection, appender, row, result, final, held=held)
     if goes_on:
         begin(connection, appender, "message", row.run_key)
     return goes_on, appender.flush()
 
 
-def _as_recorded(connection: Connection, row: Row[Any], result: RunResult) -> tuple[RunResult, str | None]:
-    """The result to record for the session, and its answer. A run that did nothing keeps those of the previous run; one
-    that had its answer when a cancel held the queue counts as cancelled, so that a resume can deliver pending
+class _Final(NamedTuple):
+    """What a completed run ended with."""
+
+    answer: str | None = None
+    output: Any = None
+
+
+def _as_recorded(connection: Connection, row: Row[Any], result: RunResult) -> tuple[RunResult, _Final]:
+    """The result to record for the session, and what it ended with. A run that did nothing keeps those of the previous
+    run; one that had its answer when a cancel held the queue counts as cancelled, so that a resume can deliver pending
     messages."""
     if result.void:
         before = events.last_of_type(connection, row.id, "session.idle")
         if before is None:
-            return result, None
+            return result, _Final()
         ended = orjson.loads(before.data)
-        return RunResult(Outcome(ended["outcome"]), ended["error"]), ended.get("answer")
+        final = _Final(ended.get("answer"), ended.get("output"))
+        return RunResult(Outcome(ended["outcome"]), ended["error"]), final
     if result.outcome is not Outcome.COMPLETED:
-        return result, None
+        return result, _Final()
     if row.cancel_requested and queue.count(connection, row.id) > 0:
-        return RunResult(Outcome.CANCELLED), None
-    final = messages.last_of_model(connection, row.id)
-    return result, final.text if final is not None else None
+        return RunResult(Outcome.CANCELLED), _Final()
+    message = messages.last_of_model(connection, row.id)
+    if message is None:
+        return result, _Final()
+    format = OutputFormat.of_session(row)
+    return result, _Final(message.text, format.submitted(message) if format is not None else None)
 
 
 def _holds(result: RunResult, modes: Set[QueueMode]) -> bool:
@@ -200,7 +215,7 @@ def _holds(result: RunResult, modes: Set[QueueMode]) -> bool:
 
 
 def _end(
-    connection: Connection, appender: Appender, row: Row[Any], result: RunResult, answer: str | None, *, held: bool
+    connection: Connection, appender: Appender, row: Row[Any], result: RunResult, final: _Final, *, held: bool
 ) -> None:
     sessions.change(
         connection,
@@ -208,8 +223,9 @@ def _end(
         status=Status.IDLE,
         outcome=result.outcome,
         error=result.error,
-        answer=answer,
+        answer=final.answer,
+        output=final.output,
         cancel_requested=False,
         queue_held=held,
     )
-    appender.emit(SessionIdle, result, answer=answer, usage=Usage(**row.run_usage), steps=row.run_steps)
+    appender.emit(SessionIdle, result, **final._asdict(), usage=Usage(**row.run_usage), steps=row.run_steps)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import httpx
-import jsonschema  # type: ignore[import-untyped]
+import jsonschema
 import pytest
 
 from app.api.examples import ANSWERS, ANSWERS_OF, REQUESTS

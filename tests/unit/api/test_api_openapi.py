@@ -8,7 +8,7 @@ import re
 from typing import Any
 
 import httpx
-import jsonschema  # type: ignore[import-untyped]
+import jsonschema
 import pytest
 from fastapi import FastAPI
 
