@@ -43,12 +43,14 @@ from app.runtime.telemetry.health import Health, Look, looks
 from app.runtime.telemetry.metrics import Metrics, add_readings, add_workspaces
 from app.runtime.telemetry.tracing import CompactionLog, otlp_exporter, tracing
 from app.runtime.transactions import compactions
+from app.runtime.vault import Vault
 from app.runtime.workspaces.cache import machine_id
 from app.runtime.workspaces.keeper import Workspaces
 from app.sandbox.base import SandboxFactory
 from app.sessions import Status
 from app.settings import Settings
 from app.tools import FileOutputStore
+from app.tools.submit import NAME as SUBMIT_OUTPUT
 
 if TYPE_CHECKING:
     from app.cluster.node import Node
@@ -82,7 +84,7 @@ async def build(settings: Settings, prompts: Prompts) -> AsyncIterator[Runtime]:
         base = await open_resources(settings, stack)
         agents = await build_agents(settings, prompts, base.database, base.providers)
         tools = agents.registry.names()
-        metrics = Metrics(tools)
+        metrics = Metrics([*tools, SUBMIT_OUTPUT])
         observers: Observers = [metrics.observe, CompactionLog().observe]
         bus = Bus(lambda items: _notify(observers, items), settings.max_readers)
         broker = await open_relay(settings, base.database, bus, base.instance_id, metrics, stack)
@@ -101,6 +103,7 @@ async def build(settings: Settings, prompts: Prompts) -> AsyncIterator[Runtime]:
             fence.check,
             node=node_id,
             workspaces=workspaces,
+            vault=_vault(settings),
         )
         bound = OutputBound(setup, base.store, settings.session_output_max_bytes)
         observers.append(bound.observe)
@@ -135,6 +138,11 @@ async def build(settings: Settings, prompts: Prompts) -> AsyncIterator[Runtime]:
         await _look_after(settings, base, setup, dispatch, metrics, stack)
         model, sandbox = default_model(settings), _default_sandbox(settings, base)
         yield Runtime(services, model, sandbox, base.left_out, bus.close, lambda: bus.readers, metrics.render)
+
+
+def _vault(settings: Settings) -> Vault:
+    key = settings.secret_key.get_secret_value() if settings.secret_key is not None else None
+    return Vault(key, None if settings.temporal is not None else settings.data_dir / "secret.key")
 
 
 async def _open_workspaces(

@@ -201,6 +201,16 @@ Index(
 IN_MESSAGE = (messages.c.session_id == message_parts.c.session_id) & (messages.c.id == message_parts.c.message_id)
 """Joins parts to their messages."""
 
+secrets = Table(
+    "secrets",
+    metadata,
+    session_id(),
+    Column("name", String(100), primary_key=True, comment="The environment variable."),
+    Column("value", Text, nullable=False, comment="Encrypted, in base64."),
+    Column("created_at", UtcTime, nullable=False),
+    Column("updated_at", UtcTime, nullable=False),
+)
+
 search_entries = Table(
     "search_entries",
     metadata,

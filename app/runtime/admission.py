@@ -70,13 +70,14 @@ class ServiceRules:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A validated session that has not been created yet."""
+    """A validated session that has not been created yet. `secrets` are cipher texts by name."""
 
     session_id: str
     task: str | None
     fingerprint: str
     fields: dict[str, Any]
     history: Iterable[Message] = ()
+    secrets: Mapping[str, str] = field(default_factory=dict)
 
 
 async def draft(body: SessionCreate, fingerprint: str, setup: RuntimeSetup, rules: ServiceRules) -> Draft:
@@ -88,15 +89,19 @@ async def draft(body: SessionCreate, fingerprint: str, setup: RuntimeSetup, rule
     if task_tokens > LEAST_ROOM or body.history is not None:
         await setup.agents.ask_windows(fields["model"])
     check_fits(setup.agents, DraftedRow(fields), task_tokens)
+    secrets = {
+        name: await setup.vault.encrypt(session_id, name, value.get_secret_value())
+        for name, value in (body.secrets or {}).items()
+    }
     if body.history is None:
-        return Draft(session_id, body.task, fingerprint, fields)
+        return Draft(session_id, body.task, fingerprint, fields, secrets=secrets)
     # In a thread: a history has up to 64 MiB, which must not block the event loop.
     imported, tokens, last_request = await asyncio.to_thread(_import, body, body.history)
     fields["system_prompt"] = imported.system_prompt if body.system_prompt is None else body.system_prompt
     check_fits(setup.agents, DraftedRow(fields), last_request)
     budget = make_budget(setup.agents.model_info(fields["model"]), CompactionSettings(**fields["compaction"]))
     fields["context"] = context_state(budget, tokens, reported=False).model_dump()
-    return Draft(session_id, body.task, fingerprint, fields, imported)
+    return Draft(session_id, body.task, fingerprint, fields, imported, secrets)
 
 
 def _import(body: SessionCreate, history: HistoryImport) -> tuple[ImportedHistory, int, int]:
@@ -146,7 +151,8 @@ def _checked_fields(body: SessionCreate, setup: RuntimeSetup, rules: ServiceRule
 
 
 def request_fingerprint(body: SessionCreate) -> str:
-    """Distinguishes a repeated request from another one with the same id."""
+    """Distinguishes a repeated request from another one with the same id. Of secrets only the names count: a hash of
+    their values would be stored in plain sight."""
     digest = hashlib.sha256()
     for piece in _canonical(body):
         digest.update(piece)

@@ -27,6 +27,7 @@ from app.runtime.agents import AgentSetup
 from app.runtime.background import in_background
 from app.runtime.sandboxes.pool import Sandboxes
 from app.runtime.transactions import compactions
+from app.runtime.vault import Vault
 from app.runtime.workspaces.keeper import Workspaces
 from app.sandbox.base import Stream
 from app.sessions import Status
@@ -60,7 +61,7 @@ class RuntimeSetup:
     `fence` raises `SupersededError` in a write if the server no longer holds the database; `to_park` are the sessions
     whose interrupted runs this server must not continue. `large_reads` is for `reading_whole`. `node` identifies this
     server in a cluster; None outside of one. `workspaces` stores workspaces for other machines, None if there is no
-    store; `counts` is for the metrics."""
+    store; `counts` is for the metrics; `vault` encrypts the secrets of sessions."""
 
     database: Database
     bus: Bus
@@ -75,6 +76,7 @@ class RuntimeSetup:
     node: str | None = None
     workspaces: Workspaces | None = None
     counts: OwnerCounts = field(default_factory=OwnerCounts)
+    vault: Vault = field(default_factory=lambda: Vault(None, None))
 
     async def write(self, session_id: str, work: Callable[[Connection], tuple[T, list[StreamItem]]]) -> T:
         """Commits a write to a session on behalf of others than its owner, and publishes its events. Raises

@@ -19,7 +19,7 @@ MAX_PATTERNS = 100
 MAX_NAMED = 5
 """Maximum problems of a value that are reported."""
 MAX_MESSAGE_CHARS = 300
-WORK = 5_000_000
+WORK = 2_000_000
 """Units of work per evaluation, which take seconds at most. A keyword costs ten, and one for each item that it may have
 to look at: nested references could otherwise double the work with each level."""
 DIALECT = "https://json-schema.org/draft/2020-12/schema"

@@ -39,7 +39,7 @@ async def test_only_a_valid_submission_completes_the_run(client: Client, provide
     provider.script(
         Reply(Text("I look."), ToolCall("list_directory")),
         Reply(Text("All is well.")),
-        Reply(submit('{"passed": tru')),
+        Reply(submit('{"passed": true')),
         Reply(submit({"passed": "no", "failures": [{"test": "test_a"}]})),
         Reply(Text("One fails."), submit(VALUE)),
     )

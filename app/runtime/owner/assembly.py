@@ -4,6 +4,7 @@ the compactions that users request while it works."""
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from app.agent.changes import PlanChanged
 from app.agent.compaction.compactor import Compactor
@@ -14,7 +15,7 @@ from app.agent.interrupt import Interrupt
 from app.agent.protocols import ApprovalGate
 from app.agent.record import StoredConversation
 from app.agent.step import Step
-from app.agent.tool_executor import ToolExecutor, ToolSetup
+from app.agent.tool_executor import Collector, ToolExecutor, ToolSetup
 from app.context.policies import CompactionSettings
 from app.db.engine import Database
 from app.events import PlanItem
@@ -25,7 +26,9 @@ from app.runtime.owner.recorder import Recorder
 from app.runtime.owner.state import SessionState
 from app.runtime.setup import RuntimeSetup
 from app.runtime.transactions import compactions
-from app.sandbox.base import Sandbox
+from app.sandbox.base import Sandbox, Stream
+from app.tools.masking import MaskedCollector
+from app.tools.output import OutputLimit
 from app.tools.registry import ToolRegistry
 from app.tools.submit import SubmitOutput
 
@@ -89,11 +92,17 @@ def make_step(
         """The tools offered to the step's model, even if the session was changed since."""
         return [tool.name for tool in conversation.generation.tools]
 
+    def collector(call_id: str, live: Callable[[Stream, str, int], None], limit: OutputLimit) -> Collector:
+        """Also masks what tools that run no command show: a command may have written it to a file."""
+        plain = setup.collector(session.id, call_id, live, limit)
+        return MaskedCollector(plain, session.masking) if session.masking.values else plain
+
     agents = setup.agents
     tools = ToolSetup(
         registry=_with_output(agents.registry, session),
         sandbox=sandbox,
-        collector=lambda call_id, live, limit: setup.collector(session.id, call_id, live, limit),
+        collector=collector,
+        env=lambda: session.masking.values,
         output_limit=session.output_limit,
         command_timeout_s=agents.command_timeout_s,
         max_command_timeout_s=agents.max_command_timeout_s,

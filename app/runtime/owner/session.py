@@ -253,6 +253,7 @@ class SessionOwner:
             await self.catch_up()
         if self._setup.workspaces is not None:
             self._setup.workspaces.between_steps(self._session.id)
+        await self._session.load_secrets()
         await self._ask_windows()
         if spilled := conversation.spilled():
             with suppress(Stopped):
@@ -308,6 +309,8 @@ class SessionOwner:
         self, conversation: Conversation, compactor: Compactor, *, goes_on: bool, waiting: WaitingStep | None
     ) -> RunResult:
         """One run; failures become its result."""
+        # A call that waited for approval runs before the first step is prepared.
+        await self._session.load_secrets()
         row = self._session.row
         usage = Usage(**row.usage)
         cost = usage.cost_usd

@@ -15,6 +15,7 @@ from app.runtime.dispatch import Dispatch
 from app.runtime.services.files import FileService
 from app.runtime.services.history import CompactionService, EventService, HistoryService
 from app.runtime.services.queue import ApprovalService, QueueService
+from app.runtime.services.secrets import SecretService
 from app.runtime.services.server import LoginRules, LoginService, ServerService, key_id
 from app.runtime.services.sessions import Outputs, SessionService
 from app.runtime.setup import RuntimeSetup
@@ -30,6 +31,7 @@ __all__ = [
     "LoginRules",
     "LoginService",
     "QueueService",
+    "SecretService",
     "ServerService",
     "Services",
     "SessionService",
@@ -49,6 +51,7 @@ class Services:
     compactions: CompactionService
     files: FileService
     events: EventService
+    secrets: SecretService
     logins: LoginService
     server: ServerService
 
@@ -75,6 +78,7 @@ def build_services(
         compactions=CompactionService(setup, registry),
         files=FileService(setup.database, setup.sandboxes, setup.fence, setup.workspaces),
         events=EventService(setup.database, setup.bus),
+        secrets=SecretService(setup),
         logins=LoginService(setup.database, logins),
         server=ServerService(setup.database, health, models, rules.default_model),
     )

@@ -29,7 +29,7 @@ TREE: dict[str, Any] = {
 @pytest.mark.parametrize(
     ("schema", "why"),
     [
-        ({"type": "objekt"}, "is not valid under any"),
+        ({"type": "thing"}, "is not valid under any"),
         ({"properties": []}, r"\$\.properties: \[\] is not of type"),
         ({"$schema": "http://json-schema.org/draft-07/schema#"}, "draft 2020-12"),
         ({"$ref": "https://example.com/other.json"}, "refers to no part"),

@@ -1,0 +1,63 @@
+"""The secrets of a session, as they are set; their values are never shown."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from pydantic import AfterValidator, Field, SecretStr, StringConstraints
+from pydantic_core import PydanticCustomError
+
+from app.messages import Timestamp, Value, clean_text
+from app.tools.masking import MIN_CHARS
+
+MAX_SECRETS = 32
+"""Secrets of a session."""
+MAX_CHARS = 16_384
+NAME_PATTERN = r"^[A-Z_][A-Z0-9_]{0,99}$"
+_RESERVED = re.compile(
+    r"(?:LD|DYLD|BASH|PALIMPSEST)_.*|(?:HTTP|HTTPS|ALL|NO)_PROXY|PATH|HOME|PWD|USER|LANG|TERM|ENV|IFS|_"
+)
+"""Variables that programs, the shell or the sandbox itself give a meaning."""
+
+
+def _name(text: str) -> str:
+    if not re.fullmatch(NAME_PATTERN, text):
+        raise PydanticCustomError("secret_name", "A secret's name should have capitals, digits and underscores only")
+    if _RESERVED.fullmatch(text):
+        raise PydanticCustomError("secret_name", "A secret's name should not be a variable with another meaning")
+    return text
+
+
+def _storable(value: SecretStr) -> SecretStr:
+    """What an environment variable can have. The message must not repeat the value."""
+    text = value.get_secret_value()
+    if clean_text(text) != text:
+        raise PydanticCustomError("secret_value", "A secret should have neither NUL nor halves of surrogate pairs")
+    return value
+
+
+SecretName = Annotated[str, AfterValidator(_name), StringConstraints(max_length=100)]
+SecretValue = Annotated[
+    SecretStr,
+    Field(min_length=MIN_CHARS, max_length=MAX_CHARS),
+    AfterValidator(_storable),
+]
+
+
+class SecretPut(Value):
+    """`PUT /v1/sessions/{id}/secrets/{name}`."""
+
+    value: SecretValue
+
+
+class SecretInfo(Value):
+    name: str
+    created_at: Timestamp
+    updated_at: Timestamp
+
+
+class SecretList(Value):
+    """Names and times; no request returns a value."""
+
+    items: tuple[SecretInfo, ...]
