@@ -42,11 +42,12 @@ class Vault:
 
     async def decrypt(self, rows: Sequence[Row[Any]]) -> Mapping[str, str]:
         """The values by name. Those that were encrypted with another key are left out, and logged."""
-        from cryptography.exceptions import InvalidTag
-
         if not rows:
             return {}
         cipher = await self._ready()
+        # After `_ready`, which imports the library in a thread.
+        from cryptography.exceptions import InvalidTag
+
         found: dict[str, str] = {}
         for row in rows:
             data = b64decode(row.value)

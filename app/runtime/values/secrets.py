@@ -16,9 +16,12 @@ MAX_SECRETS = 32
 MAX_CHARS = 16_384
 NAME_PATTERN = r"^[A-Z_][A-Z0-9_]{0,99}$"
 _RESERVED = re.compile(
-    r"(?:LD|DYLD|BASH|PALIMPSEST)_.*|(?:HTTP|HTTPS|ALL|NO)_PROXY|PATH|HOME|PWD|USER|LANG|TERM|ENV|IFS|_"
+    "(?:BASH|DYLD|GLIBC|LD|MALLOC|PALIMPSEST|RESOLV)_.*|(?:ALL|HTTP|HTTPS|NO)_PROXY|_"
+    "|ENV|GCONV_PATH|GETCONF_DIR|HOME|HOSTALIASES|IFS|LANG|LOCALDOMAIN|LOCPATH|NLSPATH|PATH|PWD|RES_OPTIONS|TERM|TMPDIR"
+    "|TZDIR|USER"
 )
-"""Variables that programs, the shell or the sandbox itself give a meaning."""
+"""Variables of the shell, the sandbox and the loader: a program that drops the sandbox's privileges has them too. Those
+of the loader are the ones that glibc keeps from privileged programs."""
 
 
 def _name(text: str) -> str:
