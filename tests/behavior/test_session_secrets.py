@@ -84,7 +84,7 @@ async def test_a_secret_is_found_nowhere(
         assert "The key is [secret TOKEN]." in json.dumps(provider.requests[-1].body)
         bodies = [json.dumps(request.body) for request in provider.requests]
     server.stop()
-    rows = stored_rows(tmp_path / "data")
+    rows = stored_rows(tmp_path / "data" / "palimpsest.db")
     files = [
         path.read_bytes().decode("latin-1")
         for path in (tmp_path / "data").rglob("*")

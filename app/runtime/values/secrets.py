@@ -35,6 +35,8 @@ def _name(text: str) -> str:
 def _storable(value: SecretStr) -> SecretStr:
     """What an environment variable can have. The message must not repeat the value."""
     text = value.get_secret_value()
+    if not MIN_CHARS <= len(text) <= MAX_CHARS:
+        raise PydanticCustomError("secret_length", f"A secret should have {MIN_CHARS} to {MAX_CHARS:,} characters")
     if clean_text(text) != text:
         raise PydanticCustomError("secret_value", "A secret should have neither NUL nor halves of surrogate pairs")
     return value
@@ -43,9 +45,23 @@ def _storable(value: SecretStr) -> SecretStr:
 SecretName = Annotated[str, AfterValidator(_name), StringConstraints(max_length=100)]
 SecretValue = Annotated[
     SecretStr,
-    Field(min_length=MIN_CHARS, max_length=MAX_CHARS),
     AfterValidator(_storable),
+    Field(json_schema_extra={"minLength": MIN_CHARS, "maxLength": MAX_CHARS}),
 ]
+
+
+def _named(secrets: dict[str, SecretStr]) -> dict[str, SecretStr]:
+    for name in secrets:
+        _name(name)
+    return secrets
+
+
+NamedSecrets = Annotated[
+    dict[str, SecretValue],
+    Field(max_length=MAX_SECRETS, json_schema_extra={"propertyNames": {"pattern": NAME_PATTERN}}),
+    AfterValidator(_named),
+]
+"""Names are checked after the values, so that an error is reported for the field once."""
 
 
 class SecretPut(Value):

@@ -21,7 +21,7 @@ from app.context.policies import POLICIES, CompactionSettings
 from app.interchange import WireFormat
 from app.messages import Value, clean_text
 from app.raw_messages import RawMessages
-from app.runtime.values.secrets import MAX_SECRETS, SecretName, SecretValue
+from app.runtime.values.secrets import NamedSecrets
 from app.sessions import MIN_CPUS, AllowedHosts, Network, ReasoningEffort, SandboxKind, SandboxSpec, Session
 
 MAX_CONTENT_CHARS = 1_000_000
@@ -272,7 +272,7 @@ class SessionCreate(Value):
     tools: list[str] | None = Field(default=None, description="Names of the tools to offer; all of them if omitted.")
     output: OutputRequest | None = None
     history: HistoryImport | None = None
-    secrets: Annotated[dict[SecretName, SecretValue], Field(max_length=MAX_SECRETS)] | None = Field(
+    secrets: NamedSecrets | None = Field(
         default=None,
         description="Environment variables of commands, by name. Stored encrypted, shown by no request, and masked in"
         " what commands print.",
