@@ -4,8 +4,7 @@ rules."""
 from __future__ import annotations
 
 import asyncio
-import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import thread_time
 from typing import Any
@@ -148,32 +147,6 @@ def _checked_fields(body: SessionCreate, setup: RuntimeSetup, rules: ServiceRule
         "metadata": _checked_metadata(body.metadata),
         "context": context_state(make_budget(info, compaction), 0, reported=False).model_dump(),
     }
-
-
-def request_fingerprint(body: SessionCreate) -> str:
-    """Distinguishes a repeated request from another one with the same id. Of secrets only the names count: a hash of
-    their values would be stored in plain sight."""
-    digest = hashlib.sha256()
-    for piece in _canonical(body):
-        digest.update(piece)
-    return digest.hexdigest()
-
-
-def _canonical(body: SessionCreate) -> Iterator[bytes]:
-    """The request as JSON with sorted names, message by message."""
-    asked = body.model_dump(mode="json", exclude={"id": True, "history": {"messages"}}, exclude_unset=True)
-    before = b"{"
-    for name in sorted(asked):
-        yield b"%s%s:" % (before, orjson.dumps(name))
-        before = b","
-        if name == "history" and body.history is not None:
-            yield b'{"format":%s,"messages":' % orjson.dumps(body.history.format)
-            for place, message in enumerate(body.history.messages):
-                yield b"%s%s" % (b"," if place else b"[", orjson.dumps(message, option=orjson.OPT_SORT_KEYS))
-            yield b"]}"
-        else:
-            yield orjson.dumps(asked[name], option=orjson.OPT_SORT_KEYS)
-    yield b"}" if asked else b"{}"
 
 
 def checked_patch(body: SessionPatch, setup: RuntimeSetup, rules: ServiceRules) -> dict[str, Any]:

@@ -21,9 +21,9 @@ from app.runtime.admission import (
     checked_patch,
     draft,
     has_patterns,
-    request_fingerprint,
 )
 from app.runtime.dispatch import Dispatch
+from app.runtime.fingerprints import request_fingerprint
 from app.runtime.history import read_session_cursor, session_cursor
 from app.runtime.setup import RuntimeSetup
 from app.runtime.starting import RunStarts

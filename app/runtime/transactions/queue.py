@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NamedTuple
 
-import orjson
 from sqlalchemy import Connection, Row
 
 from app.context.tokens import PER_MESSAGE, estimate_text
@@ -16,6 +14,7 @@ from app.errors import ConflictError, NotFoundError, QueueFullError
 from app.eventlog.log import Appender, StreamItem
 from app.events import MessageDequeued, MessageEdited, MessageQueued, MessageWithdrawn
 from app.messages import Message, Role, TextPart, new_id
+from app.runtime.fingerprints import message_fingerprint
 from app.runtime.owner.recorder import Recorder
 from app.runtime.transactions import runs
 from app.runtime.transactions.changes import add_message
@@ -43,14 +42,6 @@ def _check_room(chars: int) -> None:
             "try again when some are delivered.",
             limit=MAX_WAITING_CHARS,
         )
-
-
-def fingerprint(body: QueueAdd) -> str:
-    """Distinguishes a retry from another message with the same id."""
-    digest = hashlib.sha256(body.content.encode())
-    if body.output is not None:
-        digest.update(orjson.dumps(body.output.stored(), option=orjson.OPT_SORT_KEYS))
-    return digest.hexdigest()
 
 
 def enqueue(
@@ -93,7 +84,7 @@ def accept(
             ordinal=appender.next_seq,
             mode=body.mode,
             content=body.content,
-            fingerprint=fingerprint(body),
+            fingerprint=message_fingerprint(body),
             created_at=appender.at,
             output_format=body.output.stored() if body.output is not None else None,
         ),
@@ -114,7 +105,7 @@ def _repeated(connection: Connection, session_id: str, message_id: str, body: Qu
         if messages.exists(connection, session_id, message_id):
             raise ConflictError(f"The id {message_id} is used by another message.", code="id_in_use")
         return None
-    if known.fingerprint != fingerprint(body):
+    if known.fingerprint != message_fingerprint(body):
         raise ConflictError(f"Message {message_id} was already posted with different content.", code="id_in_use")
     return _receipt(connection, known)
 
