@@ -67,11 +67,14 @@ class SessionRunning(SessionEvent):
 
 
 class SessionIdle(SessionEvent):
-    """The last event of a run; `usage` and `steps` are the run's own."""
+    """The last event of a run; `usage` and `steps` are the run's own. `answer` is the text of its final message, and
+    `output` the value that it submitted; null unless it completed."""
 
     type: ClassVar[str] = "session.idle"
     outcome: Outcome
     error: dict[str, Any] | None = None
+    answer: str | None = None
+    output: Any = None
     usage: Usage
     steps: int
 

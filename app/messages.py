@@ -70,7 +70,7 @@ MAX_ARGUMENT_DEPTH = 100
 
 def is_deeper(value: Any, levels: int) -> bool:
     """Whether objects and arrays are nested in `value` at least this many levels deep."""
-    level = [value]
+    level = [value] if isinstance(value, dict | list) else []
     for _ in range(levels):
         level = [
             inner

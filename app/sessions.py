@@ -238,7 +238,8 @@ class QueueState(Value):
 
 class Session(Value):
     """One conversation with one agent. `last_seq` is the seq of its newest event, read in the same transaction.
-    `reasoning_effort` null is the model's default."""
+    `reasoning_effort` null is the model's default. `answer` is the text of the last run's final message; null unless
+    that run completed. `output` is the value that it submitted; null unless it had to submit one."""
 
     id: str
     title: str | None
@@ -246,6 +247,8 @@ class Session(Value):
     status: Status
     outcome: Outcome | None
     error: dict[str, Any] | None
+    answer: str | None = None
+    output: Any = None
     model: str
     reasoning_effort: ReasoningEffort | None = None
     created_at: Timestamp

@@ -87,6 +87,12 @@ class Settings(BaseSettings):
     api_keys: Annotated[tuple[SecretStr, ...], NoDecode] = Field(
         (), description="API keys, separated by commas; without one the server listens on loopback only."
     )
+    secret_key: SecretStr | None = Field(
+        None,
+        min_length=32,
+        description="Encrypts the secrets of sessions: random text, such as `openssl rand -base64 32` prints; the same"
+        " on all nodes of a cluster. By default `secret.key` in the data directory, made when it is first needed.",
+    )
     login_days: float = Field(
         30,
         gt=0,

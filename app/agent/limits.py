@@ -197,7 +197,7 @@ class LoopGuard:
         """The index in a long history before which nothing matters."""
         left = self._steps.maxlen or 0
         for place in range(len(history) - 1, -1, -1):
-            if _is_new_input(history[place]):
+            if is_new_input(history[place]):
                 return place
             left -= history[place].role is Role.TOOL
             if left < 0:
@@ -207,7 +207,7 @@ class LoopGuard:
     def _take(self, message: Message) -> None:
         if message.voided_at is not None or message.is_summary:
             return
-        if _is_new_input(message):
+        if is_new_input(message):
             self._steps.clear()
             self._over = False
         elif message.role is Role.ASSISTANT:
@@ -242,7 +242,7 @@ TOLD = control_text("loop_guard")
 _RESUMED = (control_text("resume"), control_text("limit"))
 
 
-def _is_new_input(message: Message) -> bool:
+def is_new_input(message: Message) -> bool:
     """Whether this is new input, after which the same calls may make sense again."""
     if message.is_summary:
         return False

@@ -26,6 +26,7 @@ from app.agent.limits import (
 from app.agent.model_calls import AnswerRoom
 from app.agent.protocols import AgentConfig, MessageSource, Sink
 from app.agent.step import Outcome, Step, StepResult
+from app.agent.submission import invalid_output, is_submitted, missing_output
 from app.context.prompts import ControlKind
 from app.errors import ContextOverflowError, ProviderError
 from app.messages import Role, now
@@ -120,6 +121,9 @@ class AgentLoop:
             return result
         if not await self._deliver() and not self._goes_on:
             return self._stopped() or RunResult(RunOutcome.COMPLETED, void=True)
+        if self._goes_on and self._session.config().has_output and is_submitted(self._conversation.history):
+            # A restart came between the accepted output and the end of the run.
+            return RunResult(RunOutcome.COMPLETED)
         while True:
             await self._session.prepare(self._conversation)
             await self._deliver()
@@ -207,19 +211,42 @@ class AgentLoop:
     async def _take(self, step: StepResult) -> RunResult | None:
         """What a step's outcome means for the run; None if it continues."""
         match step.outcome:
-            case Outcome.RAN_TOOLS | Outcome.STOPPED:
+            case Outcome.STOPPED:
                 self._cut_off = False
                 return None
+            case Outcome.RAN_TOOLS:
+                self._cut_off = False
+                return await self._after_tools() if self._session.config().has_output else None
             case Outcome.FINISHED:
-                await self._session.before_end()
-                # A finished run stays finished, even if a limit or a shutdown came with its last message.
-                return None if await self._deliver() else RunResult(RunOutcome.COMPLETED)
+                return await self._after_text() if self._session.config().has_output else await self._finished()
             case Outcome.CUT_OFF:
                 return self._after_cut_off()
             case Outcome.OVERFLOWED:
                 return await self._after_overflow(step.overflow)
             case Outcome.REFUSED | Outcome.FAILED:
                 return RunResult(RunOutcome.FAILED, step.error)
+
+    async def _finished(self) -> RunResult | None:
+        """A finished run stays finished, even if a limit or a shutdown came with its last message."""
+        await self._session.before_end()
+        return None if await self._deliver() else RunResult(RunOutcome.COMPLETED)
+
+    async def _after_tools(self) -> RunResult | None:
+        """Ends a run whose output was accepted, or was invalid too often."""
+        if is_submitted(self._conversation.history):
+            return await self._finished()
+        error = invalid_output(self._conversation.history)
+        return None if error is None or await self._deliver() else RunResult(RunOutcome.FAILED, error.problem())
+
+    async def _after_text(self) -> RunResult | None:
+        """Asks once for the output that has to come instead of a text."""
+        await self._session.before_end()
+        if await self._deliver():
+            return None
+        if (error := missing_output(self._conversation.history)) is not None:
+            return RunResult(RunOutcome.FAILED, error.problem())
+        await self._conversation.say("submit_output", self._sink)
+        return None
 
     def _after_cut_off(self) -> RunResult | None:
         """An answer that was cut off is continued once; a model cut off twice in a row will not finish."""

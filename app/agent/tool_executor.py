@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, Protocol
@@ -55,7 +55,7 @@ CollectorFactory = Callable[[str, Callable[[Stream, str, int], None], OutputLimi
 @dataclass(frozen=True, slots=True)
 class ToolSetup:
     """What the calls of a session share. Times are in seconds; `output_limit` maps the number of calls in a message to
-    how much of each output the model sees."""
+    how much of each output the model sees; `env` returns the present variables of commands."""
 
     registry: ToolRegistry
     sandbox: SandboxSource
@@ -65,6 +65,7 @@ class ToolSetup:
     output_limit: Callable[[int], OutputLimit]
     history: SessionHistory = field(default_factory=NoHistory)
     approval_gate: ApprovalGate = field(default_factory=NoApprovalGate)
+    env: Callable[[], Mapping[str, str]] = dict
 
 
 class ToolExecutor:
@@ -214,6 +215,7 @@ class ToolExecutor:
             max_command_timeout_s=self._setup.max_command_timeout_s,
             history=self._setup.history,
             limit=limit,
+            env=self._setup.env(),
         )
 
     async def _sandbox(self) -> Sandbox:

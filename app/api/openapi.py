@@ -165,7 +165,7 @@ def event_schemas() -> dict[str, Any]:
 def _add_examples(schemas: dict[str, Any]) -> None:
     """Adds examples to the schemas of requests, responses and problems. Requests show only the fields that are set."""
     for request in REQUESTS:
-        shown = request.model_dump(mode="json", exclude_unset=True)
+        shown = request.model_dump(mode="json", by_alias=True, exclude_unset=True)
         schemas[type(request).__name__].setdefault("examples", []).append(shown)
     for answer in ANSWERS:
         schemas[type(answer).__name__]["examples"] = [answer.model_dump(mode="json")]

@@ -67,6 +67,8 @@ _EXAMPLES: tuple[PalimpsestError, ...] = (
     NotFoundError("There is no webhook with this id.", code="webhook_not_found"),
     NotFoundError("The webhook has no delivery with this id.", code="delivery_not_found"),
     NotFoundError("The raw output is no longer stored.", code="output_not_found"),
+    NotFoundError("The session has no secret API_TOKEN.", code="secret_not_found"),
+    ConflictError("A session may have 32 secrets.", code="too_many_secrets"),
     GoneError(
         "The raw output was removed on 2026-11-22: raw outputs are kept for a limited time, and up to a limited size"
         " for each session.",
@@ -154,6 +156,10 @@ _EXAMPLES: tuple[PalimpsestError, ...] = (
     InternalError("The server could not handle the request. Its log has the details."),
     SandboxError("The sandbox could not list the files."),
     UnavailableError("The server is starting or stopping."),
+    UnavailableError(
+        "Set PALIMPSEST_SECRET_KEY to the same value on all nodes: they have no file in common.",
+        code="secret_key_missing",
+    ),
     SupersededError("Another server was started on this database and has taken over the sessions."),
     SandboxUnavailableError("No Docker Engine answers, and bubblewrap is not installed."),
     WorkspaceFullError("'big.bin' cannot be written: the disk of the workspace is full."),

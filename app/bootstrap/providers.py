@@ -68,7 +68,7 @@ def secrets_of(settings: Settings) -> list[str]:
     keys = [config.api_key for config in provider_configs(settings) if config.api_key]
     broker = settings.broker.get_secret_value() if settings.broker else ""
     keys += [password for url in (settings.url, broker) if (password := password_of(url))]
-    keys += [settings.temporal_api_key.get_secret_value()] if settings.temporal_api_key else []
+    keys += [key.get_secret_value() for key in (settings.temporal_api_key, settings.secret_key) if key is not None]
     return keys + [key.get_secret_value() for key in settings.api_keys]
 
 

@@ -26,7 +26,7 @@ from app.bootstrap.workspaces import MIN_STORE_S, open_workspaces
 from app.db.backends import backend_of
 from app.db.engine import Database, open_database
 from app.db.migrate import upgrade
-from app.db.repositories import sessions
+from app.db.repositories import secrets, sessions
 from app.errors import SandboxUnavailableError, StorageError
 from app.eventlog.bus import Bus
 from app.eventlog.log import StreamItem
@@ -45,6 +45,7 @@ from app.runtime.telemetry.health import Health, Look, looks
 from app.runtime.telemetry.metrics import Metrics, add_readings, add_webhooks, add_workspaces
 from app.runtime.telemetry.tracing import CompactionLog, otlp_exporter, tracing
 from app.runtime.transactions import compactions
+from app.runtime.vault import Vault
 from app.runtime.webhooks.addresses import Destinations
 from app.runtime.webhooks.deliverer import Deliverer
 from app.runtime.workspaces.cache import machine_id
@@ -53,6 +54,7 @@ from app.sandbox.base import SandboxFactory
 from app.sessions import Status
 from app.settings import Settings
 from app.tools import FileOutputStore
+from app.tools.submit import NAME as SUBMIT_OUTPUT
 
 if TYPE_CHECKING:
     from app.cluster.node import Node
@@ -86,7 +88,7 @@ async def build(settings: Settings, prompts: Prompts) -> AsyncIterator[Runtime]:
         base = await open_resources(settings, stack)
         agents = await build_agents(settings, prompts, base.database, base.providers)
         tools = agents.registry.names()
-        metrics = Metrics(tools)
+        metrics = Metrics([*tools, SUBMIT_OUTPUT])
         observers: Observers = [metrics.observe, CompactionLog().observe]
         bus = Bus(lambda items: _notify(observers, items), settings.max_readers)
         broker = await open_relay(settings, base.database, bus, base.instance_id, metrics, stack)
@@ -94,6 +96,7 @@ async def build(settings: Settings, prompts: Prompts) -> AsyncIterator[Runtime]:
         fence = Fence(base.database, CLUSTER if clustered else None)
         node_id = new_id() if clustered else None
         workspaces = await _open_workspaces(settings, base, node_id, stack)
+        vault = _vault(settings)
         setup = RuntimeSetup(
             base.database,
             bus,
@@ -105,7 +108,8 @@ async def build(settings: Settings, prompts: Prompts) -> AsyncIterator[Runtime]:
             fence.check,
             node=node_id,
             workspaces=workspaces,
-            sources=await open_sources(settings),
+            sources=await open_sources(settings, partial(_secret, base.database, vault)),
+            vault=vault,
         )
         bound = OutputBound(setup, base.store, settings.session_output_max_bytes)
         observers.append(bound.observe)
@@ -148,6 +152,17 @@ async def build(settings: Settings, prompts: Prompts) -> AsyncIterator[Runtime]:
             await stack.enter_async_context(deliverer.running())
         model, sandbox = default_model(settings), _default_sandbox(settings, base)
         yield Runtime(services, model, sandbox, base.left_out, bus.close, lambda: bus.readers, metrics.render)
+
+
+def _vault(settings: Settings) -> Vault:
+    key = settings.secret_key.get_secret_value() if settings.secret_key is not None else None
+    return Vault(key, None if settings.temporal is not None else settings.data_dir / "secret.key")
+
+
+async def _secret(database: Database, vault: Vault, session_id: str, name: str) -> str | None:
+    """The value of a session's secret."""
+    rows = await database.read(lambda c: secrets.of_session(c, session_id))
+    return (await vault.decrypt([row for row in rows if row.name == name])).get(name)
 
 
 async def _open_workspaces(

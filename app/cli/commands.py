@@ -136,6 +136,13 @@ def run(
         typer.Option(metavar="POLICY", help="Which calls need approval: never, always, or JSON rules as in the API."),
     ] = None,
     remove: Annotated[bool, typer.Option("--rm", help="Delete the session at the end.")] = False,
+    output_schema: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="JSON Schema of the output that the run has to end with."),
+    ] = None,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Print the answer alone, or the output with --output-schema.")
+    ] = False,
     json: JsonLines = False,
     server: Server = None,
     key: Key = None,
@@ -144,16 +151,28 @@ def run(
 
     Uses the given server or the one on this machine, or starts one for this task. Ctrl-C cancels the run; a second
     Ctrl-C quits at once. Asks in the terminal about calls that need approval; without a terminal, or with --json,
-    prints the command that decides to standard error. Exit status: 0 completed, 1 failed or limit reached, 130
-    cancelled, 141 output closed.
+    prints the command that decides to standard error. Exit status: 0 completed, 1 failed, 2 usage, 3 limit reached, 4
+    a call was denied because nobody decided in time, 130 cancelled, 141 output closed.
     """
     from app.cli.packing import Folder
     from app.cli.run import TaskOptions, run_task
 
-    options = TaskOptions(model, system_prompt, max_steps, title, sandbox, approval, effort, compaction, git)
+    options = TaskOptions(
+        model, system_prompt, max_steps, title, sandbox, approval, effort, compaction, git, output_schema
+    )
     brought = None if folder is None else Folder(folder, all=no_ignore)
     raise typer.Exit(
-        run_task(task, options, folder=brought, output=output, remove=remove, as_json=json, server=server, key=key)
+        run_task(
+            task,
+            options,
+            folder=brought,
+            output=output,
+            remove=remove,
+            as_json=json,
+            quiet=quiet,
+            server=server,
+            key=key,
+        )
     )
 
 

@@ -15,22 +15,43 @@ from typing import Any
 
 from app.cli.approvals import Call, decide, how_to_decide, pending, time_left, whole
 from app.cli.client import Client, ServerEvent
-from app.cli.screen import CANCELLED, COMPLETED, FAILED, CliError, Screen, short
+from app.cli.screen import CANCELLED, COMPLETED, FAILED, LIMIT, UNANSWERED, CliError, Screen, json_text, short, visible
 from app.cli.view import View
 from app.errors import PalimpsestError
 
-_STATUSES = {"completed": COMPLETED, "cancelled": CANCELLED}
+_STATUSES = {"completed": COMPLETED, "cancelled": CANCELLED, "limit_reached": LIMIT}
 
 Hear = Callable[[ServerEvent], None]
 
 
-def exit_status(outcome: str | None) -> int:
-    """The exit status for a run's outcome."""
-    return _STATUSES.get(outcome or "", FAILED)
+@dataclass
+class RunEnd:
+    """How the last run of a stream ended; `outcome` is None without one. `unanswered` is whether one of its calls was
+    denied because nobody decided in time."""
+
+    outcome: str | None = None
+    unanswered: bool = False
+
+    def take(self, event: ServerEvent) -> None:
+        """Handles an event of the session."""
+        if event.event == "session.running" and event.data["trigger"] != "recovery":
+            self.unanswered = False
+        elif event.event == "approval.resolved" and event.data["by"] == "timeout":
+            self.unanswered = True
+        elif event.event == "session.idle":
+            self.outcome = event.data["outcome"]
+
+    @property
+    def status(self) -> int:
+        """The exit status."""
+        status = _STATUSES.get(self.outcome or "", FAILED)
+        return UNANSWERED if self.unanswered and status in (COMPLETED, FAILED) else status
 
 
-def writer(as_json: bool, *, own_task: bool = False) -> Callable[[ServerEvent], None]:
-    """A function that writes each event: as a JSON line, or for a person."""
+def writer(as_json: bool, *, own_task: bool = False, quiet: bool = False) -> Callable[[ServerEvent], None]:
+    """A function that writes each event: as a JSON line, or for a person; `quiet` writes the answer alone."""
+    if quiet:
+        return _write_answer
     if not as_json:
         return View(Screen(), own_task=own_task).show
 
@@ -41,17 +62,30 @@ def writer(as_json: bool, *, own_task: bool = False) -> Callable[[ServerEvent], 
     return write
 
 
-async def show_all(events: AsyncGenerator[ServerEvent, None], *takers: Callable[[ServerEvent], None]) -> str | None:
-    """Passes all events to `takers`, in order, and closes the connection even if one fails. Returns the last run's
-    outcome."""
-    outcome: str | None = None
+def _write_answer(event: ServerEvent) -> None:
+    """The output, or the answer, goes to standard output, and why there is none to standard error."""
+    if event.event != "session.idle":
+        return
+    data = event.data
+    if data["outcome"] == "completed":
+        output = data.get("output")
+        text = visible(data["answer"] or "") if output is None else json_text(output)
+        sys.stdout.write(text if text.endswith("\n") or not text else text + "\n")
+        sys.stdout.flush()
+    else:
+        why = (data.get("error") or {}).get("detail") or "The run did not complete."
+        Screen(sys.stderr).line(f"{data['outcome'].replace('_', ' ')}: {why}", fg="yellow")
+
+
+async def show_all(events: AsyncGenerator[ServerEvent, None], *takers: Callable[[ServerEvent], None]) -> RunEnd:
+    """Passes all events to `takers`, in order, and closes the connection even if one fails. Returns how the last run
+    ended."""
+    end = RunEnd()
     async with aclosing(events):
         async for event in events:
-            for take in takers:
+            for take in (*takers, end.take):
                 take(event)
-            if event.event == "session.idle":
-                outcome = event.data["outcome"]
-    return outcome
+    return end
 
 
 @dataclass

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from app.cli.client import Client
-from app.cli.following import CtrlC, asking, exit_status, show_all, writer
+from app.cli.following import CtrlC, asking, show_all, writer
 from app.cli.packing import Folder, pack
 from app.cli.screen import CliError, Screen, UsageError
 from app.cli.target import running_or_embedded
@@ -35,6 +35,7 @@ class TaskOptions:
     effort: str | None = None
     compaction: str | None = None
     git: str | None = None
+    output_schema: Path | None = None
 
     def body(self, task: str) -> dict[str, Any]:
         """The request that creates the session. It includes an id, so that a retry does not create a second one."""
@@ -50,6 +51,7 @@ class TaskOptions:
             "approval": _approval(self.approval) if self.approval is not None else None,
             "source": _source(self.git) if self.git is not None else None,
             "limits": {"max_steps": self.max_steps} if self.max_steps is not None else None,
+            "output": {"schema": _json_file(self.output_schema)} if self.output_schema is not None else None,
         }
         return {name: value for name, value in fields.items() if value is not None}
 
@@ -86,6 +88,13 @@ def _compaction(text: str) -> str | dict[str, Any]:
     return given
 
 
+def _json_file(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UsageError(f"--output-schema: {path} is no JSON file: {error}.", code="bad_output_schema") from error
+
+
 def run_task(
     task: str | None,
     options: TaskOptions,
@@ -94,14 +103,28 @@ def run_task(
     output: Path | None,
     remove: bool,
     as_json: bool,
+    quiet: bool,
     server: str | None,
     key: str | None,
 ) -> int:
-    """Runs a task and shows its events; returns the exit status."""
+    """Runs a task and shows its events, or its output or answer alone if `quiet`; returns the exit status."""
+    if quiet and as_json:
+        raise UsageError("--quiet and --json exclude each other.", code="bad_options")
     text = read_text(task)
     notes = Screen(sys.stderr)
     return asyncio.run(
-        _run(text, options, notes, folder=folder, output=output, remove=remove, as_json=as_json, server=server, key=key)
+        _run(
+            text,
+            options,
+            notes,
+            folder=folder,
+            output=output,
+            remove=remove,
+            as_json=as_json,
+            quiet=quiet,
+            server=server,
+            key=key,
+        )
     )
 
 
@@ -126,11 +149,13 @@ async def _run(
     output: Path | None,
     remove: bool,
     as_json: bool,
+    quiet: bool,
     server: str | None,
     key: str | None,
 ) -> int:
     def say(text: str) -> None:
-        notes.line(text, dim=True)
+        if not quiet:
+            notes.line(text, dim=True)
 
     async with running_or_embedded(server, key) as (target, embedded), Client(target, say) as client:
         if folder is None:
@@ -141,14 +166,14 @@ async def _run(
         say(f"session {session['id']} on {where}, model {session['model']}, sandbox {session['sandbox']['kind']}")
         with CtrlC(client, session["id"], say).handled():
             async with asking(client, session["id"], as_json=as_json) as hear:
-                write = writer(as_json, own_task=True)
-                outcome = await show_all(client.follow(session["id"]), write, hear)
+                write = writer(as_json, own_task=True, quiet=quiet)
+                end = await show_all(client.follow(session["id"]), write, hear)
         if output is not None:
             await take_out(client, session["id"], output, say)
         if remove:
             await client.call("DELETE", f"/v1/sessions/{session['id']}")
             say(f"deleted session {session['id']}")
-    return exit_status(outcome)
+    return end.status
 
 
 async def _bring(client: Client, body: dict[str, Any], folder: Folder, say: Callable[[str], None]) -> dict[str, Any]:

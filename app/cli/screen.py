@@ -3,6 +3,7 @@ that ends it."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sys
@@ -14,8 +15,9 @@ from typer import style
 
 from app.errors import PalimpsestError
 
-COMPLETED, FAILED, USAGE, CANCELLED, CLOSED_PIPE = 0, 1, 2, 130, 141
-"""Exit statuses; shells use 130 for a program ended by Ctrl-C, and 141 for one that wrote to a closed pipe."""
+COMPLETED, FAILED, USAGE, LIMIT, UNANSWERED, CANCELLED, CLOSED_PIPE = 0, 1, 2, 3, 4, 130, 141
+"""Exit statuses; `UNANSWERED` is a run in which a call was denied because nobody decided in time. Shells use 130 for a
+program ended by Ctrl-C, and 141 for one that wrote to a closed pipe."""
 
 # C0 except newline and tab, DEL and C1, which start all escape sequences, and characters that reorder text (bidi).
 _STEERING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -77,6 +79,11 @@ class ServerRefusedError(CliError):
 def visible(text: str) -> str:
     """`text` with control characters escaped, as `\\x1b`; newlines and tabs stay."""
     return _STEERING.sub(lambda found: found[0].encode("unicode_escape").decode(), text.replace("\r\n", "\n"))
+
+
+def json_text(value: Any) -> str:
+    """A value as indented JSON, without characters that could control the terminal."""
+    return visible(json.dumps(value, indent=2, ensure_ascii=False))
 
 
 def one_line(text: str, width: int = 120) -> str:

@@ -18,7 +18,7 @@ import typer
 from app.cli import screen, view
 from app.cli.approvals import waiting_lines
 from app.cli.client import Client, ServerEvent
-from app.cli.following import asking, exit_status, show_all, writer
+from app.cli.following import asking, show_all, writer
 from app.cli.run import read_text, take_out
 from app.cli.screen import (
     COMPLETED,
@@ -124,8 +124,8 @@ async def follow(client: Client, prefix: str, as_json: bool) -> int:
     """Returns the exit status for the last run's outcome; 0 if the session never ran."""
     session_id = await client.find(prefix)
     async with asking(client, session_id, as_json=as_json) as hear:
-        outcome = await show_all(client.follow(session_id), writer(as_json), hear)
-    return COMPLETED if outcome is None else exit_status(outcome)
+        end = await show_all(client.follow(session_id), writer(as_json), hear)
+    return COMPLETED if end.outcome is None else end.status
 
 
 async def send(client: Client, prefix: str, text: str, mode: str) -> None:

@@ -211,6 +211,8 @@ class View:
 
     def _idle(self, data: Data) -> None:
         mark, color = _OUTCOMES.get(data["outcome"], ("✗", "red"))
+        if data.get("output") is not None:
+            self._screen.line(screen.json_text(data["output"]))
         usage = data["usage"]
         totals = screen.joined(
             f"{data['steps']} step{'s' * (data['steps'] != 1)}",

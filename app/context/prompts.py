@@ -56,7 +56,15 @@ PLAN_HEAD = (
 """The heading of the plan in a system text, which is not rewritten when the plan changes."""
 _MARKS = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]"}
 ControlKind = Literal[
-    "resume", "continue", "interrupted", "limit", "last_step", "last_step_of_session", "loop_guard", "repetition"
+    "resume",
+    "continue",
+    "interrupted",
+    "limit",
+    "last_step",
+    "last_step_of_session",
+    "loop_guard",
+    "repetition",
+    "submit_output",
 ]
 _CONTROL: dict[ControlKind, str] = {
     "repetition": (
@@ -84,6 +92,10 @@ _CONTROL: dict[ControlKind, str] = {
         "[You have made the same calls with the same results several times in a row. Repeating them changes nothing"
         " and will soon end the run: look at what they returned, then try another way, or say what keeps you from"
         " continuing.]"
+    ),
+    "submit_output": (
+        "[This task ends with a call of submit_output, not with a text. If the work is done, call it now with the"
+        " complete result.]"
     ),
 }
 

@@ -37,6 +37,10 @@ sessions = Table(
     Column("status", String(20), nullable=False),
     Column("outcome", String(20)),
     Column("error", Json),
+    Column("answer", Text, comment="Text of the last run's final message; null: it did not complete."),
+    Column("output", Json, comment="What the last run has submitted, as it had to meet a schema."),
+    Column("output_format", Json, comment="Schema, name and description of what runs submit; null: a text."),
+    Column("run_output_format", Json, comment="The same, from a message of the current run."),
     Column("model", Text, nullable=False),
     Column("reasoning_effort", String(10), comment="Null: the model's default."),
     Column("system_prompt", Text),
@@ -106,6 +110,7 @@ queue = Table(
     Column("mode", String(20), nullable=False),
     Column("content", Text, nullable=False),
     Column("status", String(20), nullable=False),
+    Column("output_format", Json, comment="What the run that takes it has to submit; null: as the session says."),
     Column("fingerprint", String(64), nullable=False, comment="Hash of the content first posted."),
     Column("created_at", UtcTime, nullable=False),
 )
@@ -180,6 +185,16 @@ Index(
 
 IN_MESSAGE = (messages.c.session_id == message_parts.c.session_id) & (messages.c.id == message_parts.c.message_id)
 """Joins parts to their messages."""
+
+secrets = Table(
+    "secrets",
+    metadata,
+    session_id(),
+    Column("name", String(100), primary_key=True, comment="The environment variable."),
+    Column("value", Text, nullable=False, comment="Encrypted, in base64."),
+    Column("created_at", UtcTime, nullable=False),
+    Column("updated_at", UtcTime, nullable=False),
+)
 
 search_entries = Table(
     "search_entries",

@@ -4,8 +4,7 @@ rules."""
 from __future__ import annotations
 
 import asyncio
-import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import thread_time
 from typing import Any
@@ -31,10 +30,12 @@ from app.runtime.values.sessions import (
     ApprovalRequest,
     HistoryImport,
     LimitsPatch,
+    OutputRequest,
     SessionCreate,
     SessionPatch,
 )
 from app.sessions import Approval, ApprovalPolicy, ApprovalRules, Limits
+from app.tools.json_schema import SchemaError, checked_schema
 from app.tools.shell import ExecuteCommand
 from app.tools.text import Pattern, PatternError
 
@@ -69,13 +70,14 @@ class ServiceRules:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A validated session that has not been created yet."""
+    """A validated session that has not been created yet. `secrets` are cipher texts by name."""
 
     session_id: str
     task: str | None
     fingerprint: str
     fields: dict[str, Any]
     history: Iterable[Message] = ()
+    secrets: Mapping[str, str] = field(default_factory=dict)
 
 
 async def draft(body: SessionCreate, fingerprint: str, setup: RuntimeSetup, rules: ServiceRules) -> Draft:
@@ -87,15 +89,19 @@ async def draft(body: SessionCreate, fingerprint: str, setup: RuntimeSetup, rule
     if task_tokens > LEAST_ROOM or body.history is not None:
         await setup.agents.ask_windows(fields["model"])
     check_fits(setup.agents, DraftedRow(fields), task_tokens)
+    secrets = {
+        name: await setup.vault.encrypt(session_id, name, value.get_secret_value())
+        for name, value in (body.secrets or {}).items()
+    }
     if body.history is None:
-        return Draft(session_id, body.task, fingerprint, fields)
+        return Draft(session_id, body.task, fingerprint, fields, secrets=secrets)
     # In a thread: a history has up to 64 MiB, which must not block the event loop.
     imported, tokens, last_request = await asyncio.to_thread(_import, body, body.history)
     fields["system_prompt"] = imported.system_prompt if body.system_prompt is None else body.system_prompt
     check_fits(setup.agents, DraftedRow(fields), last_request)
     budget = make_budget(setup.agents.model_info(fields["model"]), CompactionSettings(**fields["compaction"]))
     fields["context"] = context_state(budget, tokens, reported=False).model_dump()
-    return Draft(session_id, body.task, fingerprint, fields, imported)
+    return Draft(session_id, body.task, fingerprint, fields, imported, secrets)
 
 
 def _import(body: SessionCreate, history: HistoryImport) -> tuple[ImportedHistory, int, int]:
@@ -127,7 +133,7 @@ def _checked_fields(body: SessionCreate, setup: RuntimeSetup, rules: ServiceRule
     compaction = _compaction(body.compaction, setup, rules)
     sandbox = setup.sandboxes.resolve(body.sandbox)
     if setup.sources is not None:
-        setup.sources.check(body.source)
+        setup.sources.check(body.source, body.secrets or {})
     info = setup.agents.model_info(model)
     return {
         "title": body.title or _title(body.task),
@@ -136,6 +142,7 @@ def _checked_fields(body: SessionCreate, setup: RuntimeSetup, rules: ServiceRule
         "reasoning_effort": body.reasoning_effort,
         "system_prompt": body.system_prompt,
         "tools": _checked_tools(body.tools, setup.agents.registry.names()),
+        "output_format": body.output.stored() if body.output is not None else None,
         "sandbox": sandbox.model_dump(),
         "compaction": compaction.model_dump(),
         "limits": limits.model_dump(),
@@ -144,31 +151,6 @@ def _checked_fields(body: SessionCreate, setup: RuntimeSetup, rules: ServiceRule
         "source": None if body.source is None else body.source.model_dump(),
         "context": context_state(make_budget(info, compaction), 0, reported=False).model_dump(),
     }
-
-
-def request_fingerprint(body: SessionCreate) -> str:
-    """Distinguishes a repeated request from another one with the same id."""
-    digest = hashlib.sha256()
-    for piece in _canonical(body):
-        digest.update(piece)
-    return digest.hexdigest()
-
-
-def _canonical(body: SessionCreate) -> Iterator[bytes]:
-    """The request as JSON with sorted names, message by message."""
-    asked = body.model_dump(mode="json", exclude={"id": True, "history": {"messages"}}, exclude_unset=True)
-    before = b"{"
-    for name in sorted(asked):
-        yield b"%s%s:" % (before, orjson.dumps(name))
-        before = b","
-        if name == "history" and body.history is not None:
-            yield b'{"format":%s,"messages":' % orjson.dumps(body.history.format)
-            for place, message in enumerate(body.history.messages):
-                yield b"%s%s" % (b"," if place else b"[", orjson.dumps(message, option=orjson.OPT_SORT_KEYS))
-            yield b"]}"
-        else:
-            yield orjson.dumps(asked[name], option=orjson.OPT_SORT_KEYS)
-    yield b"}" if asked else b"{}"
 
 
 def checked_patch(body: SessionPatch, setup: RuntimeSetup, rules: ServiceRules) -> dict[str, Any]:
@@ -184,6 +166,8 @@ def checked_patch(body: SessionPatch, setup: RuntimeSetup, rules: ServiceRules) 
         _check_summarizer(resolve(body.compaction), setup)
     if "tools" in given:
         fields["tools"] = _checked_tools(body.tools, setup.agents.registry.names())
+    if "output" in given:
+        fields["output_format"] = body.output.stored() if body.output is not None else None
     if "metadata" in given:
         fields["metadata"] = checked_metadata(body.metadata)
     return fields | {
@@ -365,6 +349,16 @@ def check_patterns(asked: ApprovalRequest | None) -> None:
         if thread_time() > ends:
             message = f"The patterns take more than {COMPILE_S:g} s to compile"
             raise _invalid("approval.policy.commands", message)
+
+
+async def check_output(asked: OutputRequest | None) -> None:
+    """Raises `ValidationFailedError` for a schema that cannot be used. In a thread, as a large one takes long."""
+    if asked is None:
+        return
+    try:
+        await asyncio.to_thread(checked_schema, asked.json_schema)
+    except SchemaError as error:
+        raise _invalid("output.schema", f"Input should be a JSON Schema of draft 2020-12: {error}") from error
 
 
 def has_patterns(asked: ApprovalRequest | None) -> bool:

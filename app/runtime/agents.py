@@ -32,6 +32,7 @@ from app.runtime.learned_models import LearnedWindows
 from app.runtime.transactions import compactions as rounds
 from app.sessions import Approval, SandboxSpec
 from app.tools.registry import ToolRegistry, tools_for
+from app.tools.submit import OutputFormat
 
 RECENT = 50
 """Messages at the end of a history that are read even if a summary covers them: the loop guard looks at the steps since
@@ -81,10 +82,12 @@ class AgentSetup:
         settings = CompactionSettings(**row.compaction)
         budget = self.budget(row.model, settings)
         info = self.model_info(row.model)
+        output = OutputFormat.of_session(row)
+        # Explicitly named tools are offered even if fewer would suit the window better.
+        tools = self.registry.schemas(tools_for(budget.limit) if row.tools is None else row.tools)
         return AgentConfig(
             model=row.model,
-            # Explicitly named tools are offered even if fewer would suit the window better.
-            tools=tuple(self.registry.schemas(tools_for(budget.limit) if row.tools is None else row.tools)),
+            tools=(*tools, *([output.tool()] if output is not None else [])),
             system=self.system(row, budget, notes),
             budget=budget,
             calibration=self.calibration(row.model),
@@ -94,6 +97,7 @@ class AgentSetup:
             approval=Approval(**row.approval),
             binds_thinking=info.binds_thinking,
             echoes_reasoning=info.echoes_reasoning,
+            has_output=output is not None,
         )
 
     def system(self, row: Row[Any], budget: Budget, notes: Notes | None = None) -> str:

@@ -28,6 +28,7 @@ from app.runtime.background import in_background
 from app.runtime.sandboxes.pool import Sandboxes
 from app.runtime.sources import Sources
 from app.runtime.transactions import compactions
+from app.runtime.vault import Vault
 from app.runtime.webhooks.deletions import session_deleted
 from app.runtime.workspaces.keeper import Workspaces
 from app.sandbox.base import Stream
@@ -62,7 +63,7 @@ class RuntimeSetup:
     `fence` raises `SupersededError` in a write if the server no longer holds the database; `to_park` are the sessions
     whose interrupted runs this server must not continue. `large_reads` is for `reading_whole`. `node` identifies this
     server in a cluster; None outside of one. `workspaces` stores workspaces for other machines, None if there is no
-    store; `counts` is for the metrics, `sources` clones repositories."""
+    store; `counts` is for the metrics, `sources` clones repositories; `vault` encrypts the secrets of sessions."""
 
     database: Database
     bus: Bus
@@ -78,6 +79,7 @@ class RuntimeSetup:
     workspaces: Workspaces | None = None
     counts: OwnerCounts = field(default_factory=OwnerCounts)
     sources: Sources | None = None
+    vault: Vault = field(default_factory=lambda: Vault(None, None))
 
     async def write(self, session_id: str, work: Callable[[Connection], tuple[T, list[StreamItem]]]) -> T:
         """Commits a write to a session on behalf of others than its owner, and publishes its events. Raises

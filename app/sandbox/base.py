@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
@@ -90,9 +90,16 @@ class Sandbox(Protocol):
         ...
 
     async def exec(
-        self, command: str, *, timeout_s: float, on_output: OnOutput, stdin: bytes | None = None
+        self,
+        command: str,
+        *,
+        timeout_s: float,
+        on_output: OnOutput,
+        stdin: bytes | None = None,
+        env: Mapping[str, str] | None = None,
     ) -> ExecResult:
-        """Runs a shell command in the workspace, as an unprivileged user and without the service's environment.
+        """Runs a shell command in the workspace, as an unprivileged user and without the service's environment. `env`
+        are further variables; they may be secret, so no process list shows them.
 
         On timeout and on cancellation, every process the command started is dead before this returns or raises,
         including detached ones (`setsid`, double fork), and all output until then has gone to `on_output`.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Protocol, TypeVar
 
@@ -87,7 +87,8 @@ class NoHistory:
 class ToolContext:
     """What a call may use. `sandbox` returns the session's sandbox, started; tools that need none do not call it.
     `set_plan` replaces the session's plan. `limit` is how much of `output` the model will see: a tool whose answer can
-    be read in parts stays within it, so that no answer is clipped in its middle."""
+    be read in parts stays within it, so that no answer is clipped in its middle. `env` are the variables
+    of commands, which are the session's secrets."""
 
     call_id: str
     sandbox: Callable[[], Awaitable[Sandbox]]
@@ -97,6 +98,7 @@ class ToolContext:
     max_command_timeout_s: float
     history: SessionHistory
     limit: OutputLimit
+    env: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,8 @@ from app.tools.search import SearchFiles
 from app.tools.shell import ExecuteCommand
 
 MAX_NAMED_ERRORS = 10
+MAX_SHORT_CHARS = 2_000
+"""Longest short form of a tool: a session's own may have a large schema."""
 AnyTool = Tool[Any]
 
 _LEAST = (ExecuteCommand.name, WriteFile.name, Recall.name)
@@ -46,6 +48,13 @@ class ToolRegistry:
             name: ToolSchema(name, tool.description, provider_schema(tool.arguments))
             for name, tool in self._tools.items()
         }
+
+    def plus(self, tool: AnyTool, schema: ToolSchema) -> ToolRegistry:
+        """These tools and one that a session has of its own, with what its model sees of it."""
+        more = ToolRegistry(())
+        more._tools = {**self._tools, tool.name: tool}
+        more._schemas = {**self._schemas, tool.name: schema}
+        return more
 
     def names(self) -> tuple[str, ...]:
         return tuple(self._tools)
@@ -167,7 +176,8 @@ def provider_schema(model: type[BaseModel]) -> dict[str, Any]:
 
 def short_form(schema: ToolSchema) -> str:
     """A tool's arguments on one line: `read_file{path: string, start_line?: integer}`."""
-    return schema.name + _short(schema.parameters)
+    text = schema.name + _short(schema.parameters)
+    return text if len(text) <= MAX_SHORT_CHARS else f"{text[:MAX_SHORT_CHARS]}…"
 
 
 def _clean(node: Any, definitions: dict[str, Any]) -> Any:
@@ -197,7 +207,9 @@ def _resolve(node: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any
     return node
 
 
-def _short(node: dict[str, Any]) -> str:
+def _short(node: Any) -> str:
+    if not isinstance(node, dict):
+        return "any"
     if "enum" in node:
         return " | ".join(f'"{value}"' for value in node["enum"])
     match node.get("type"):

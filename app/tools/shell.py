@@ -49,7 +49,7 @@ class ExecuteCommand:
             context.output.write(stream, data)
 
         sandbox = await context.sandbox()
-        result = await sandbox.exec(args.command, timeout_s=timeout_s, on_output=on_output)
+        result = await sandbox.exec(args.command, timeout_s=timeout_s, on_output=on_output, env=context.env)
         return ToolOutcome(
             status=ToolStatus.ERROR if result.exit_code is None else ToolStatus.COMPLETED,
             exit_code=result.exit_code,

@@ -50,8 +50,9 @@ CLI_HEAD = """
 
 A command that fails prints one sentence with a code in parentheses to standard error. Errors from the server keep their
 code, or have `http_NNN` if a response with status NNN is not a problem document, and the exit status is 1. The same
-holds for settings that fail the checks of the API at startup, such as `invalid_compaction`. Other exit statuses: 0
-completed; 1 the run failed or reached a limit; 130 the run was cancelled, or Ctrl-C; 141 the output was closed.
+holds for settings that fail the checks of the API at startup, such as `invalid_compaction`. Exit statuses of a run: 0
+completed; 1 failed or interrupted; 3 a limit was reached; 4 a call was denied because nobody decided in time; 130
+cancelled, or Ctrl-C; 141 the output was closed.
 """
 
 FRONT = ("cli/", "evals/histories.py", "server.py")
@@ -70,7 +71,7 @@ RUN_PLACES = (
 NOT_OF_A_RUN = ("ToolError", "ContextOverflowError")
 """Errors that are handled there: they become a tool result, or `context_too_large`."""
 
-OF_RUNS_ALONE = ("ProviderError", "LimitReached", "ToolError", "CloneError", "KeyRefusedError")
+OF_RUNS_ALONE = ("ProviderError", "LimitReached", "OutputInvalidError", "ToolError", "CloneError", "KeyRefusedError")
 """Errors, with their subclasses, that are never API responses, since no request waits for a step."""
 
 FAILED, LIMITED, PARKED = "failed", "limit_reached", "interrupted"
@@ -93,6 +94,7 @@ RUN_CODES: Mapping[str, tuple[str, str]] = {
     "git_missing": (FAILED, "git is not installed on the server."),
     "invalid_source": (FAILED, "`source.git.url` is not the URL of a repository."),
     "source_not_allowed": (FAILED, "The repository's host has a private address; see `PALIMPSEST_GIT_NETWORKS`."),
+    "output_invalid": (FAILED, "The model did not submit an output that meets the schema, in three attempts."),
     "refusal": (FAILED, "The model refused to answer."),
     "content_filter": (FAILED, "The provider's content filter ended the answer."),
     "degenerate_output": (FAILED, "The model repeated the same characters endlessly, twice in a row."),
@@ -150,6 +152,8 @@ COMMAND_CODES: Mapping[str, str] = {
     "bad_approval": "The value of `--approval` is not valid JSON.",
     "bad_compaction": "The value of `--compaction` is not valid JSON.",
     "bad_git": "The value of `--git` is not the URL of a repository.",
+    "bad_options": "Two of the options exclude each other.",
+    "bad_output_schema": "The file given to `--output-schema` is not valid JSON.",
     "bad_url": "`--server` or `PALIMPSEST_URL` is not a valid server URL.",
     "no_folder": "`--dir` is not a folder.",
     "not_packed": "The files of `--dir` cannot be read or packed.",

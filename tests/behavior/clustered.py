@@ -74,7 +74,13 @@ class RunningCluster(RunningServer):
 
     def _nodes(self, role: str, count: int) -> Sequence[RunningServer]:
         # At its end, a test waits for no step that is under way.
-        node = {"role": role, "temporal": temporal().address, "broker": SecretStr(broker().url), "drain_s": 0}
+        node = {
+            "role": role,
+            "temporal": temporal().address,
+            "broker": SecretStr(broker().url),
+            "drain_s": 0,
+            "secret_key": SecretStr("k" * 32),
+        }
         return [RunningServer(self.settings.model_copy(update=node)) for _ in range(count)]
 
     @property

@@ -212,19 +212,42 @@ async def test_foreign_text_cannot_control_the_terminal(at_server: Terminal, pro
 
 
 @pytest.mark.parametrize(
-    ("answers", "options", "line"),
+    ("answers", "options", "line", "status"),
     [
-        ((HttpError(401),), (), "✗ failed · "),
-        ((Reply(ToolCall("list_directory")),) * 3, ("--max-steps", "1"), "■ limit reached · 2 steps"),
+        ((HttpError(401),), (), "✗ failed · ", 1),
+        ((Reply(ToolCall("list_directory")),) * 3, ("--max-steps", "1"), "■ limit reached · 2 steps", 3),
     ],
 )
-async def test_a_run_that_did_not_complete_has_status_one(
-    at_server: Terminal, provider: FakeProvider, answers: tuple[Any, ...], options: tuple[str, ...], line: str
+async def test_a_run_that_did_not_complete_has_a_status(
+    at_server: Terminal,
+    provider: FakeProvider,
+    answers: tuple[Any, ...],
+    options: tuple[str, ...],
+    line: str,
+    status: int,
 ) -> None:
     provider.script(*answers)
     ran = await at_server.run("run", "try", *options)
-    assert ran.status == 1
+    assert ran.status == status
     assert line in ran.out
+
+
+async def test_a_quiet_run_prints_the_answer_alone(at_server: Terminal, provider: FakeProvider) -> None:
+    provider.script(Reply(Text("I look."), ToolCall("list_directory")), Reply(Text("It is empty.\x1b[2J")))
+    ran = await at_server.ok("run", "look", "--quiet")
+    assert (ran.out, ran.err) == ("It is empty.\\x1b[2J\n", "")
+
+    provider.script(HttpError(401))
+    failed = await at_server.run("run", "try", "-q")
+    assert (failed.status, failed.out) == (1, "")
+    assert failed.err.startswith("failed: ")
+    assert (await at_server.run("run", "try", "-q", "--json")).status == 2
+
+
+async def test_a_call_that_nobody_decides_has_a_status(at_server: Terminal, provider: FakeProvider) -> None:
+    provider.script(Reply(ToolCall("list_directory")), Reply(Text("I may not look.")))
+    ran = await at_server.run("run", "look", "-q", "--approval", '{"policy": "always", "timeout_s": 0.1}')
+    assert (ran.status, ran.out) == (4, "I may not look.\n")
 
 
 async def test_a_message_that_cannot_fit_is_refused_with_what_to_do(

@@ -88,6 +88,22 @@ async def test_a_password_a_redirect_and_a_wrong_name_end_the_clone(client: Clie
     assert (await client.run("Look.", source=nowhere))[0]["error"]["code"] == "clone_host_unknown"
 
 
+async def test_a_secret_opens_the_repository_and_is_nowhere_afterward(
+    client: Client, server: RunningServer, provider: FakeProvider, git: GitServer
+) -> None:
+    git.password = password = "secret-of-the-repository"
+    provider.script(Reply(command("cat src/main.py; echo $TOKEN; cat .git/config")), Reply(Text("Done.")))
+    session, events = await client.run("Look.", source=source(git, credential="TOKEN"), secrets={"TOKEN": password})
+    assert session["outcome"] == "completed"
+    output = of_type(events, "tool.result")[0].data["output"]
+    assert output.startswith("print('hello')\n[secret TOKEN]\n")
+    assert password not in str([event.data for event in events])
+    assert password not in str([request.body for request in provider.requests])
+    kept = [path for path in server.settings.data_dir.rglob("*") if path.is_file()]
+    assert [path for path in kept if password.encode() in path.read_bytes()] == []
+    assert [found for found in git.during if password.encode() in found] == []
+
+
 REFUSED = {
     "http://git.example.com/x": "invalid_source",
     "file:///etc": "invalid_source",

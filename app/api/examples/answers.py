@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pydantic import BaseModel
+from pydantic import BaseModel, SecretStr
 
 from app import __version__
 from app.api.dependencies import Alive, EventPage, EventView
@@ -57,6 +57,7 @@ from app.runtime.values.queue import (
     QueuePage,
     QueueReceipt,
 )
+from app.runtime.values.secrets import SecretInfo, SecretList, SecretPut
 from app.runtime.values.server import (
     Component,
     LoginCreate,
@@ -76,6 +77,7 @@ from app.runtime.values.sessions import (
     ForkCreate,
     GitSource,
     LimitsPatch,
+    OutputRequest,
     SandboxRequest,
     SessionCreate,
     SessionPage,
@@ -183,6 +185,7 @@ ANSWERS: tuple[BaseModel, ...] = (
         )
     ),
     UnpackedArchive(path=".", files=2, bytes=61),
+    SecretList(items=(SecretInfo(name="API_TOKEN", created_at=AT, updated_at=AT),)),
     FileList(path=".", items=(FileView(path="hello.py", type="file", size=15, modified_at=AT),), truncated=False),
     EventPage(
         items=tuple(
@@ -236,13 +239,17 @@ REQUESTS: tuple[Value, ...] = (
         ),
         tools=["execute_command", "read_file", "write_file"],
         source=Source(git=GitSource(url=records.REPOSITORY, ref="main", depth=1)),
+        output=OutputRequest(schema=records.OUTPUT_SCHEMA, name="report", description="What the program prints."),
+        secrets={"API_TOKEN": SecretStr("*" * 10)},
         metadata={"ticket": "GH-7"},
     ),
     SessionPatch(title="Hello", reasoning_effort="low", limits=LimitsPatch(max_steps=40)),
     CancelRequest(clear_queue=True),
     ForkCreate(after_message_id=MESSAGE_ID, title="Another way"),
     QueueAdd(content="Use tabs, please.", mode=QueueMode.STEER, id=MESSAGE_ID),
+    QueueAdd(content="Report what it prints.", output=OutputRequest(schema=records.OUTPUT_SCHEMA)),
     QueueEdit(content="Use spaces, please."),
+    SecretPut(value=SecretStr("*" * 10)),
     ApprovalAnswer(decision="deny", reason="Write the test first."),
     records.COMPACTION_REQUEST,
     LoginCreate(key="a-key-of-this-server"),

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from app.api.examples import records
 from app.api.examples.records import (
+    ANSWER,
     CALL,
     CALL_ID,
     CONTEXT,
     EXPIRES_AT,
     MESSAGE_ID,
+    OUTPUT,
     PART,
     PART_ID,
     RESULT,
@@ -60,7 +62,7 @@ EVENTS: tuple[Event, ...] = (
     SessionUpdated(**SENT, session=SESSION),
     SessionDeleted(**SENT, session=SESSION),
     SessionRunning(**SENT, trigger="message"),
-    SessionIdle(**SENT, outcome=Outcome.COMPLETED, usage=USAGE, steps=2),
+    SessionIdle(**SENT, outcome=Outcome.COMPLETED, answer=ANSWER, output=OUTPUT, usage=USAGE, steps=2),
     SessionRecovered(**SENT, interrupted_step=2, closed_calls=(CALL_ID,)),
     MessageQueued(**SENT, message_id=MESSAGE_ID, mode=QueueMode.STEER, content=TASK, position=1),
     MessageEdited(**SENT, message_id=MESSAGE_ID, mode=QueueMode.FOLLOW_UP, content=TASK, position=1),

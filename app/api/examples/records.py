@@ -48,6 +48,13 @@ SENT: dict[str, Any] = {"session_id": SESSION_ID, "at": AT}
 PART: dict[str, Any] = {"message_id": MESSAGE_ID, "part_id": PART_ID, "index": 0}
 MODEL = "anthropic/claude-sonnet-5"
 TASK = "Write hello.py and run it."
+ANSWER = "hello.py prints `hello`."
+OUTPUT = {"file": "hello.py", "prints": "hello"}
+OUTPUT_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {"file": {"type": "string"}, "prints": {"type": "string"}},
+    "required": ["file", "prints"],
+}
 USAGE = Usage(input_tokens=812, cache_read_tokens=2_048, output_tokens=96, cost_usd=0.0021)
 CONTEXT = ContextState(tokens=2_860, limit=200_000, usable=168_000, source="reported")
 SESSION = Session(
@@ -72,7 +79,16 @@ SESSION = Session(
 )
 """As created."""
 _AFTER_A_RUN = {"status": Status.IDLE, "updated_at": LATER, "queue": QueueState(), "usage": USAGE + USAGE}
-COMPLETED = SESSION.model_copy(update={**_AFTER_A_RUN, "outcome": Outcome.COMPLETED, "last_seq": 18, "steps": 2})
+COMPLETED = SESSION.model_copy(
+    update={
+        **_AFTER_A_RUN,
+        "outcome": Outcome.COMPLETED,
+        "answer": ANSWER,
+        "output": OUTPUT,
+        "last_seq": 18,
+        "steps": 2,
+    }
+)
 CANCELLED = SESSION.model_copy(update={**_AFTER_A_RUN, "outcome": Outcome.CANCELLED, "last_seq": 12, "steps": 1})
 CHANGED = COMPLETED.model_copy(
     update={"title": "Hello", "reasoning_effort": "low", "limits": Limits(max_steps=40), "last_seq": 19}

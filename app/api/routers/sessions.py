@@ -60,6 +60,7 @@ REFUSED = (
             "task_required",
             "sandbox_unavailable",
             "allowed_hosts_unavailable",
+            "secret_key_missing",
             "too_many_runs",
             "run_quota_reached",
             "too_many_readers",

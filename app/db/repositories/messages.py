@@ -243,6 +243,20 @@ def last_before(connection: Connection, session_id: str, seq: int) -> Message | 
     return _message(row, parts.by_message(connection, session_id, [row.id]).get(row.id, ()))
 
 
+def last_of_model(connection: Connection, session_id: str) -> Message | None:
+    """The newest message that a model wrote, except summaries and void ones; None without one."""
+    query = select(messages).where(
+        messages.c.session_id == session_id,
+        messages.c.role == Role.ASSISTANT,
+        messages.c.is_summary.is_(False),
+        messages.c.voided_at.is_(None),
+    )
+    row = connection.execute(query.order_by(messages.c.seq.desc()).limit(1)).first()
+    if row is None:
+        return None
+    return _message(row, parts.by_message(connection, session_id, [row.id]).get(row.id, ()))
+
+
 def tool_message_after(connection: Connection, session_id: str, seq: int) -> str | None:
     """The id of the next tool message after a seq, None without one."""
     query = (

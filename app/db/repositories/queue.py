@@ -27,7 +27,8 @@ _COUNT_UP_TO = _COUNT.where(tuple_(_FOLLOW_UPS_LAST, queue.c.ordinal) <= tuple_(
 
 class Accepted(NamedTuple):
     """A message as it is accepted. `ordinal`, the seq of its event, is its place in the order of acceptance;
-    `fingerprint` distinguishes a retry from another message with the same id."""
+    `fingerprint` distinguishes a retry from another message with the same id; `output_format` is what the run has to
+    submit."""
 
     id: str
     ordinal: int
@@ -35,6 +36,7 @@ class Accepted(NamedTuple):
     content: str
     fingerprint: str
     created_at: datetime
+    output_format: dict[str, Any] | None = None
 
 
 def add(connection: Connection, session_id: str, message: Accepted) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
+import orjson
 from sqlalchemy import Connection, Row, and_, bindparam, delete, insert, or_, select, tuple_, update
 
 from app.db.dialects import insert_new, lock_session, streamed, upsert
@@ -98,7 +99,7 @@ def view(row: Row[Any], pending: int) -> Session:
 
 
 PAGE_CHARS = 512 * 1024
-"""Total characters of the tasks on a page; a larger first task comes alone."""
+"""Total characters of the tasks, answers and outputs on a page; a first session with more comes alone."""
 
 
 def page(
@@ -109,8 +110,8 @@ def page(
     before: tuple[datetime, str] | None,
     limit: int,
 ) -> tuple[list[Session], bool]:
-    """Sessions, newest first, filtered by status, by text in title or task, and by a place in that order. Large tasks
-    make a page smaller than `limit`; the second value says whether there are more."""
+    """Sessions, newest first, filtered by status, by text in title or task, and by a place in that order. Large tasks,
+    answers and outputs make a page smaller than `limit`; the second value says whether there are more."""
     query = streamed(select(sessions))
     if status is not None:
         query = query.where(sessions.c.status == status)
@@ -126,7 +127,7 @@ def page(
     query = query.order_by(sessions.c.created_at.desc(), sessions.c.id.desc())
     with connection.execute(query.limit(limit + 1)) as found:
         for row in found:
-            chars += len(row.task or "")
+            chars += len(row.task or "") + len(row.answer or "") + len(orjson.dumps(row.output))
             if more := bool(rows) and (len(rows) == limit or chars > PAGE_CHARS):
                 break
             rows.append(row)

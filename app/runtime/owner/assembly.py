@@ -4,6 +4,7 @@ the compactions that users request while it works."""
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from app.agent.changes import PlanChanged
 from app.agent.compaction.compactor import Compactor
@@ -14,17 +15,22 @@ from app.agent.interrupt import Interrupt
 from app.agent.protocols import ApprovalGate
 from app.agent.record import StoredConversation
 from app.agent.step import Step
-from app.agent.tool_executor import ToolExecutor, ToolSetup
+from app.agent.tool_executor import Collector, ToolExecutor, ToolSetup
 from app.context.policies import CompactionSettings
 from app.db.engine import Database
 from app.events import PlanItem
+from app.llm.base import ToolSchema
 from app.runtime.agents import read_again, read_past
 from app.runtime.owner.notes import StoredHistory
 from app.runtime.owner.recorder import Recorder
 from app.runtime.owner.state import SessionState
 from app.runtime.setup import RuntimeSetup
 from app.runtime.transactions import compactions
-from app.sandbox.base import Sandbox
+from app.sandbox.base import Sandbox, Stream
+from app.tools.masking import MaskedCollector
+from app.tools.output import OutputLimit
+from app.tools.registry import ToolRegistry
+from app.tools.submit import SubmitOutput
 
 
 async def open_conversation(
@@ -86,11 +92,17 @@ def make_step(
         """The tools offered to the step's model, even if the session was changed since."""
         return [tool.name for tool in conversation.generation.tools]
 
+    def collector(call_id: str, live: Callable[[Stream, str, int], None], limit: OutputLimit) -> Collector:
+        """Also masks what tools that run no command show: a command may have written it to a file."""
+        plain = setup.collector(session.id, call_id, live, limit)
+        return MaskedCollector(plain, session.masking) if session.masking.values else plain
+
     agents = setup.agents
     tools = ToolSetup(
-        registry=agents.registry,
+        registry=_with_output(agents.registry, session),
         sandbox=sandbox,
-        collector=lambda call_id, live, limit: setup.collector(session.id, call_id, live, limit),
+        collector=collector,
+        env=lambda: session.masking.values,
         output_limit=session.output_limit,
         command_timeout_s=agents.command_timeout_s,
         max_command_timeout_s=agents.max_command_timeout_s,
@@ -99,6 +111,14 @@ def make_step(
     )
     executor = ToolExecutor(tools, recorder, allowed=offered, set_plan=set_plan, interrupt=interrupt)
     return Step(recorder, conversation, agents.models, executor, interrupt)
+
+
+def _with_output(registry: ToolRegistry, session: SessionState) -> ToolRegistry:
+    """The tools with `submit_output` for a session whose runs have to end by it. Always included, since a change of the
+    session may ask for it; only what the model was offered can be called."""
+    tool, format = SubmitOutput(session.output_format), session.output_format()
+    seen = format.tool() if format is not None else ToolSchema(tool.name, tool.description, {"type": "object"})
+    return registry.plus(tool, seen)
 
 
 class ManualRounds:

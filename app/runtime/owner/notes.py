@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Row
 
 from app.context.prompts import Notes
 from app.db.engine import Database
-from app.db.repositories import events, messages, parts, search, sessions
+from app.db.repositories import events, messages, parts, search, secrets, sessions
 from app.errors import (
     ConflictError,
     ForbiddenError,
@@ -26,7 +26,8 @@ from app.errors import (
     ToolError,
 )
 from app.messages import ToolResultPart, ToolStatus, now, rfc3339
-from app.runtime.sandboxes.pool import Sandboxes
+from app.runtime.setup import RuntimeSetup
+from app.runtime.vault import read_masking
 from app.sandbox.base import Sandbox
 from app.sessions import SandboxSpec
 from app.tools.base import Finding, PastOutput
@@ -76,30 +77,40 @@ def are_due(row: Row[Any], *, has_generation: bool) -> bool:
     return not made and may_have_files(row)
 
 
-async def read_notes(session_id: str, sandbox: Callable[[], Sandbox]) -> Notes | None:
-    """A session's notes for a new context; None if they cannot be read, since nothing must fail because of notes."""
+Mask = Callable[[str], str]
+"""Takes a session's secrets out of a text."""
+
+
+async def read_notes(session_id: str, sandbox: Callable[[], Sandbox], mask: Mask = str) -> Notes | None:
+    """A session's notes for a new context; None if they cannot be read, since nothing must fail because of notes. A
+    command may have written secrets into them."""
     try:
-        return Notes.load((await workspace_notes(sandbox())).dump())
+        found = await workspace_notes(sandbox())
+        return Notes.load(Notes(mask(found.agents), mask(found.memory)).dump())
     except (PalimpsestError, TimeoutError) as error:
         log.warning("notes_read_failed", session_id=session_id, reason=str(error) or "the sandbox took too long")
         return None
 
 
-async def read_beside_owner(sandboxes: Sandboxes, row: Row[Any]) -> Notes | None:
+async def read_beside_owner(setup: RuntimeSetup, row: Row[Any]) -> Notes | None:
     """Like `read_notes`, for callers that do not hold the session's sandbox."""
+    rows = await setup.database.read(lambda c: secrets.of_session(c, row.id))
+    masking = await read_masking(setup.vault, rows)
     with ExitStack() as held:
 
         def sandbox() -> Sandbox:
-            lease = sandboxes.lease(row.id, SandboxSpec(**row.sandbox))
+            lease = setup.sandboxes.lease(row.id, SandboxSpec(**row.sandbox))
             held.callback(lease.release)
             return lease.sandbox
 
-        return await read_notes(row.id, sandbox)
+        return await read_notes(row.id, sandbox, masking.text)
 
 
-async def refresh_notes(database: Database, row: Row[Any], sandbox: Callable[[], Sandbox]) -> Row[Any] | None:
+async def refresh_notes(
+    database: Database, row: Row[Any], sandbox: Callable[[], Sandbox], mask: Mask = str
+) -> Row[Any] | None:
     """Reads a session's notes again and stores them like `keep_notes`. If they cannot be read the old ones stay."""
-    notes = await read_notes(row.id, sandbox)
+    notes = await read_notes(row.id, sandbox, mask)
     return None if notes is None else await keep_notes(database, row, notes)
 
 

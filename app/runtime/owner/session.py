@@ -100,7 +100,7 @@ class SessionOwner:
         self._rounds = ManualRounds(setup.database, claimed.id, requested=claimed.compaction_in_progress)
         self._interrupt = Interrupt()
         self._recorder = Recorder(setup.database, setup.bus, claimed.id, claimed.epoch, setup.repaired)
-        self._message_source = StoredMessages(self._recorder, claimed.id, claimed.epoch)
+        self._message_source = StoredMessages(self._recorder, claimed.id, claimed.epoch, session.read)
         self._broke_off = False
         self.catch_up: Callable[[], Awaitable[None]] | None = None
         """Called before each step and after the last one: acts on what other nodes of a cluster have changed."""
@@ -273,6 +273,7 @@ class SessionOwner:
             await self.catch_up()
         if self._setup.workspaces is not None:
             self._setup.workspaces.between_steps(self._session.id)
+        await self._session.load_secrets()
         await self._ask_windows()
         if spilled := conversation.spilled():
             with suppress(Stopped):
@@ -328,6 +329,8 @@ class SessionOwner:
         self, conversation: Conversation, compactor: Compactor, *, goes_on: bool, waiting: WaitingStep | None
     ) -> RunResult:
         """One run; failures become its result."""
+        # A call that waited for approval runs before the first step is prepared.
+        await self._session.load_secrets()
         row = self._session.row
         usage = Usage(**row.usage)
         cost = usage.cost_usd

@@ -17,16 +17,19 @@ from app.context.budget import BelievedSource
 from app.context.clipping import spill_file
 from app.context.prompts import Notes
 from app.context.tokens import estimate_text
-from app.db.repositories import sessions
+from app.db.repositories import secrets, sessions
 from app.errors import PalimpsestError, StaleOwnerError, StorageError, SupersededError
 from app.messages import Message
 from app.runtime.agents import load_conversation
 from app.runtime.owner.notes import keep_notes, read_notes, refresh_notes
 from app.runtime.sandboxes.slots import Lease
 from app.runtime.setup import RuntimeSetup
+from app.runtime.vault import read_masking
 from app.sandbox.base import Sandbox
 from app.sessions import Limits, SandboxSpec
+from app.tools.masking import Masking
 from app.tools.output import OutputLimit
+from app.tools.submit import OutputFormat
 
 LEAST_OUTPUT_TOKENS, LEAST_OUTPUT_SHARE = 200, 0.05
 """Minimum tokens shown of each output even if a step has very many calls, and the share of `usable` that they may
@@ -60,6 +63,9 @@ class SessionState:
         self._spill_failures = 0
         self._epoch: int = row.epoch
         self.restored_as_of: datetime | None = None
+        self._secrets: list[tuple[str, str]] = []
+        self.masking = Masking({})
+        """The session's secrets, as of `load_secrets`."""
 
     def adopt(self, row: Row[Any]) -> None:
         """Uses a row unless a newer one is known: a read may finish after a later change was reported. One that another
@@ -83,7 +89,8 @@ class SessionState:
 
     async def refresh_notes(self) -> None:
         """Reads AGENTS.md and MEMORY.md again, for the system text of a new context."""
-        row = await refresh_notes(self._setup.database, self.row, lambda: self._hold().sandbox)
+        await self.load_secrets()
+        row = await refresh_notes(self._setup.database, self.row, lambda: self._hold().sandbox, self.masking.text)
         if row is not None:
             self.adopt(row)
 
@@ -103,7 +110,8 @@ class SessionState:
     async def refreshed(self, config: AgentConfig) -> AgentConfig:
         """A configuration with the notes read again, which are only stored once a context is built with them. Model,
         tools and budget stay, even if the session was changed in the meantime."""
-        self._notes = await read_notes(self.id, lambda: self._hold().sandbox)
+        await self.load_secrets()
+        self._notes = await read_notes(self.id, lambda: self._hold().sandbox, self.masking.text)
         return replace(config, system=self._setup.agents.system(self.row, config.budget, self._notes))
 
     async def keep_notes(self) -> None:
@@ -128,8 +136,20 @@ class SessionState:
             self._spill_failures += 1
             log.warning("message_spill_failed", session_id=self.id, reason=str(error) or "the sandbox took too long")
 
+    async def load_secrets(self) -> None:
+        """Reads the secrets again, which may have been changed."""
+        rows = await self._setup.database.read(lambda c: secrets.of_session(c, self.id))
+        stored = [(row.name, row.value) for row in rows]
+        if stored != self._secrets:
+            self.masking = await read_masking(self._setup.vault, rows)
+            self._secrets = stored
+
     def limits(self) -> Limits:
         return Limits(**self.row.limits)
+
+    def output_format(self) -> OutputFormat | None:
+        """What the result of the run has to look like; None for a text."""
+        return OutputFormat.of_session(self.row)
 
     def output_limit(self, calls: int) -> OutputLimit:
         """How much of each output the model sees, for a message with this many calls: together they take at most a

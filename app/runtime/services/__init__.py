@@ -16,6 +16,7 @@ from app.runtime.incoming import IncomingArchives
 from app.runtime.services.files import FileService
 from app.runtime.services.history import CompactionService, EventService, HistoryService
 from app.runtime.services.queue import ApprovalService, QueueService
+from app.runtime.services.secrets import SecretService
 from app.runtime.services.server import LoginRules, LoginService, ServerService, key_id
 from app.runtime.services.sessions import Outputs, SessionService
 from app.runtime.services.webhooks import WebhookService
@@ -33,6 +34,7 @@ __all__ = [
     "LoginRules",
     "LoginService",
     "QueueService",
+    "SecretService",
     "ServerService",
     "Services",
     "SessionService",
@@ -53,6 +55,7 @@ class Services:
     compactions: CompactionService
     files: FileService
     events: EventService
+    secrets: SecretService
     logins: LoginService
     server: ServerService
     webhooks: WebhookService
@@ -84,6 +87,7 @@ def build_services(
         compactions=CompactionService(setup, registry),
         files=FileService(setup.database, setup.sandboxes, setup.fence, incoming, setup.workspaces, setup.node),
         events=EventService(setup.database, setup.bus),
+        secrets=SecretService(setup),
         logins=LoginService(setup.database, logins),
         server=ServerService(setup.database, health, models, rules.default_model),
         webhooks=WebhookService(setup, destinations, webhooks_changed),

@@ -62,7 +62,6 @@ class HistoryService:
         self._setup = setup
         self._database = setup.database
         self._agents = setup.agents
-        self._sandboxes = setup.sandboxes
         self._output_path = output_path
 
     async def messages(self, session_id: str, *, after: str | None, limit: int) -> MessagePage:
@@ -92,7 +91,7 @@ class HistoryService:
         if row is None:
             return None
         await self._agents.ask_windows(row.model, row.compaction.get("model"))
-        return await read_beside_owner(self._sandboxes, row)
+        return await read_beside_owner(self._setup, row)
 
     async def steps(self, session_id: str, *, after: str | None, limit: int) -> StepPage:
         start = read_seq(after)
@@ -238,7 +237,7 @@ class CompactionService:
         too many runs are waiting."""
         settings = await self._settings(session_id, body)
         agents, first = self._setup.agents, await self._database.read(lambda c: history.reads_notes(c, session_id))
-        notes = await read_beside_owner(self._setup.sandboxes, first) if first is not None else None
+        notes = await read_beside_owner(self._setup, first) if first is not None else None
         start = await opening(self._database, session_id, settings, agents, notes)
         with self._registry.admitting() as room:
             if not room and not self._registry.works_on(session_id):
@@ -254,7 +253,7 @@ class CompactionService:
         sandbox."""
         asked = ManualRound(0, await self._settings(session_id, body), body.instructions)
         agents, row = self._setup.agents, await self._database.read(lambda c: sessions.row(c, session_id))
-        notes = await read_beside_owner(self._setup.sandboxes, row)
+        notes = await read_beside_owner(self._setup, row)
         return await preview(self._database, session_id, asked, agents, notes)
 
     async def list(self, session_id: str) -> CompactionList:

@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import Row
 
 from app.db.repositories import sessions
-from app.runtime.admission import LEAST_ROOM, check_fits, text_tokens
+from app.runtime.admission import LEAST_ROOM, check_fits, check_output, text_tokens
 from app.runtime.dispatch import Dispatch
 from app.runtime.setup import RuntimeSetup
 from app.runtime.starting import RunStarts
@@ -37,6 +37,7 @@ class QueueService:
     async def add(self, session_id: str, body: QueueAdd, key: str | None = None) -> QueueReceipt:
         """Accepts a message in any state of the session. Raises `TooManyRunsError` if it would start a run while too
         many are waiting or `key` has too many, and `MessageTooLargeError` if it cannot fit the model's window."""
+        await check_output(body.output)
         await self._learn_window(session_id, body.content)
         with self._starts.by(key) as starter:
             receipt, is_new = await self._setup.write(

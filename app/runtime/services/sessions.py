@@ -20,13 +20,14 @@ from app.messages import new_id, now
 from app.runtime.admission import (
     Draft,
     ServiceRules,
+    check_output,
     check_patterns,
     checked_patch,
     draft,
     has_patterns,
-    request_fingerprint,
 )
 from app.runtime.dispatch import Dispatch
+from app.runtime.fingerprints import request_fingerprint
 from app.runtime.history import read_place, session_cursor
 from app.runtime.incoming import IncomingArchives, digest
 from app.runtime.setup import RuntimeSetup
@@ -99,6 +100,7 @@ class SessionService:
             if known is not None:
                 return (known if archive is None else await self._begun(known, key)), False
         await self._check_patterns(body.approval)
+        await check_output(body.output)
         drafted = await draft(body, fingerprint, self._setup, self._rules)
         if archive is None:
             return await self._create(drafted, key)
@@ -190,6 +192,7 @@ class SessionService:
     async def patch(self, session_id: str, body: SessionPatch) -> Session:
         """Changes a session from its next step on."""
         await self._check_patterns(body.approval)
+        await check_output(body.output)
         fields = checked_patch(body, self._setup, self._rules)
         session, row = await self._setup.write(
             session_id,

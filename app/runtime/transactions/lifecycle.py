@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Row
 from app.agent.conversation import control_message
 from app.agent.limits import UsedUp, used_up
 from app.context.policies import CompactionSettings
-from app.db.repositories import forks, messages, queue, sessions, steps
+from app.db.repositories import forks, messages, queue, secrets, sessions, steps
 from app.errors import ConflictError
 from app.eventlog.log import Appender, StreamItem
 from app.events import MessageCreated, SessionCreated, SessionUpdated
@@ -80,6 +80,8 @@ def create(
         updated_at=at,
         **draft.fields,
     )
+    for name, value in draft.secrets.items():
+        secrets.put(connection, draft.session_id, name, value, at)
     appender = Appender(connection, draft.session_id)
     appender.emit(SessionCreated, session=appender.session())
     items = [*appender.flush(), *store_history(connection, draft.session_id, draft.history)]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Row
 
@@ -15,6 +14,7 @@ from app.errors import ConflictError, NotFoundError, QueueFullError
 from app.eventlog.log import Appender, StreamItem
 from app.events import MessageDequeued, MessageEdited, MessageQueued, MessageWithdrawn
 from app.messages import Message, Role, TextPart, new_id
+from app.runtime.fingerprints import message_fingerprint
 from app.runtime.owner.recorder import Recorder
 from app.runtime.transactions import runs
 from app.runtime.transactions.changes import add_message
@@ -44,11 +44,6 @@ def _check_room(chars: int) -> None:
         )
 
 
-def fingerprint(content: str) -> str:
-    """Distinguishes a retry from another message with the same id."""
-    return hashlib.sha256(content.encode()).hexdigest()
-
-
 def enqueue(
     connection: Connection,
     session_id: str,
@@ -61,7 +56,7 @@ def enqueue(
     """Accepts a message; also returns whether it is new. It starts a run of an idle session, if `starter`
     may do so. `check` raises for a text that is too large for the session."""
     row = sessions.row(connection, session_id)
-    if body.id is not None and (receipt := _repeated(connection, session_id, body.id, body.content)) is not None:
+    if body.id is not None and (receipt := _repeated(connection, session_id, body.id, body)) is not None:
         return (receipt, False), []
     check(row, body.content)
     waiting, chars = queue.size(connection, session_id)
@@ -89,8 +84,9 @@ def accept(
             ordinal=appender.next_seq,
             mode=body.mode,
             content=body.content,
-            fingerprint=fingerprint(body.content),
+            fingerprint=message_fingerprint(body),
             created_at=appender.at,
+            output_format=body.output.stored() if body.output is not None else None,
         ),
     )
     place = queue.position(connection, appender.session_id, message_id)
@@ -102,14 +98,14 @@ def accept(
     return QueueReceipt(id=message_id, position=place, mode=body.mode, status="pending")
 
 
-def _repeated(connection: Connection, session_id: str, message_id: str, content: str) -> QueueReceipt | None:
+def _repeated(connection: Connection, session_id: str, message_id: str, body: QueueAdd) -> QueueReceipt | None:
     """The receipt of a message that was posted before, None for a new one."""
     known = queue.get(connection, session_id, message_id)
     if known is None:
         if messages.exists(connection, session_id, message_id):
             raise ConflictError(f"The id {message_id} is used by another message.", code="id_in_use")
         return None
-    if known.fingerprint != fingerprint(content):
+    if known.fingerprint != message_fingerprint(body):
         raise ConflictError(f"Message {message_id} was already posted with different content.", code="id_in_use")
     return _receipt(connection, known)
 
@@ -170,11 +166,16 @@ def withdraw_rows(connection: Connection, appender: Appender, rows: Sequence[Row
         appender.emit(MessageWithdrawn, message_id=row.id, mode=QueueMode(row.mode))
 
 
-def deliver(
-    connection: Connection, session_id: str, epoch: int, *, first: bool
-) -> tuple[list[Message], list[StreamItem]]:
+class Delivery(NamedTuple):
+    """Delivered messages, and whether they change what the run has to submit."""
+
+    messages: list[Message]
+    changes_output: bool
+
+
+def deliver(connection: Connection, session_id: str, epoch: int, *, first: bool) -> tuple[Delivery, list[StreamItem]]:
     """Moves messages from the queue into the history: all steers and interrupts, in order; if there are none at the
-    `first` delivery of a run, one follow-up."""
+    `first` delivery of a run, one follow-up. The newest of them that says what the run has to submit decides that."""
     rows = queue.pending(connection, session_id)
     due = [row for row in rows if row.mode != QueueMode.FOLLOW_UP]
     if first and not due:
@@ -182,7 +183,9 @@ def deliver(
     appender = Appender(connection, session_id, epoch=epoch)
     queue.set_status(connection, session_id, [row.id for row in due], queue.DELIVERED)
     delivered = [_deliver_one(connection, appender, row) for row in due]
-    return delivered, appender.flush()
+    if formats := [row.output_format for row in due if row.output_format is not None]:
+        sessions.change(connection, session_id, run_output_format=formats[-1])
+    return Delivery(delivered, bool(formats)), appender.flush()
 
 
 def _deliver_one(connection: Connection, appender: Appender, row: Row[Any]) -> Message:
@@ -201,9 +204,13 @@ def _deliver_one(connection: Connection, appender: Appender, row: Row[Any]) -> M
 
 class StoredMessages:
     """The queue as a run sees it. `ring` signals that there may be messages; `delivered` remembers delivered ones, so
-    that a late interrupt for one does no harm."""
+    that a late interrupt for one does no harm. `changed` is awaited after a delivery that changes what the run has
+    to submit."""
 
-    def __init__(self, recorder: Recorder, session_id: str, epoch: int) -> None:
+    def __init__(
+        self, recorder: Recorder, session_id: str, epoch: int, changed: Callable[[], Awaitable[object]]
+    ) -> None:
+        self._changed = changed
         self._recorder = recorder
         self._session_id = session_id
         self._epoch = epoch
@@ -228,9 +235,11 @@ class StoredMessages:
         # Cleared before the queue is read: a later message sets it again.
         self._rung = False
         first, self._first = self._first, False
-        messages = await self._recorder.submit(lambda c: deliver(c, self._session_id, self._epoch, first=first))
-        self.delivered.update(message.id for message in messages)
-        return messages
+        done = await self._recorder.submit(lambda c: deliver(c, self._session_id, self._epoch, first=first))
+        self.delivered.update(message.id for message in done.messages)
+        if done.changes_output:
+            await self._changed()
+        return done.messages
 
 
 async def read_queue(database: Database, session_id: str) -> tuple[list[QueuedMessage], int]:

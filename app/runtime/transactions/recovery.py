@@ -35,6 +35,7 @@ from app.messages import (
 from app.runtime.transactions.changes import write_change
 from app.runtime.transactions.runs import has_expired, resolve_approvals
 from app.sessions import ContextState, Outcome
+from app.tools.submit import OutputFormat
 
 MAX_RECOVERIES = 3
 """Recoveries without a completed step in between, after which the run is parked: the run itself is likely to crash the
@@ -145,7 +146,8 @@ def _had_finished(connection: Connection, row: Row[Any]) -> bool:
     """Whether the run had its final answer and only its end was not recorded. The answer of the closing step at a limit
     does not count: the loop finds the limit again."""
     attempt = steps.last_attempt(connection, row.id, row.steps)
-    if attempt is None or attempt.finish_reason != FinishReason.STOP:
+    # A run that has to submit its output does not end with a text.
+    if attempt is None or attempt.finish_reason != FinishReason.STOP or OutputFormat.of_session(row) is not None:
         return False
     if messages.last_id(connection, row.id) != attempt.message_id:
         return False

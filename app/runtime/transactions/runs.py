@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import orjson
 from sqlalchemy import Connection, Row
@@ -14,13 +14,14 @@ from app.agent.changes import CallsHeld, CallsReleased
 from app.agent.limits import SESSION_LIMITS
 from app.agent.loop import RunResult
 from app.db.engine import Database
-from app.db.repositories import events, parts, queue, sessions, steps
+from app.db.repositories import events, messages, parts, queue, sessions, steps
 from app.errors import ConflictError, NotFoundError
 from app.eventlog.log import Appender, StreamItem
 from app.events import ApprovalRequested, ApprovalResolved, SessionIdle, SessionRunning, SessionUpdated
 from app.messages import Usage, parse_arguments, rfc3339
 from app.runtime.values.queue import ApprovalAnswer, ApprovalList, PendingApproval
 from app.sessions import ApprovalDecision, ApprovalEnd, Outcome, QueueMode, Status
+from app.tools.submit import OutputFormat
 
 Trigger = Literal["message", "resume", "recovery"]
 
@@ -139,6 +140,10 @@ def begin(connection: Connection, appender: Appender, trigger: Trigger, key: str
         status=Status.RUNNING,
         outcome=None,
         error=None,
+        answer=None,
+        output=None,
+        # A resume continues the same work.
+        **({} if trigger == "resume" else {"run_output_format": None}),
         queue_held=False,
         # One for a compaction before the run.
         cancel_requested=False,
@@ -156,7 +161,7 @@ def finish(connection: Connection, session_id: str, epoch: int, result: RunResul
     """Ends a run. If a deliverable message is pending, the next run starts in the same transaction and True is
     returned, so that the session is never idle with work to do."""
     row = sessions.row(connection, session_id)
-    result = _as_recorded(connection, row, result)
+    result, final = _as_recorded(connection, row, result)
     modes = {QueueMode(waiting.mode) for waiting in queue.pending(connection, session_id)}
     held = row.queue_held or _holds(result, modes)
     goes_on = not held and bool(modes)
@@ -164,24 +169,39 @@ def finish(connection: Connection, session_id: str, epoch: int, result: RunResul
     if row.status == Status.AWAITING_APPROVAL:
         # A run that crashed: its held calls will not run.
         withdraw_approvals(connection, appender, "error")
-    _end(connection, appender, row, result, held=held)
+    _end(connection, appender, row, result, final, held=held)
     if goes_on:
         begin(connection, appender, "message", row.run_key)
     return goes_on, appender.flush()
 
 
-def _as_recorded(connection: Connection, row: Row[Any], result: RunResult) -> RunResult:
-    """The result to record for the session. A run that did nothing keeps the outcome of the previous run; one that had
-    its answer when a cancel held the queue counts as cancelled, so that a resume can deliver pending messages."""
+class _Final(NamedTuple):
+    """What a completed run ended with."""
+
+    answer: str | None = None
+    output: Any = None
+
+
+def _as_recorded(connection: Connection, row: Row[Any], result: RunResult) -> tuple[RunResult, _Final]:
+    """The result to record for the session, and what it ended with. A run that did nothing keeps those of the previous
+    run; one that had its answer when a cancel held the queue counts as cancelled, so that a resume can deliver pending
+    messages."""
     if result.void:
         before = events.last_of_type(connection, row.id, "session.idle")
         if before is None:
-            return result
+            return result, _Final()
         ended = orjson.loads(before.data)
-        return RunResult(Outcome(ended["outcome"]), ended["error"])
-    if row.cancel_requested and result.outcome is Outcome.COMPLETED and queue.count(connection, row.id) > 0:
-        return RunResult(Outcome.CANCELLED)
-    return result
+        final = _Final(ended.get("answer"), ended.get("output"))
+        return RunResult(Outcome(ended["outcome"]), ended["error"]), final
+    if result.outcome is not Outcome.COMPLETED:
+        return result, _Final()
+    if row.cancel_requested and queue.count(connection, row.id) > 0:
+        return RunResult(Outcome.CANCELLED), _Final()
+    message = messages.last_of_model(connection, row.id)
+    if message is None:
+        return result, _Final()
+    format = OutputFormat.of_session(row)
+    return result, _Final(message.text, format.submitted(message) if format is not None else None)
 
 
 def _holds(result: RunResult, modes: Set[QueueMode]) -> bool:
@@ -196,14 +216,18 @@ def _holds(result: RunResult, modes: Set[QueueMode]) -> bool:
     return result.outcome is Outcome.INTERRUPTED or code in SESSION_LIMITS
 
 
-def _end(connection: Connection, appender: Appender, row: Row[Any], result: RunResult, *, held: bool) -> None:
+def _end(
+    connection: Connection, appender: Appender, row: Row[Any], result: RunResult, final: _Final, *, held: bool
+) -> None:
     sessions.change(
         connection,
         appender.session_id,
         status=Status.IDLE,
         outcome=result.outcome,
         error=result.error,
+        answer=final.answer,
+        output=final.output,
         cancel_requested=False,
         queue_held=held,
     )
-    appender.emit(SessionIdle, result, usage=Usage(**row.run_usage), steps=row.run_steps)
+    appender.emit(SessionIdle, result, **final._asdict(), usage=Usage(**row.run_usage), steps=row.run_steps)

@@ -8,18 +8,20 @@ from pydantic import ConfigDict, StringConstraints, model_validator
 from pydantic_core import PydanticCustomError
 
 from app.messages import Timestamp, Value
-from app.runtime.values.sessions import ClientId, Content, Text
+from app.runtime.values.sessions import ClientId, Content, OutputRequest, Text
 from app.sessions import QueueMode
 
 MAX_REASON_CHARS = 4_000
 
 
 class QueueAdd(Value):
-    """`POST /v1/sessions/{id}/queue`."""
+    """`POST /v1/sessions/{id}/queue`. With `output`, the run that takes the message has to submit that instead of what
+    the session says."""
 
     content: Content
     mode: QueueMode = QueueMode.STEER
     id: ClientId | None = None
+    output: OutputRequest | None = None
 
 
 class QueueEdit(Value):

@@ -21,6 +21,7 @@ from app.context.policies import POLICY_NAMES, CompactionSettings
 from app.interchange import WireFormat
 from app.messages import Value, clean_text
 from app.raw_messages import RawMessages
+from app.runtime.values.secrets import NamedSecrets
 from app.sessions import MIN_CPUS, AllowedHosts, Network, ReasoningEffort, SandboxKind, SandboxSpec, Session
 
 MAX_CONTENT_CHARS = 1_000_000
@@ -265,6 +266,29 @@ class Source(Value):
     git: GitSource
 
 
+class OutputRequest(Value):
+    """What a run has to submit, by the tool `submit_output`, in order to complete: a value that meets a JSON Schema of
+    draft 2020-12. References stay within the schema; patterns are in RE2 syntax."""
+
+    json_schema: dict[str, Any] = Field(
+        alias="schema",
+        description="At most 32 KiB. The value can be of any type. `unevaluatedProperties` and `unevaluatedItems` are"
+        " not supported, and `format` is not checked.",
+        examples=[{"type": "object", "properties": {"passed": {"type": "boolean"}}, "required": ["passed"]}],
+    )
+    name: Annotated[Text, StringConstraints(min_length=1, max_length=100)] | None = Field(
+        default=None, description="A name for the value, which the model sees."
+    )
+    description: Annotated[Text, StringConstraints(max_length=2_000)] | None = Field(
+        default=None, description="What the value should contain; the model sees it."
+    )
+
+    def stored(self) -> dict[str, Any]:
+        """The columns `output_format`: what names the schema is left out."""
+        kept = {name: value for name, value in self.json_schema.items() if name not in ("$schema", "$id")}
+        return {"schema": kept, "name": self.name, "description": self.description}
+
+
 class SessionCreate(Value):
     """`POST /v1/sessions`. With `task`, the task is queued and the run starts."""
 
@@ -279,8 +303,14 @@ class SessionCreate(Value):
     limits: LimitsPatch | None = None
     approval: ApprovalRequest | None = None
     tools: list[str] | None = Field(default=None, description="Names of the tools to offer; all of them if omitted.")
+    output: OutputRequest | None = None
     history: HistoryImport | None = None
     source: Source | None = None
+    secrets: NamedSecrets | None = Field(
+        default=None,
+        description="Environment variables of commands, by name. Stored encrypted, shown by no request, and masked in"
+        " what commands print.",
+    )
     metadata: dict[str, Any] | None = None
 
 
@@ -293,6 +323,7 @@ class SessionPatch(Value):
     reasoning_effort: Effort = None
     system_prompt: SystemPrompt | None = None
     tools: list[str] | None = None
+    output: OutputRequest | None = None
     compaction: Compaction | None = None
     limits: LimitsPatch | None = None
     approval: ApprovalRequest | None = None

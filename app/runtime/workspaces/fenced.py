@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 
 from app.sandbox.base import ExecResult, FileInfo, OnOutput, OpenFile, Sandbox
@@ -21,10 +21,16 @@ class FencedSandbox:
         await self._sandbox.start()
 
     async def exec(
-        self, command: str, *, timeout_s: float, on_output: OnOutput, stdin: bytes | None = None
+        self,
+        command: str,
+        *,
+        timeout_s: float,
+        on_output: OnOutput,
+        stdin: bytes | None = None,
+        env: Mapping[str, str] | None = None,
     ) -> ExecResult:
         async with self._using():
-            return await self._sandbox.exec(command, timeout_s=timeout_s, on_output=on_output, stdin=stdin)
+            return await self._sandbox.exec(command, timeout_s=timeout_s, on_output=on_output, stdin=stdin, env=env)
 
     async def has_workspace(self) -> bool:
         return await self._sandbox.has_workspace()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import Collection, Sequence, Set
+from collections.abc import Collection, Mapping, Sequence, Set
 from contextlib import suppress
 from itertools import chain, repeat
 from typing import Protocol
@@ -70,7 +70,14 @@ class ContainerCommand:
         return int(described["Pid"]) or None
 
     async def run(
-        self, command: str, *, ending: asyncio.Event, timeout_s: float, on_output: OnOutput, stdin: bytes | None
+        self,
+        command: str,
+        *,
+        ending: asyncio.Event,
+        timeout_s: float,
+        on_output: OnOutput,
+        stdin: bytes | None,
+        env: Mapping[str, str] | None,
     ) -> ExecResult:
         """Runs it until it ends, times out or `ending` is set. It is dead afterwards; only if it ended by itself do its
         background processes continue."""
@@ -83,7 +90,8 @@ class ContainerCommand:
         try:
             with self._engine.translated():
                 async with self._engine.answering():
-                    self._execution = await self._engine.container(self._container).exec(argv, stdin=True)
+                    container = self._engine.container(self._container)
+                    self._execution = await container.exec(argv, stdin=True, environment=env or None)
                 if ending.is_set():
                     return ExecResult(KILLED, False, 0)
                 async with attached(self._engine, self._execution) as stream:

@@ -8,7 +8,7 @@ the image are handled at the next call, which recreates what is missing.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
@@ -92,7 +92,13 @@ class DockerSandbox:
         await self._ensure(running=True)
 
     async def exec(
-        self, command: str, *, timeout_s: float, on_output: OnOutput, stdin: bytes | None = None
+        self,
+        command: str,
+        *,
+        timeout_s: float,
+        on_output: OnOutput,
+        stdin: bytes | None = None,
+        env: Mapping[str, str] | None = None,
     ) -> ExecResult:
         data = process.check_command(command).decode()
 
@@ -110,7 +116,7 @@ class DockerSandbox:
             async with session.watch.over(ending) as watch:
                 try:
                     result = await running.run(
-                        data, ending=ending, timeout_s=timeout_s, on_output=on_output, stdin=stdin
+                        data, ending=ending, timeout_s=timeout_s, on_output=on_output, stdin=stdin, env=env
                     )
                 except SandboxError:
                     if watch.broken is None:

@@ -15,6 +15,7 @@ import os
 import secrets
 import shutil
 import zlib
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache, partial
@@ -96,7 +97,13 @@ class BubblewrapSandbox(HostSandbox):
             self._cgroups.create(self._config.session_id, self._config.limits)
 
     async def exec(
-        self, command: str, *, timeout_s: float, on_output: OnOutput, stdin: bytes | None = None
+        self,
+        command: str,
+        *,
+        timeout_s: float,
+        on_output: OnOutput,
+        stdin: bytes | None = None,
+        env: Mapping[str, str] | None = None,
     ) -> ExecResult:
         data = process.check_command(command)
         if self._exposed:
@@ -115,10 +122,11 @@ class BubblewrapSandbox(HostSandbox):
         async def confined(ending: asyncio.Event, proxy: Proxy) -> ExecResult:
             watch = HostWatch(self._disk, None if self._cgroups else self._config.limits.memory_mb * 2**20)
             await watch.begin()
-            filters = await asyncio.to_thread(self._make_ready)
-            with Handshake(*filters) as handshake:
+            filters, variables = await asyncio.to_thread(self._make_ready, env or {})
+            with Handshake(*filters, *variables) as handshake:
                 options = [*self._view.arguments(), *handshake.arguments()]
                 options += [part for descriptor in filters for part in ("--seccomp", str(descriptor))]
+                options += [part for descriptor in variables for part in ("--args", str(descriptor))]
                 inside = self._view.command(data, gated=stdin is None, full=self._disk.use.full)
                 argv = [*_behind_the_server(), str(self._bwrap), *options, *inside]
                 gate = handshake.gate if stdin is None else None
@@ -135,11 +143,14 @@ class BubblewrapSandbox(HostSandbox):
 
         return await self._commands.run(work)
 
-    def _make_ready(self) -> list[int]:
-        """Refreshes what a command sees of `/etc`; returns the system call filter as a descriptor, if any."""
+    def _make_ready(self, env: Mapping[str, str]) -> tuple[list[int], list[int]]:
+        """Refreshes what a command sees of `/etc`; returns the system call filter, and the arguments that set further
+        variables, each as a descriptor, if any: other users of this machine can read a process's arguments."""
         self._view.etc.refresh()
         program = filter_program()
-        return [memory_file(program)] if program else []
+        filters = [memory_file(program)] if program else []
+        variables = "".join(f"--setenv\0{name}\0{value}\0" for name, value in env.items()).encode()
+        return filters, [memory_file(variables)] if variables else []
 
     async def write(self, path: str, data: bytes) -> None:
         async with self._disk.writing:

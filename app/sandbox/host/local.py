@@ -13,7 +13,7 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -37,14 +37,20 @@ class LocalSandbox(HostSandbox):
     kind = "local-unsafe"
 
     async def exec(
-        self, command: str, *, timeout_s: float, on_output: OnOutput, stdin: bytes | None = None
+        self,
+        command: str,
+        *,
+        timeout_s: float,
+        on_output: OnOutput,
+        stdin: bytes | None = None,
+        env: Mapping[str, str] | None = None,
     ) -> ExecResult:
         data = process.check_command(command)
         await self.start()
         root = str(self._workspace.root)
         shell = shutil.which("bash") or "/bin/sh"
         argv: list[str | bytes] = [sys.executable, "-I", "-S", reaper.__file__, shell, "-c", data]
-        spawn = Spawn(argv, env=environment(root), cwd=root, stdin=stdin)
+        spawn = Spawn(argv, env={**(env or {}), **environment(root)}, cwd=root, stdin=stdin)
 
         async def work(ending: asyncio.Event) -> ExecResult:
             return await process.run(spawn, _Tree(), ending=ending, timeout_s=timeout_s, on_output=on_output)

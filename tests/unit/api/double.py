@@ -17,6 +17,7 @@ from app.runtime.services import (
     HistoryService,
     LoginService,
     QueueService,
+    SecretService,
     ServerService,
     Services,
     SessionService,
@@ -44,6 +45,7 @@ from app.runtime.values.queue import (
     QueuePage,
     QueueReceipt,
 )
+from app.runtime.values.secrets import SecretInfo, SecretList, SecretPut
 from app.runtime.values.server import (
     Component,
     ModelList,
@@ -172,6 +174,27 @@ class InMemoryQueue(QueueService):
         if message_id not in self._memory.queues[session_id]:
             raise NotFoundError("There is no queued message with this id.", code="message_not_found")
         return self._memory.queues[session_id][message_id]
+
+
+class InMemorySecrets(SecretService):
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+        self._names: dict[str, set[str]] = {}
+
+    async def list(self, session_id: str) -> SecretList:
+        self._memory.get(session_id)
+        names = sorted(self._names.get(session_id, ()))
+        return SecretList(items=tuple(SecretInfo(name=name, created_at=AT, updated_at=AT) for name in names))
+
+    async def put(self, session_id: str, name: str, body: SecretPut) -> None:
+        self._memory.get(session_id)
+        self._names.setdefault(session_id, set()).add(name)
+
+    async def remove(self, session_id: str, name: str) -> None:
+        self._memory.get(session_id)
+        if name not in self._names.get(session_id, ()):
+            raise NotFoundError("The session has no such secret.", code="secret_not_found")
+        self._names[session_id].remove(name)
 
 
 class InMemoryApprovals(ApprovalService):
@@ -345,6 +368,7 @@ class InMemoryService(Memory):
             compactions=InMemoryCompactions(self),
             files=InMemoryFiles(self),
             events=InMemoryEvents(self),
+            secrets=InMemorySecrets(self),
             logins=InMemoryLogins(self),
             server=InMemoryServer(self),
             webhooks=InMemoryWebhooks(self),

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from app import __version__
 from app.cli import app
-from app.cli.following import exit_status
+from app.cli.following import RunEnd
 from app.cli.run import TaskOptions
 from app.cli.screen import CliError, InvalidSettingsError, UsageError
 from app.cli.serve import command, greeting, reachable
@@ -176,11 +176,19 @@ def test_invalid_json_for_compaction_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("outcome", "status"),
-    [("completed", 0), ("failed", 1), ("limit_reached", 1), ("interrupted", 1), (None, 1), ("cancelled", 130)],
+    ("outcome", "status", "unanswered"),
+    [
+        ("completed", 0, 4),
+        ("failed", 1, 4),
+        ("interrupted", 1, 4),
+        (None, 1, 4),
+        ("limit_reached", 3, 3),
+        ("cancelled", 130, 130),
+    ],
 )
-def test_exit_statuses(outcome: str | None, status: int) -> None:
-    assert exit_status(outcome) == status
+def test_exit_statuses(outcome: str | None, status: int, unanswered: int) -> None:
+    assert RunEnd(outcome).status == status
+    assert RunEnd(outcome, unanswered=True).status == unanswered
 
 
 def test_one_process_claims_a_data_directory_and_announces_its_url(home: Path) -> None:

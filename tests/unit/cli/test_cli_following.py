@@ -23,9 +23,9 @@ async def _stream(*events: ServerEvent) -> AsyncGenerator[ServerEvent, None]:
 async def test_the_last_runs_outcome_counts() -> None:
     shown: list[ServerEvent] = []
     events = [idle("cancelled"), delta("x", 0), idle("completed"), completed("x")]
-    assert await show_all(_stream(*events), shown.append) == "completed"
+    assert (await show_all(_stream(*events), shown.append)).outcome == "completed"
     assert shown == events
-    assert await show_all(_stream(), shown.append) is None
+    assert (await show_all(_stream(), shown.append)).outcome is None
 
 
 async def test_an_error_while_showing_closes_the_stream() -> None:

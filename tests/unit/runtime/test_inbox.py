@@ -44,7 +44,7 @@ async def withdraw(stage: Stage, id: str) -> None:
 
 async def deliver(stage: Stage, *, first: bool = False, epoch: int | None = None) -> list[Message]:
     epoch = (await stage.row()).epoch if epoch is None else epoch
-    return await stage.act(lambda c: queue.deliver(c, stage.session_id, epoch, first=first))
+    return (await stage.act(lambda c: queue.deliver(c, stage.session_id, epoch, first=first))).messages
 
 
 # accepting
@@ -263,7 +263,7 @@ async def test_a_stale_owner_delivers_nothing(stage: Stage) -> None:
 
 
 async def test_a_run_reads_the_queue_when_rung_and_takes_a_follow_up_only_at_its_start(stage: Stage) -> None:
-    box = StoredMessages(Recorder(stage.database, stage.bus, stage.session_id, 0), stage.session_id, 0)
+    box = StoredMessages(Recorder(stage.database, stage.bus, stage.session_id, 0), stage.session_id, 0, stage.row)
     one, two = await stage.post("one", FOLLOW_UP), await stage.post("two", FOLLOW_UP)
     assert box.waiting
     assert [message.id for message in await box.deliver()] == [one]

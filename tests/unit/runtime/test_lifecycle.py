@@ -20,9 +20,9 @@ from app.runtime.admission import (
     ServiceRules,
     checked_patch,
     limits_within,
-    request_fingerprint,
 )
 from app.runtime.admission import draft as make_draft
+from app.runtime.fingerprints import request_fingerprint
 from app.runtime.setup import RuntimeSetup
 from app.runtime.transactions import lifecycle
 from app.runtime.values.sessions import SessionCreate, SessionPatch

@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 from typing import Any, ClassVar
 
-import jsonschema  # type: ignore[import-untyped]
+import jsonschema
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

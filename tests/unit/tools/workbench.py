@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 import stat
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -51,14 +51,20 @@ class DirectorySandbox:
         raise NotImplementedError
 
     async def exec(
-        self, command: str, *, timeout_s: float, on_output: OnOutput, stdin: bytes | None = None
+        self,
+        command: str,
+        *,
+        timeout_s: float,
+        on_output: OnOutput,
+        stdin: bytes | None = None,
+        env: Mapping[str, str] | None = None,
     ) -> ExecResult:
         process = await asyncio.create_subprocess_exec(
             *self._shell,
             "-c",
             command,
             cwd=self.root,
-            env=self._env,
+            env={**self._env, **(env or {})},
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,

@@ -1,0 +1,114 @@
+"""Encrypts the secrets of sessions. The key is the operator's setting, or a file that only the server's user can read.
+A cipher text belongs to its session and name, so that it is of no use in another row."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import secrets
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import structlog
+from sqlalchemy import Row
+
+from app.errors import StorageError, UnavailableError
+from app.tools.masking import Masking
+
+NONCE_BYTES = 12
+"""Of AES-GCM; random, which is safe for some billions of values."""
+
+log = structlog.get_logger(__name__)
+
+
+class Vault:
+    """Encrypts and decrypts. The key is read when it is first needed, and a file is made then if there is none."""
+
+    def __init__(self, key: str | None, file: Path | None) -> None:
+        """Without `key` it is in `file`; None for a server that has to be given one."""
+        self._key = key
+        self._file = file
+        self._cipher: Any = None
+
+    async def encrypt(self, session_id: str, name: str, value: str) -> str:
+        """Raises `UnavailableError` without a key, and `StorageError` if its file cannot be used."""
+        cipher = await self._ready()
+        nonce = secrets.token_bytes(NONCE_BYTES)
+        return b64encode(nonce + cipher.encrypt(nonce, value.encode(), _place(session_id, name))).decode()
+
+    async def decrypt(self, rows: Sequence[Row[Any]]) -> Mapping[str, str]:
+        """The values by name. Those that were encrypted with another key are left out, and logged."""
+        if not rows:
+            return {}
+        cipher = await self._ready()
+        # After `_ready`, which imports the library in a thread.
+        from cryptography.exceptions import InvalidTag
+
+        found: dict[str, str] = {}
+        for row in rows:
+            data = b64decode(row.value)
+            try:
+                plain = cipher.decrypt(data[:NONCE_BYTES], data[NONCE_BYTES:], _place(row.session_id, row.name))
+                found[row.name] = plain.decode()
+            except InvalidTag:
+                log.error("secret_unreadable", session_id=row.session_id, name=row.name, reason="other key")
+        return found
+
+    async def _ready(self) -> Any:
+        if self._cipher is None:
+            self._cipher = await asyncio.to_thread(self._open)
+        return self._cipher
+
+    def _open(self) -> Any:
+        # Imported when it is needed: most servers have no secrets.
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+        key = self._key or self._from_file()
+        return AESGCM(hashlib.sha256(b"palimpsest secrets\0" + key.encode()).digest())
+
+    def _from_file(self) -> str:
+        if self._file is None:
+            raise UnavailableError(
+                "Set PALIMPSEST_SECRET_KEY to the same value on all nodes: they have no file in common.",
+                code="secret_key_missing",
+            )
+        try:
+            return _read_or_make(self._file, lambda: secrets.token_urlsafe(32))
+        except OSError as error:
+            raise StorageError(f"The key of the secrets, {self._file}, cannot be used: {error.strerror}.") from error
+
+
+async def read_masking(vault: Vault, rows: Sequence[Row[Any]]) -> Masking:
+    """The secrets in these rows. Without the key the session has none: its runs continue."""
+    try:
+        return Masking(await vault.decrypt(rows))
+    except (StorageError, UnavailableError) as error:
+        log.error("secrets_unreadable", session_id=rows[0].session_id, reason=error.detail)
+        return Masking({})
+
+
+def _place(session_id: str, name: str) -> bytes:
+    return f"{session_id}\0{name}".encode()
+
+
+def _read_or_make(path: Path, make: Callable[[], str]) -> str:
+    """A file's content; a new file appears whole, whoever else makes it at the same time."""
+    if not path.exists():
+        fresh = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            with os.fdopen(descriptor, "w") as file:
+                file.write(make())
+                file.flush()
+                os.fsync(file.fileno())
+            with suppress(FileExistsError):
+                os.link(fresh, path)
+        finally:
+            fresh.unlink()
+    if path.stat().st_mode & 0o077:
+        path.chmod(0o600)
+    return path.read_text()

@@ -1,0 +1,127 @@
+"""Secrets of a session: commands have them, and nothing that they print shows them."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode, urlsafe_b64encode
+from pathlib import Path
+from urllib.parse import quote, quote_plus
+
+from tests.behavior.conftest import StartServer
+from tests.behavior.harness import ANTHROPIC, OPENAI, Client, command, of_type
+from tests.databases import stored_rows
+from tests.provider import FakeProvider, Reply, Text, ToolCall
+
+CANARY = "cAnary/+=7f3a9c tail&x"
+FORMS = {
+    CANARY,
+    CANARY.encode().hex(),
+    CANARY.encode().hex().upper(),
+    quote(CANARY, safe=""),
+    quote(CANARY),
+    quote_plus(CANARY),
+    *(
+        encode(b"x" * before + CANARY.encode()).decode()[4:-4]
+        for encode in (b64encode, urlsafe_b64encode)
+        for before in range(3)
+    ),
+}
+HEX = "od -An -v -tx1 | tr -d ' \\n'"
+PRINTS = (
+    'echo "$TOKEN"; echo "error: $TOKEN" >&2',
+    'printf %s "$TOKEN" | base64 -w0',
+    'printf %s "x$TOKEN" | base64 -w0; echo; printf %s "xy$TOKEN" | base64 -w0 | tr +/ -_',
+    f'printf %s "$TOKEN" | {HEX}; printf %s "$TOKEN" | {HEX} | tr a-f A-F',
+    "printf %s \"$TOKEN\" | sed 's,%,%25,g; s,/,%2F,g; s,+,%2B,g; s,=,%3D,g; s, ,%20,g; s,&,%26,g'",
+    'printf %s "${TOKEN%????????}"; sleep 0.1; printf %s "${TOKEN#"${TOKEN%????????}"}"',
+    'i=0; while [ $i -lt 3000 ]; do echo "$i $TOKEN"; i=$((i+1)); done',
+    'echo "$TOKEN" > leak.txt; cat /proc/*/cmdline; ls /proc/self/fd; exit 3',
+)
+
+
+async def printed(client: Client, provider: FakeProvider, model: str) -> str:
+    """The id of a session whose commands have printed the secret, and whose tools have shown it."""
+    provider.script(
+        *(Reply(command(text)) for text in PRINTS),
+        Reply(ToolCall("read_file", {"path": "leak.txt"}), ToolCall("search_files", {"pattern": "ary/"})),
+        Reply(Text("done")),
+    )
+    session, events = await client.run("print", model=model, secrets={"TOKEN": CANARY})
+    results = of_type(events, "tool.result")
+    assert session["outcome"] == "completed"
+    assert sorted(results[0].data["output"].splitlines()) == ["[secret TOKEN]", "error: [secret TOKEN]"]
+    assert all("[secret TOKEN]" in event.data["output"] for event in results[:7])
+    assert "[secret TOKEN]" in results[8].data["output"]
+    assert results[7].data["output"].endswith("0\n1\n2\n3\n[exit code 3]")
+    seen = json.dumps([event.data for event in events])
+    assert not [form for form in FORMS if form in seen]
+    return str(session["id"])
+
+
+async def test_a_secret_is_found_nowhere(
+    start_server: StartServer, provider: FakeProvider, tmp_path: Path, sandbox: str
+) -> None:
+    server = start_server()
+    async with Client(server.url) as client:
+        ids = [await printed(client, provider, model) for model in (OPENAI, ANTHROPIC)]
+        fork = (await client.http.post(f"/v1/sessions/{ids[0]}/fork", json={})).json()
+        path = f"/v1/sessions/{ids[0]}"
+        provider.script(Reply(command('echo "[$TOKEN]"')), Reply(Text("done")))
+        forked = await client.say(fork["id"], "print", fork["last_seq"])
+        assert of_type(forked, "tool.result")[0].data["output"] == "[]\n"
+        views = [
+            (await client.http.get(f"{path}{view}")).text
+            for view in ("", "/messages", "/messages?format=openai", "/context", "/log", "/secrets", "/steps")
+        ]
+        for event in await client.until_idle(ids[0]):
+            if event.type == "tool.result":
+                views.append((await client.http.get(f"{path}/tool-calls/{event.data['call_id']}/output")).text)
+        noted = await client.create(secrets={"TOKEN": CANARY})
+        await client.http.put(f"/v1/sessions/{noted['id']}/files/AGENTS.md", content=f"The key is {CANARY}.")
+        views.append((await client.http.get(f"/v1/sessions/{noted['id']}/context")).text)
+        provider.script(Reply(Text("done")))
+        await client.say(noted["id"], "go")
+        assert "The key is [secret TOKEN]." in json.dumps(provider.requests[-1].body)
+        bodies = [json.dumps(request.body) for request in provider.requests]
+    server.stop()
+    rows = stored_rows(tmp_path / "data" / "palimpsest.db")
+    files = [
+        path.read_bytes().decode("latin-1")
+        for path in (tmp_path / "data").rglob("*")
+        if path.is_file() and not path.is_relative_to(tmp_path / "data" / "workspaces")
+    ]
+    for form in FORMS:
+        assert not [text for text in (*views, *bodies, rows.decode(), *files) if form in text], form
+
+
+async def test_secrets_are_set_and_removed_by_name(client: Client, provider: FakeProvider) -> None:
+    session = await client.create(secrets={"OLD_TOKEN": "12345678"})
+    path = f"/v1/sessions/{session['id']}/secrets"
+    assert (await client.http.put(f"{path}/TOKEN", json={"value": CANARY})).status_code == 204
+    items = (await client.get(path))["items"]
+    assert [(item["name"], set(item)) for item in items] == [
+        (name, {"name", "created_at", "updated_at"}) for name in ("OLD_TOKEN", "TOKEN")
+    ]
+    assert (await client.http.delete(f"{path}/OLD_TOKEN")).status_code == 204
+    assert (await client.http.delete(f"{path}/OLD_TOKEN")).json()["code"] == "secret_not_found"
+
+    provider.script(Reply(command('echo "$OLD_TOKEN|$TOKEN"')), Reply(Text("done")))
+    events = await client.say(session["id"], "print")
+    assert of_type(events, "tool.result")[0].data["output"] == "|[secret TOKEN]\n"
+
+    for name, value in (
+        ("TOKEN", "tiny_77"),
+        ("PATH", CANARY),
+        ("LD_PRELOAD", CANARY),
+        ("a b", CANARY),
+    ):
+        refused = await client.http.put(f"{path}/{name}", json={"value": value})
+        assert (refused.status_code, refused.json()["code"]) == (422, "validation_error"), name
+        assert value not in refused.text
+        created = await client.http.post("/v1/sessions", json={"secrets": {name: value}})
+        assert created.status_code == 422
+        assert value not in created.text
+
+    id = session["id"].replace(session["id"][:8], "01936f5e")
+    first = await client.create(id=id, secrets={"TOKEN": CANARY})
+    assert (await client.create(id=id, secrets={"TOKEN": CANARY}))["id"] == first["id"]
