@@ -114,6 +114,7 @@ class SessionOwner:
                 session.release()
             resting(rests)
 
+        self._rests = rest
         self._approval_gate = StoredApprovals(self._recorder, claimed.id, claimed.epoch, rest)
 
     @property
@@ -184,10 +185,14 @@ class SessionOwner:
             await self._settle()
 
     async def _settle(self) -> None:
-        """Stores the workspace before the session is left to other machines, unless there is new work here."""
-        if self._setup.workspaces is not None:
-            until = asyncio.Event() if self._hands_over else self._has_work
-            await self._setup.workspaces.settle(self._session.id, until)
+        """Stores the workspace before the session is left to other machines, unless there is new work here. If that
+        fails, an idle session is kept for a while, without a slot, so that no request replaces its files."""
+        if (workspaces := self._setup.workspaces) is None:
+            return
+        until = asyncio.Event() if self._hands_over else self._has_work
+        if not await workspaces.settle(self._session.id, until) and not (self._hands_over or until.is_set()):
+            self._rests(True)
+            await workspaces.settle_late(self._session.id, until)
 
     async def _bring_workspace(self) -> None:
         """Restores the workspace if another machine had it, before anything needs it; no step of a session that is

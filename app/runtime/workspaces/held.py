@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
 import structlog
 
@@ -30,6 +31,8 @@ PATIENCE_S, PATIENCE_MOST_S = 5.0, 60.0
 twice as long, and does not store again what this one has stored."""
 RETRY_S, RETRY_MOST_S = 5.0, 60.0
 """Seconds until a failed snapshot is tried again: the first time and at most."""
+LOOK_S = 0.5
+"""Seconds between looks at whether a failed snapshot has been tried again."""
 SANDBOX_RETRIES = 5
 """Times that a snapshot is tried again whose sandbox has failed."""
 FINAL_WAIT_S = 30.0
@@ -145,6 +148,14 @@ class Held:
             await asyncio.wait({self.task})
 
 
+async def until_either(work: Coroutine[Any, Any, None], event: asyncio.Event, seconds: float) -> None:
+    """Waits for the end of the work or for the event, at most so long."""
+    either = {asyncio.create_task(work), asyncio.create_task(event.wait())}
+    _, late = await asyncio.wait(either, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    for task in late:
+        task.cancel()
+
+
 class Storing:
     """Takes the snapshots of this machine. `failing` is the number of workspaces whose last snapshot failed."""
 
@@ -184,7 +195,7 @@ class Storing:
         held.task = asyncio.create_task(self._store(held, place), name=f"snapshot-{held.session_id}")
         held.task.add_done_callback(lambda _: self._ended(held, place))
 
-    async def settle(self, held: Held) -> None:
+    async def until_taken(self, held: Held) -> None:
         """Waits for the snapshot that is being taken, and for the one that follows it if files have changed since."""
         while held.task is not None:
             await asyncio.wait({held.task})
@@ -214,6 +225,13 @@ class Storing:
         if held.stored < wanted:
             # The end of the step takes it, however new the last snapshot is.
             held.begun_at = None
+
+    async def until_stored(self, held: Held) -> None:
+        """As `until_taken`, also for a snapshot that has failed and will be tried again."""
+        while held.task is not None or held.timer is not None:
+            await self.until_taken(held)
+            if held.timer is not None:
+                await asyncio.sleep(LOOK_S)
 
     def _ended(self, held: Held, place: Place) -> None:
         held.task = None

@@ -28,7 +28,7 @@ from app.runtime.values.server import Component
 from app.runtime.workspaces import claims, copies
 from app.runtime.workspaces.copies import RESTORES
 from app.runtime.workspaces.fenced import FencedSandbox
-from app.runtime.workspaces.held import FINAL_WAIT_S, Held, Place, Storing
+from app.runtime.workspaces.held import FINAL_WAIT_S, Held, Place, Storing, until_either
 from app.runtime.workspaces.reading import archive, load
 from app.runtime.workspaces.store import ObjectMissingError
 from app.runtime.workspaces.taking import MAX_ENTRIES, Snapshot
@@ -40,6 +40,8 @@ from app.sessions import SandboxSpec
 
 OWNER = 1000
 """The uid that commands run as in every kind of sandbox, as seen from inside."""
+LATE_WAIT_S = 600.0
+"""Seconds that it waits while the store is away: a request on another machine would not see the last changes."""
 log = structlog.get_logger(__name__)
 
 
@@ -244,19 +246,22 @@ class Workspaces:
         if held is not None and held.is_due:
             self.storing.begin(held, self._place)
 
-    async def settle(self, session_id: str, until: asyncio.Event) -> None:
+    async def settle(self, session_id: str, until: asyncio.Event) -> bool:
         """The session's work has ended: takes a snapshot if there were changes, and waits for it, at most until the
-        event, since the session may have new work."""
+        event, since the session may have new work. False if it has failed and will be tried again."""
         held = self._held.get(session_id)
         if held is None:
-            return
+            return True
         if held.dirty:
             self.storing.begin(held, self._place)
         if held.task is not None:
-            either = {asyncio.create_task(self.storing.settle(held)), asyncio.create_task(until.wait())}
-            await asyncio.wait(either, timeout=FINAL_WAIT_S, return_when=asyncio.FIRST_COMPLETED)
-            for task in either:
-                task.cancel()
+            await until_either(self.storing.until_taken(held), until, FINAL_WAIT_S)
+        return held.timer is None
+
+    async def settle_late(self, session_id: str, until: asyncio.Event) -> None:
+        """Waits for a snapshot that is tried again, as after `settle`."""
+        if (held := self._held.get(session_id)) is not None:
+            await until_either(self.storing.until_stored(held), until, LATE_WAIT_S)
 
     def leave(self, session_id: str) -> None:
         """The session has no owner here any more."""
@@ -362,7 +367,7 @@ class Workspaces:
             if held.dirty:
                 self.storing.begin(held, self._place)
         if self._held:
-            tasks = [asyncio.create_task(self.storing.settle(held)) for held in self._held.values()]
+            tasks = [asyncio.create_task(self.storing.until_taken(held)) for held in self._held.values()]
             _, late = await asyncio.wait(tasks, timeout=grace_s)
             if late:
                 log.warning("snapshots_cut_off", count=len(late))

@@ -148,7 +148,7 @@ async def test_the_end_of_a_run_stores_what_changed_while_a_snapshot_was_being_s
     await one.own(session_id)
     await one.kept.upkeep.check()
     await one.write(session_id, "file", "one")
-    ends: list[asyncio.Task[None]] = []
+    ends: list[asyncio.Task[bool]] = []
     waits: list[bool] = []
 
     async def look() -> None:
@@ -168,6 +168,27 @@ async def test_the_end_of_a_run_stores_what_changed_while_a_snapshot_was_being_s
     assert all(waits), "until all is stored"
     await two.own(session_id)
     assert two.files(session_id) == {"file": "one", "late": "two"}
+
+
+async def test_a_session_whose_files_could_not_be_stored_is_kept_until_they_are(
+    machines: tuple[Machine, Machine], session_id: str, store: MemoryStore
+) -> None:
+    one, two = machines
+    await one.own(session_id)
+    await one.write(session_id, "file", "one")
+    store.away = True
+    assert not await one.kept.settle(session_id, asyncio.Event())
+    late = asyncio.create_task(one.kept.settle_late(session_id, asyncio.Event()))
+    with_work = asyncio.Event()
+    with_work.set()
+    await one.kept.settle_late(session_id, with_work)
+    assert not late.done()
+    store.away = False
+    one.kept.store_later(session_id)
+    await late
+    assert await one.kept.settle(session_id, asyncio.Event())
+    await two.own(session_id)
+    assert two.files(session_id) == {"file": "one"}
 
 
 async def test_a_superseded_owner_leaves_nothing_behind(machines: tuple[Machine, Machine], session_id: str) -> None:
