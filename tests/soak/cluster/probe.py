@@ -118,9 +118,10 @@ def steps_between(url: str, begun: float, ended: float) -> tuple[int, int]:
     """How many steps finished, and how many were closed by another owner, then and shortly after, by the wall clock."""
     query = text(
         "SELECT count(*) FILTER (WHERE type = 'step.finished'),"
-        " count(*) FILTER (WHERE type = 'session.recovered' AND data::json->>'interrupted_step' IS NOT NULL)"
-        " FROM soak_writes LEFT JOIN events USING (session_id, seq, type)"
-        " WHERE soak_writes.at BETWEEN to_timestamp(:a) AND to_timestamp(:b)"
+        " count(*) FILTER (WHERE type = 'session.recovered' AND EXISTS (SELECT FROM soak_writes AS closed WHERE"
+        " closed.session_id = w.session_id AND closed.epoch = w.epoch AND closed.seq < w.seq"
+        " AND closed.type = 'step.finished'))"
+        " FROM soak_writes AS w WHERE at BETWEEN to_timestamp(:a) AND to_timestamp(:b)"
     )
     with reading(url) as connection:
         finished, _ = connection.execute(query, {"a": begun, "b": ended}).one()
