@@ -63,7 +63,13 @@ TAR_CONTENT: dict[int | str, dict[str, Any]] = {
     }
 }
 _ARCHIVES = ("application/x-tar", "application/gzip", "application/zstd", "application/zip")
-ARCHIVE_BODY: dict[str, Any] = {"required": True, "content": {kind: {"schema": _BINARY} for kind in _ARCHIVES}}
+ARCHIVE_BODY: dict[str, Any] = {
+    "required": True,
+    "content": {
+        **{kind: {"schema": _BINARY} for kind in _ARCHIVES},
+        "application/octet-stream": {"schema": _BINARY, "example": "(project.tar.gz)"},
+    },
+}
 PARTS_BODY: dict[str, Any] = {
     "content": {
         "multipart/form-data": {
