@@ -19,6 +19,7 @@ from app.cluster.tenures import WATCH_S, Tenures
 from app.db.repositories import sessions
 from app.errors import StorageError, UnavailableError
 from app.runtime.background import in_background
+from app.runtime.incoming import IncomingArchives
 from app.runtime.services.sessions import SessionService
 from app.runtime.setup import RuntimeSetup
 from app.runtime.starting import RunStarts
@@ -103,7 +104,8 @@ async def test_a_deletion_that_was_replaced_while_it_was_frozen_deletes_nothing(
 ) -> None:
     engine = cast(Engine, Silent())
     dispatch = ClusterDispatch(setup, engine, Tenures(setup), 10, cast(Membership, None))
-    service = SessionService(setup, dispatch, RULES, NoOutputs(), RunStarts(dispatch, None))
+    starts, incoming = RunStarts(dispatch, None), IncomingArchives(1000)
+    service = SessionService(setup, dispatch, RULES, NoOutputs(), starts, incoming)
     await stage.change(status="idle")
     deletion = asyncio.create_task(service.delete(stage.session_id))
     await boxes.removing.wait()
