@@ -36,8 +36,9 @@ JSON = "application/json"
 NEVER_TAKEN = {
     "POST /v1/sessions/{session_id}/resume",
     "DELETE /v1/sessions/{session_id}/compactions/{round}",
+    "PUT /v1/sessions/{session_id}/archive",
 }
-"""Operations without a valid target here: they need an incomplete run or a completed round."""
+"""Operations without a valid target here: they need an incomplete run, a completed round or an archive."""
 
 
 @pytest.mark.extended
