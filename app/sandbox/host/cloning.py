@@ -216,7 +216,7 @@ class _Git:
         user, password = (user, password) if colon else (TOKEN_USER, self._credential)
         lent = os.memfd_create("credential", 0)
         try:
-            os.write(lent, f"username={user}\npassword={password}\n".encode())
+            await asyncio.to_thread(os.write, lent, f"username={user}\npassword={password}\n".encode())
             helper = f'credential.helper=!f() {{ test "$1" != get || cat /dev/fd/{lent}; }}; f'
             await self._run(*arguments, config=[*config, helper], lent=lent)
         finally:
