@@ -13,6 +13,10 @@ RUN python -m venv /opt/palimpsest \
 FROM python:3.12-slim
 LABEL org.opencontainers.image.title="Palimpsest" \
       org.opencontainers.image.licenses="Apache-2.0"
+# For checkpoints of workspaces.
+RUN apt-get update -qq \
+    && apt-get install -y -qq --no-install-recommends git \
+    && rm -rf /var/lib/apt/lists/*
 # A fixed id, so that a volume fits a rebuilt image. The Engine's socket belongs to a group of the host:
 # whoever runs the container adds that group (`--group-add`, `group_add`).
 RUN groupadd --gid 10001 palimpsest \

@@ -43,6 +43,7 @@ from app.errors import (
     WorkspaceStoreError,
     WrongKeyError,
 )
+from app.runtime.checkpoints.repository import CheckpointError, GitMissingError
 
 _EXAMPLES: tuple[PalimpsestError, ...] = (
     MalformedRequestError("The Content-Length header is invalid."),
@@ -72,6 +73,7 @@ _EXAMPLES: tuple[PalimpsestError, ...] = (
         swept_at="2026-11-22T10:11:12.345Z",
     ),
     NotFoundError("There is no file at this path.", code="file_not_found"),
+    NotFoundError("The session has no checkpoint with this id.", code="checkpoint_not_found"),
     NotFoundError("The session has no such step.", code="step_not_found"),
     MethodNotAllowedError("This path does not support the method."),
     NotFoundError("The session has no round 7.", code="round_not_found"),
@@ -145,6 +147,8 @@ _EXAMPLES: tuple[PalimpsestError, ...] = (
     ),
     InternalError("The server could not handle the request. Its log has the details."),
     SandboxError("The sandbox could not list the files."),
+    CheckpointError("Reading the workspace took more than 20 seconds."),
+    GitMissingError("git is not installed on the server's machine."),
     UnavailableError("The server is starting or stopping."),
     SupersededError("Another server was started on this database and has taken over the sessions."),
     SandboxUnavailableError("No Docker Engine answers, and bubblewrap is not installed."),

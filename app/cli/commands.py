@@ -127,6 +127,10 @@ def run(
         str | None,
         typer.Option(metavar="POLICY", help="Which calls need approval: never, always, or JSON rules as in the API."),
     ] = None,
+    patch: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write what the run changed to FILE, for git apply; - is standard output."),
+    ] = None,
     remove: Annotated[bool, typer.Option("--rm", help="Delete the session at the end.")] = False,
     json: JsonLines = False,
     server: Server = None,
@@ -142,7 +146,9 @@ def run(
     from app.cli.run import TaskOptions, run_task
 
     options = TaskOptions(model, system_prompt, max_steps, title, sandbox, approval, effort, compaction)
-    raise typer.Exit(run_task(task, options, output=output, remove=remove, as_json=json, server=server, key=key))
+    raise typer.Exit(
+        run_task(task, options, output=output, patch=patch, remove=remove, as_json=json, server=server, key=key)
+    )
 
 
 @app.command()

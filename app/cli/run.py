@@ -78,6 +78,7 @@ def run_task(
     options: TaskOptions,
     *,
     output: Path | None,
+    patch: Path | None,
     remove: bool,
     as_json: bool,
     server: str | None,
@@ -87,7 +88,7 @@ def run_task(
     text = read_text(task)
     notes = Screen(sys.stderr)
     return asyncio.run(
-        _run(text, options, notes, output=output, remove=remove, as_json=as_json, server=server, key=key)
+        _run(text, options, notes, output=output, patch=patch, remove=remove, as_json=as_json, server=server, key=key)
     )
 
 
@@ -109,6 +110,7 @@ async def _run(
     notes: Screen,
     *,
     output: Path | None,
+    patch: Path | None,
     remove: bool,
     as_json: bool,
     server: str | None,
@@ -127,10 +129,26 @@ async def _run(
                 outcome = await show_all(client.follow(session["id"]), write, hear)
         if output is not None:
             await take_out(client, session["id"], output, say)
+        if patch is not None:
+            await write_patch(client, session["id"], patch, say)
         if remove:
             await client.call("DELETE", f"/v1/sessions/{session['id']}")
             say(f"deleted session {session['id']}")
     return exit_status(outcome)
+
+
+async def write_patch(client: Client, session_id: str, path: Path, say: Callable[[str], None]) -> None:
+    """Writes what has changed in the session's workspace to a file, or to standard output for `-`."""
+    if str(path) == "-":
+        await client.patch(session_id, sys.stdout.buffer)
+        await asyncio.to_thread(sys.stdout.buffer.flush)
+        return
+    try:
+        with await asyncio.to_thread(path.open, "wb") as file:
+            await client.patch(session_id, file)
+    except OSError as error:
+        raise CliError(f"The patch cannot be written to {path}: {error.strerror}.", code="not_written") from error
+    say(f"changes are in {path}")
 
 
 async def take_out(client: Client, session_id: str, folder: Path, say: Callable[[str], None]) -> None:

@@ -22,6 +22,7 @@ from app.events import (
     LIVE_EVENTS,
     ApprovalRequested,
     ApprovalResolved,
+    CheckpointFailed,
     Event,
     MessageCreated,
     MessageDequeued,
@@ -47,6 +48,7 @@ from app.events import (
     ToolCalled,
     ToolOutput,
     ToolResulted,
+    WorkspaceRestored,
 )
 from app.messages import FinishReason
 from app.runtime.values.history import StreamItem
@@ -94,6 +96,13 @@ EVENTS: tuple[Event, ...] = (
         **SENT,
         items=(PlanItem(text="Write hello.py", status="completed"), PlanItem(text="Run it", status="in_progress")),
     ),
+    CheckpointFailed(
+        **SENT,
+        reason="run_ended",
+        code="workspace_too_large",
+        detail="The workspace has more than 1,024 MiB, not counting ignored files.",
+    ),
+    WorkspaceRestored(**SENT, checkpoint_id=records.CHECKPOINT_ID, saved_id=records.SAVED_ID),
     *records.COMPACTION_EVENTS,
     TextDelta(**SENT, **PART, offset=3, text="works"),
     ReasoningDelta(**SENT, **PART, offset=0, text="A file"),

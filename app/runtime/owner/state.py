@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -60,6 +60,8 @@ class SessionState:
         self._spill_failures = 0
         self._epoch: int = row.epoch
         self.restored_as_of: datetime | None = None
+        self.before_use: Callable[[], Awaitable[None]] | None = None
+        """Awaited before the sandbox is used."""
 
     def adopt(self, row: Row[Any]) -> None:
         """Uses a row unless a newer one is known: a read may finish after a later change was reported. One that another
@@ -142,6 +144,8 @@ class SessionState:
 
     async def sandbox(self) -> Sandbox:
         """The session's sandbox, started, and held until `release`."""
+        if self.before_use is not None:
+            await self.before_use()
         await self._setup.sandboxes.await_kind(self.row.sandbox["kind"])
         workspaces = self._setup.workspaces
         if workspaces is None:
@@ -174,6 +178,11 @@ class SessionState:
                 if asyncio.get_running_loop().time() >= deadline:
                     return
                 await asyncio.sleep(BRING_RETRY_S)
+
+    @property
+    def leases(self) -> int:
+        """How many leases of the sandbox are held here."""
+        return 0 if self._lease is None else 1
 
     def _hold(self) -> Lease:
         if self._lease is None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from app.llm.base import ModelInfo
 from app.runtime.admission import ServiceRules
 from app.runtime.dispatch import Dispatch
+from app.runtime.services.checkpoints import CheckpointService
 from app.runtime.services.files import FileService
 from app.runtime.services.history import CompactionService, EventService, HistoryService
 from app.runtime.services.queue import ApprovalService, QueueService
@@ -23,6 +24,7 @@ from app.runtime.telemetry.health import Health
 
 __all__ = [
     "ApprovalService",
+    "CheckpointService",
     "CompactionService",
     "EventService",
     "FileService",
@@ -48,6 +50,7 @@ class Services:
     history: HistoryService
     compactions: CompactionService
     files: FileService
+    checkpoints: CheckpointService
     events: EventService
     logins: LoginService
     server: ServerService
@@ -73,7 +76,8 @@ def build_services(
         approvals=ApprovalService(setup, registry),
         history=HistoryService(setup, output_path),
         compactions=CompactionService(setup, registry),
-        files=FileService(setup.database, setup.sandboxes, setup.fence, setup.workspaces),
+        files=FileService(setup.database, setup.sandboxes, setup.fence, setup.workspaces, setup.checkpoints),
+        checkpoints=CheckpointService(setup),
         events=EventService(setup.database, setup.bus),
         logins=LoginService(setup.database, logins),
         server=ServerService(setup.database, health, models, rules.default_model),

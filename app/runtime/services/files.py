@@ -14,6 +14,7 @@ from sqlalchemy import Connection
 from app.db.engine import Database
 from app.db.repositories import sessions
 from app.errors import ConflictError
+from app.runtime.checkpoints.keeper import Checkpoints
 from app.runtime.sandboxes.pool import Sandboxes
 from app.runtime.sandboxes.slots import Lease
 from app.runtime.values.history import FileList, FileView, RawOutput
@@ -46,9 +47,12 @@ class FileService:
         sandboxes: Sandboxes,
         fence: Callable[[Connection], None],
         workspaces: Workspaces | None = None,
+        checkpoints: Checkpoints | None = None,
     ) -> None:
         """`fence` raises `SupersededError` if this server no longer holds the database. With `workspaces`, files of a
-        workspace on another machine are those of its newest snapshot."""
+        workspace on another machine are those of its newest snapshot. `checkpoints` may have a restoration to complete
+        first."""
+        self._checkpoints = checkpoints
         self._workspaces = workspaces
         self._database = database
         self._sandboxes = sandboxes
@@ -132,6 +136,8 @@ class FileService:
             view = await self._workspaces.view(session_id, session.sandbox)
             if view is not None:
                 return view.lease()
+        if self._checkpoints is not None:
+            await self._checkpoints.settled(session_id, session.sandbox)
         lease = self._sandboxes.lease(session_id, session.sandbox)
         try:
             # It may have been deleted between the first check and the lease.

@@ -150,7 +150,12 @@ async def test_routes_return_only_documented_statuses(
         await service.finish(session.id)
     service.outputs[CALL_ID] = RawOutput(size=1, data=b"x")
     target = path.format(
-        session_id=session.id if known else new_id(), message_id=new_id(), call_id=CALL_ID, path="a/b", round=1
+        session_id=session.id if known else new_id(),
+        message_id=new_id(),
+        call_id=CALL_ID,
+        checkpoint_id=new_id(),
+        path="a/b",
+        round=1,
     )
     documented = DOCUMENT["paths"][path][method]["responses"]
     for request in BAD_REQUESTS:
