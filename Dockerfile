@@ -13,6 +13,7 @@ RUN python -m venv /opt/palimpsest \
 FROM python:3.12-slim
 LABEL org.opencontainers.image.title="Palimpsest" \
       org.opencontainers.image.licenses="Apache-2.0"
+# For clones, and for checkpoints of workspaces.
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends git openssh-client \
     && rm -rf /var/lib/apt/lists/*

@@ -252,6 +252,24 @@ class PlanUpdated(SessionEvent):
     items: tuple[PlanItem, ...]
 
 
+class CheckpointFailed(SessionEvent):
+    """The workspace could not be kept at the beginning or the end of the run, which continues: it cannot be restored to
+    how it was then."""
+
+    type: ClassVar[str] = "checkpoint.failed"
+    reason: Literal["run_started", "run_ended"]
+    code: str
+    detail: str
+
+
+class WorkspaceRestored(SessionEvent):
+    """The workspace is again as in `checkpoint_id`; `saved_id` is the checkpoint that was taken before."""
+
+    type: ClassVar[str] = "workspace.restored"
+    checkpoint_id: str
+    saved_id: str
+
+
 class PruneCompleted(SessionEvent):
     """Old tool outputs were cleared from the context; the history keeps them. Tokens are those of the context."""
 

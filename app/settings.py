@@ -18,6 +18,10 @@ from app.messages import Value
 from app.sessions import MIN_CPUS, AllowedHosts, Limits, SandboxKind
 
 DEMO_MODEL = "scripted/demo"
+CACHE_DIRECTORIES = (
+    *("node_modules", ".venv", "venv", "__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".tox"),
+    *(".cache", ".gradle", ".next"),
+)
 
 
 class ProviderSettings(Value):
@@ -275,6 +279,26 @@ class Settings(BaseSettings):
         description="Days to keep a raw output after its call; what the model was shown of it stays. If unset, as long"
         " as its session.",
     )
+    checkpoints: int = Field(
+        100,
+        ge=2,
+        description="Maximum checkpoints of a session's workspace; the first is kept, then the newest. Kept on this"
+        " machine, in `checkpoints` of the data directory.",
+    )
+    checkpoint_max_mb: int = Field(
+        1024,
+        ge=1,
+        description="Largest workspace in MiB, not counting ignored files, that checkpoints are taken of; a session"
+        " whose checkpoints take more on disk keeps only 10 of them.",
+    )
+    checkpoint_file_max_mb: int = Field(
+        10, ge=1, le=100, description="Size in MiB of the largest file that checkpoints cover."
+    )
+    checkpoint_skip: Annotated[tuple[str, ...], NoDecode] = Field(
+        CACHE_DIRECTORIES,
+        description="Names of directories, separated by commas, that checkpoints do not cover because their contents"
+        " can be made again.",
+    )
     retain_sessions_days: float | None = Field(
         None,
         gt=0,
@@ -330,7 +354,9 @@ class Settings(BaseSettings):
         "auto", description="`auto` is `console` on a terminal and `json` elsewhere."
     )
 
-    @field_validator("api_keys", "allowed_hosts", "webhook_networks", "git_networks", mode="before")
+    @field_validator(
+        "api_keys", "allowed_hosts", "webhook_networks", "git_networks", "checkpoint_skip", mode="before"
+    )
     @classmethod
     def _split(cls, value: Any) -> Any:
         if isinstance(value, str):

@@ -19,7 +19,7 @@ from app.api.download_budget import DownloadBudget
 from app.api.errors import InternalError, install_error_handlers, problem_response
 from app.api.guard import ApiConfig, Guard
 from app.api.openapi import install_openapi
-from app.api.routers import files, history, page, queue, secrets, server, sessions, webhooks
+from app.api.routers import checkpoints, files, history, page, queue, secrets, server, sessions, webhooks
 from app.api.routers import history as compactions
 from app.api.routers import history as events
 from app.api.routers import queue as approvals
@@ -36,6 +36,7 @@ ROUTERS = (
     compactions.compactions_router,
     events.events_router,
     files.router,
+    checkpoints.router,
     webhooks.router,
     secrets.router,
     server.models_router,

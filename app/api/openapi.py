@@ -62,6 +62,19 @@ TAR_CONTENT: dict[int | str, dict[str, Any]] = {
         "content": {"application/x-tar": {"schema": _BINARY}},
     }
 }
+PATCH_CONTENT: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "The changes: as JSON, or with `format=patch` as a unified diff.",
+        "content": {
+            "text/x-diff": {
+                "schema": _BINARY,
+                "example": "diff --git a/hello.py b/hello.py\nnew file mode 100644\nindex"
+                " 0000000000000000000000000000000000000000..8cde7829c178ede96040e03f17c416d15bdacd01\n--- /dev/null\n"
+                '+++ b/hello.py\n@@ -0,0 +1 @@\n+print("hello world")\n',
+            }
+        },
+    }
+}
 _ARCHIVES = ("application/x-tar", "application/gzip", "application/zstd", "application/zip")
 ARCHIVE_BODY: dict[str, Any] = {
     "required": True,

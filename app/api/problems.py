@@ -43,6 +43,7 @@ from app.errors import (
     WorkspaceStoreError,
     WrongKeyError,
 )
+from app.runtime.checkpoints.repository import CheckpointError, GitMissingError
 
 _EXAMPLES: tuple[PalimpsestError, ...] = (
     MalformedRequestError("The Content-Length header is invalid."),
@@ -76,6 +77,7 @@ _EXAMPLES: tuple[PalimpsestError, ...] = (
         swept_at="2026-11-22T10:11:12.345Z",
     ),
     NotFoundError("There is no file at this path.", code="file_not_found"),
+    NotFoundError("The session has no checkpoint with this id.", code="checkpoint_not_found"),
     NotFoundError("The session has no such step.", code="step_not_found"),
     MethodNotAllowedError("This path does not support the method."),
     NotFoundError("The session has no round 7.", code="round_not_found"),
@@ -155,6 +157,8 @@ _EXAMPLES: tuple[PalimpsestError, ...] = (
     ),
     InternalError("The server could not handle the request. Its log has the details."),
     SandboxError("The sandbox could not list the files."),
+    CheckpointError("Reading the workspace took more than 20 seconds."),
+    GitMissingError("git is not installed on the server's machine."),
     UnavailableError("The server is starting or stopping."),
     UnavailableError(
         "Set PALIMPSEST_SECRET_KEY to the same value on all nodes: they have no file in common.",

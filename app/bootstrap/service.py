@@ -17,6 +17,7 @@ from sqlalchemy import Connection
 
 from app.bootstrap.agents import Prompts, build_agents, build_collector, login_rules, retention_rules, service_rules
 from app.bootstrap.broker import open_relay
+from app.bootstrap.checkpoints import build_checkpoints, recovered_checkpoints
 from app.bootstrap.cluster import add_node_readings, cluster_looks, cluster_node
 from app.bootstrap.providers import build_providers, default_model
 from app.bootstrap.sandboxes import build_sandboxes, looking_for_sandboxes, open_factories, sandbox_kinds
@@ -97,6 +98,7 @@ async def build(settings: Settings, prompts: Prompts) -> AsyncIterator[Runtime]:
         node_id = new_id() if clustered else None
         workspaces = await _open_workspaces(settings, base, node_id, stack)
         vault = _vault(settings)
+        moves = clustered or workspaces is not None
         setup = RuntimeSetup(
             base.database,
             bus,
@@ -110,6 +112,7 @@ async def build(settings: Settings, prompts: Prompts) -> AsyncIterator[Runtime]:
             workspaces=workspaces,
             sources=await open_sources(settings, partial(_secret, base.database, vault)),
             vault=vault,
+            checkpoints=None if moves else build_checkpoints(settings, base.sandboxes),
         )
         bound = OutputBound(setup, base.store, settings.session_output_max_bytes)
         observers.append(bound.observe)
@@ -139,6 +142,8 @@ async def build(settings: Settings, prompts: Prompts) -> AsyncIterator[Runtime]:
             webhooks_changed=deliverer.changed,
         )
         await fence.take()
+        if setup.checkpoints is not None:
+            await stack.enter_async_context(recovered_checkpoints(base.database, setup.checkpoints))
         await stack.enter_async_context(bound.kept())
         await services.logins.sweep()
         if node is None:

@@ -136,8 +136,15 @@ class Client:
 
     async def download(self, session_id: str, file: IO[bytes]) -> None:
         """Writes the workspace's tar into `file`."""
+        await self._save(f"/v1/sessions/{session_id}/archive", file)
+
+    async def patch(self, session_id: str, file: IO[bytes]) -> None:
+        """Writes what has changed in the workspace into `file`."""
+        await self._save(f"/v1/sessions/{session_id}/changes?format=patch", file)
+
+    async def _save(self, path: str, file: IO[bytes]) -> None:
         try:
-            async with self._http.stream("GET", f"/v1/sessions/{session_id}/archive") as response:
+            async with self._http.stream("GET", path) as response:
                 await _check_stream(response)
                 async for chunk in response.aiter_bytes():
                     await asyncio.to_thread(file.write, chunk)

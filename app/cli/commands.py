@@ -135,6 +135,10 @@ def run(
         str | None,
         typer.Option(metavar="POLICY", help="Which calls need approval: never, always, or JSON rules as in the API."),
     ] = None,
+    patch: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write what the run changed to FILE, for git apply; - is standard output."),
+    ] = None,
     remove: Annotated[bool, typer.Option("--rm", help="Delete the session at the end.")] = False,
     output_schema: Annotated[
         Path | None,
@@ -167,6 +171,7 @@ def run(
             options,
             folder=brought,
             output=output,
+            patch=patch,
             remove=remove,
             as_json=json,
             quiet=quiet,

@@ -101,6 +101,7 @@ def run_task(
     *,
     folder: Folder | None = None,
     output: Path | None,
+    patch: Path | None,
     remove: bool,
     as_json: bool,
     quiet: bool,
@@ -119,6 +120,7 @@ def run_task(
             notes,
             folder=folder,
             output=output,
+            patch=patch,
             remove=remove,
             as_json=as_json,
             quiet=quiet,
@@ -147,6 +149,7 @@ async def _run(
     *,
     folder: Folder | None,
     output: Path | None,
+    patch: Path | None,
     remove: bool,
     as_json: bool,
     quiet: bool,
@@ -170,6 +173,8 @@ async def _run(
                 end = await show_all(client.follow(session["id"]), write, hear)
         if output is not None:
             await take_out(client, session["id"], output, say)
+        if patch is not None:
+            await write_patch(client, session["id"], patch, say)
         if remove:
             await client.call("DELETE", f"/v1/sessions/{session['id']}")
             say(f"deleted session {session['id']}")
@@ -181,6 +186,20 @@ async def _bring(client: Client, body: dict[str, Any], folder: Folder, say: Call
     with tempfile.TemporaryFile() as archive:
         await asyncio.to_thread(pack, folder, archive, say)
         return await client.create_with(body, archive)
+
+
+async def write_patch(client: Client, session_id: str, path: Path, say: Callable[[str], None]) -> None:
+    """Writes what has changed in the session's workspace to a file, or to standard output for `-`."""
+    if str(path) == "-":
+        await client.patch(session_id, sys.stdout.buffer)
+        await asyncio.to_thread(sys.stdout.buffer.flush)
+        return
+    try:
+        with await asyncio.to_thread(path.open, "wb") as file:
+            await client.patch(session_id, file)
+    except OSError as error:
+        raise CliError(f"The patch cannot be written to {path}: {error.strerror}.", code="not_written") from error
+    say(f"changes are in {path}")
 
 
 async def take_out(client: Client, session_id: str, folder: Path, say: Callable[[str], None]) -> None:

@@ -367,3 +367,19 @@ workspaces = Table(
     Column("as_of", UtcTime, nullable=False, comment="When the workspace was as in the snapshot."),
     comment="Where the workspaces are, if they are stored for other machines.",
 )
+
+checkpoints = Table(
+    "checkpoints",
+    metadata,
+    session_id(),
+    Column("id", String(36), primary_key=True),
+    Column("at", UtcTime, nullable=False),
+    Column("run", Integer, nullable=False, comment="The session's first run is 1."),
+    Column("reason", String(20), nullable=False, comment="run_started, run_ended or before_restore."),
+    Column("message_id", String(36), comment="The last message of the history then."),
+    Column("files", Integer, nullable=False),
+    Column("bytes", BigInteger, nullable=False),
+    Column("commit_id", String(64), comment="In the session's repository; null: the workspace was empty."),
+    Column("tree_id", String(64), nullable=False, comment="The tree of its files."),
+    comment="Checkpoints of workspaces, whose content is in a git repository per session.",
+)

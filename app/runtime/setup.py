@@ -25,6 +25,7 @@ from app.events import SessionDeleted
 from app.messages import new_id, now
 from app.runtime.agents import AgentSetup
 from app.runtime.background import in_background
+from app.runtime.checkpoints.keeper import Checkpoints
 from app.runtime.sandboxes.pool import Sandboxes
 from app.runtime.sources import Sources
 from app.runtime.transactions import compactions
@@ -63,7 +64,8 @@ class RuntimeSetup:
     `fence` raises `SupersededError` in a write if the server no longer holds the database; `to_park` are the sessions
     whose interrupted runs this server must not continue. `large_reads` is for `reading_whole`. `node` identifies this
     server in a cluster; None outside of one. `workspaces` stores workspaces for other machines, None if there is no
-    store; `counts` is for the metrics, `sources` clones repositories; `vault` encrypts the secrets of sessions."""
+    store; `checkpoints` keeps them as they were, None if workspaces move between machines; `counts` is for the
+    metrics, `sources` clones repositories; `vault` encrypts the secrets of sessions."""
 
     database: Database
     bus: Bus
@@ -77,6 +79,7 @@ class RuntimeSetup:
     large_reads: asyncio.Lock = field(default_factory=asyncio.Lock)
     node: str | None = None
     workspaces: Workspaces | None = None
+    checkpoints: Checkpoints | None = None
     counts: OwnerCounts = field(default_factory=OwnerCounts)
     sources: Sources | None = None
     vault: Vault = field(default_factory=lambda: Vault(None, None))

@@ -191,9 +191,9 @@ class FilePiece(NamedTuple):
 class MovableSandbox(Sandbox, Protocol):
     """A sandbox whose workspace can be stored elsewhere and restored on another machine."""
 
-    async def scan(self, limit: int) -> Scan:
-        """Looks at all entries without reading any content. Raises `TooLargeError` (code `workspace_too_large`) if
-        there are more than `limit`."""
+    async def scan(self, limit: int, skip: frozenset[bytes] = frozenset()) -> Scan:
+        """Looks at all entries without reading any content. Directories with a name in `skip` are found, but not what
+        is in them. Raises `TooLargeError` (code `workspace_too_large`) if there are more than `limit`."""
         ...
 
     def read_entries(self, entries: Sequence[TreeEntry]) -> AsyncGenerator[Sequence[FilePiece], None]:
@@ -205,6 +205,14 @@ class MovableSandbox(Sandbox, Protocol):
     async def restore(self, archive: AsyncIterator[bytes]) -> None:
         """Replaces the workspace, and ends what runs in it. `archive` is a tar as `archive` returns it, each directory
         before its contents. Raises `WorkspaceFullError` if the disk is full."""
+        ...
+
+    async def update(self, removed: Sequence[TreeEntry], archive: AsyncIterator[bytes]) -> None:
+        """Changes some entries while no command runs; all others stay. `removed` are deleted first, a directory only if
+        nothing is left in it. `archive` is then unpacked: its entries replace those at the same paths, of whatever type
+        they are, but a directory keeps its contents. Each directory comes before its contents, and gets the mode of its
+        entry last. No link is followed. Done again after a failure, it has the same result. Raises
+        `WorkspaceFullError` if the disk is full."""
         ...
 
 

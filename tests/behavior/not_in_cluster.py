@@ -18,6 +18,7 @@ ONCE_A_SECOND = (
     "it expects a server to know at each moment how many runs wait; nodes count them once a second, and accept a"
     " compaction however many there are"
 )
+STAYS = "it needs checkpoints, which a cluster does not take, since its workspaces move"
 NODES_OF_ITS_OWN = "it starts nodes, a broker or a Postgres server of its own"
 LEARNED = (
     "it expects the next run, or an estimate by an API node, to use what a run has learned about its model, which only"
@@ -136,6 +137,7 @@ EXCLUDED: Mapping[str, Sequence[str]] = {
         "test_login.py::test_a_valid_key_starts_a_login",
         "test_login.py::test_only_the_servers_own_cookie_counts",
     ),
+    STAYS: ("test_changes.py",),
     NODES_OF_ITS_OWN: (
         "test_broker.py",
         "test_moving_workspaces.py",

@@ -291,6 +291,9 @@ class Replica:
     def _left_queue(self, data: Json, _seq: int) -> None:
         self.queue.pop(data["message_id"], None)
 
+    def _workspace(self, data: Json, _seq: int) -> None:
+        """About files, which are not part of the state."""
+
     def _plan_updated(self, data: Json, _seq: int) -> None:
         self.plan = data["items"]
 
@@ -337,6 +340,8 @@ _HANDLERS: dict[str, Callable[[Replica, Json, int], None]] = {
     "tool.call": Replica._tool_called,
     "tool.result": Replica._tool_resulted,
     "plan.updated": Replica._plan_updated,
+    "checkpoint.failed": Replica._workspace,
+    "workspace.restored": Replica._workspace,
     "prune.completed": Replica._noted,
     "compaction.started": Replica._noted,
     "compaction.completed": Replica._noted,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -137,7 +138,10 @@ async def test_a_run_is_shown_and_its_files_come_out_byte_for_byte(
         Reply(Text("Done.")),
     )
 
-    ran = await at_server.ok("run", "make the files", "-o", "out", "--title", "Files", "--system-prompt", "Be brief.")
+    ran = await at_server.ok(
+        *("run", "make the files", "-o", "out", "--title", "Files", "--system-prompt", "Be brief."),
+        *("--patch", "changes.patch"),
+    )
 
     text = ran.out
     assert text.startswith("I begin.\n· wrote src/a.txt (2 lines)\n$ printf")
@@ -149,6 +153,9 @@ async def test_a_run_is_shown_and_its_files_come_out_byte_for_byte(
     assert (folder / "raw.bin").read_bytes() == b"\x00\x01\xff"
     assert "skipped leak: " in ran.err
     assert not (folder / "leak").is_symlink()
+    patched = (at_server.folder / "changes.patch").read_bytes()
+    changed = re.findall(rb"^diff --git a/(\S+) b/", patched, re.MULTILINE)
+    assert changed == [b"leak", b"raw.bin", b"src/a.txt"]
     (session,) = (await client.get("/v1/sessions"))["items"]
     assert (session["task"], session["title"]) == ("make the files", "Files")
     assert f"session {session['id']} on " in ran.err

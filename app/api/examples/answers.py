@@ -34,6 +34,15 @@ from app.api.examples.records import (
     USER,
 )
 from app.messages import FinishReason, Value
+from app.runtime.values.checkpoints import (
+    ChangeList,
+    Checkpoint,
+    CheckpointList,
+    FileChange,
+    RestoreResult,
+    Uncovered,
+    UncoveredPath,
+)
 from app.runtime.values.history import (
     ContextItemView,
     ContextView,
@@ -90,6 +99,19 @@ _QUEUED = QueuedMessage(
     id=MESSAGE_ID, position=1, mode=QueueMode.STEER, status="pending", content="Use tabs, please.", created_at=AT
 )
 _PARAMETERS = {"type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"]}
+_BEGUN = Checkpoint(
+    id=records.CHECKPOINT_ID, at=AT, run=1, reason="run_started", message_id=MESSAGE_ID, files=3, bytes=4_096
+)
+_SAVED = Checkpoint(
+    id=records.SAVED_ID,
+    at=EXPIRES_AT,
+    run=1,
+    reason="before_restore",
+    message_id=RESULT_MESSAGE_ID,
+    files=4,
+    bytes=4_117,
+)
+_UNCOVERED = Uncovered(items=(UncoveredPath(path="node_modules", reason="cache"),), truncated=False)
 ANSWERS: tuple[BaseModel, ...] = (
     COMPLETED,
     SessionPage(items=(COMPLETED,), next_cursor=None),
@@ -186,6 +208,22 @@ ANSWERS: tuple[BaseModel, ...] = (
     ),
     UnpackedArchive(path=".", files=2, bytes=61),
     SecretList(items=(SecretInfo(name="API_TOKEN", created_at=AT, updated_at=AT),)),
+    CheckpointList(items=(_BEGUN, _SAVED), not_covered=_UNCOVERED),
+    ChangeList(
+        from_checkpoint=_BEGUN.id,
+        to_checkpoint=None,
+        items=(
+            FileChange(path="hello.py", status="added", additions=1, deletions=0, binary=False),
+            FileChange(
+                path="greetings.md", status="renamed", additions=0, deletions=2, binary=False, old_path="notes.md"
+            ),
+        ),
+        additions=1,
+        deletions=2,
+        truncated=False,
+        not_covered=_UNCOVERED,
+    ),
+    RestoreResult(checkpoint=_BEGUN, saved=_SAVED, not_covered=_UNCOVERED),
     FileList(path=".", items=(FileView(path="hello.py", type="file", size=15, modified_at=AT),), truncated=False),
     EventPage(
         items=tuple(

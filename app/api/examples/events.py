@@ -24,6 +24,7 @@ from app.events import (
     LIVE_EVENTS,
     ApprovalRequested,
     ApprovalResolved,
+    CheckpointFailed,
     Event,
     MessageCreated,
     MessageDequeued,
@@ -52,6 +53,7 @@ from app.events import (
     ToolCalled,
     ToolOutput,
     ToolResulted,
+    WorkspaceRestored,
 )
 from app.messages import FinishReason
 from app.runtime.values.history import StreamItem
@@ -99,6 +101,13 @@ EVENTS: tuple[Event, ...] = (
         **SENT,
         items=(PlanItem(text="Write hello.py", status="completed"), PlanItem(text="Run it", status="in_progress")),
     ),
+    CheckpointFailed(
+        **SENT,
+        reason="run_ended",
+        code="workspace_too_large",
+        detail="The workspace has more than 1,024 MiB, not counting ignored files.",
+    ),
+    WorkspaceRestored(**SENT, checkpoint_id=records.CHECKPOINT_ID, saved_id=records.SAVED_ID),
     *records.COMPACTION_EVENTS,
     SourceStarted(**SENT, url=records.REPOSITORY, ref="main"),
     SourceCompleted(**SENT, commit="8a7a6c468a184cfd2ebd8234ce8fbf171eac79aa"),

@@ -28,6 +28,7 @@ from app.messages import Role, Usage, now
 from app.runtime.owner import approvals, source
 from app.runtime.owner.approvals import StoredApprovals
 from app.runtime.owner.assembly import ManualRounds, make_step, open_conversation
+from app.runtime.owner.checkpoints import RunCheckpoints, RunNote
 from app.runtime.owner.notes import are_due as notes_are_due
 from app.runtime.owner.recorder import Recorder
 from app.runtime.owner.state import SessionState
@@ -79,9 +80,9 @@ async def give_up(setup: RuntimeSetup, session_id: str) -> None:
             setup.bus.release(session_id)
 
 
-async def _finish(recorder: Recorder, claimed: Row[Any], result: RunResult) -> bool:
-    """Ends the run of a session; returns whether its next one has started."""
-    goes_on = await recorder.submit(lambda c: runs.finish(c, claimed.id, claimed.epoch, result))
+async def _finish(recorder: Recorder, claimed: Row[Any], result: RunResult, note: RunNote = lambda _, __: None) -> bool:
+    """Ends the run of a session, with a note in the same transaction; returns whether its next one has started."""
+    goes_on = await recorder.submit(lambda c: runs.finish(c, claimed.id, claimed.epoch, result, note))
     code = (result.error or {}).get("code")
     log.info("run_ended", session_id=claimed.id, outcome=result.outcome, code=code, continues=goes_on)
     return goes_on
@@ -102,6 +103,7 @@ class SessionOwner:
         self._recorder = Recorder(setup.database, setup.bus, claimed.id, claimed.epoch, setup.repaired)
         self._message_source = StoredMessages(self._recorder, claimed.id, claimed.epoch, session.read)
         self._broke_off = False
+        self._checkpoints = RunCheckpoints(setup, session, self._recorder)
         self.catch_up: Callable[[], Awaitable[None]] | None = None
         """Called before each step and after the last one: acts on what other nodes of a cluster have changed."""
         self._has_work = asyncio.Event()
@@ -178,6 +180,7 @@ class SessionOwner:
         with ExitStack() as stack:
             stack.callback(self._recorder.close)
             stack.callback(self._session.release)
+            stack.callback(self._checkpoints.close)
             if (workspaces := self._setup.workspaces) is not None:
                 stack.callback(workspaces.leave, self._session.id)
             await self._work()
@@ -354,6 +357,7 @@ class SessionOwner:
             self._setup.agents.run_rules,
         )
         self._broke_off = True
+        self._checkpoints.begin()
         log.info("run_started", session_id=row.id, model=row.model, steps=row.steps, continues=goes_on)
         try:
             result = await loop.run()
@@ -387,6 +391,7 @@ class SessionOwner:
         self._message_source.begin_run(takes_follow_up=True)
 
     async def _finish(self, result: RunResult) -> bool:
+        note = await self._checkpoints.end()
         # What comes from now on may not be seen by the end of the run.
         self._has_work.clear()
-        return await _finish(self._recorder, self._claimed, result)
+        return await _finish(self._recorder, self._claimed, result, note)

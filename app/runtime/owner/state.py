@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -66,6 +66,8 @@ class SessionState:
         self._secrets: list[tuple[str, str]] = []
         self.masking = Masking({})
         """The session's secrets, as of `load_secrets`."""
+        self.before_use: Callable[[], Awaitable[None]] | None = None
+        """Awaited before the sandbox is used."""
 
     def adopt(self, row: Row[Any]) -> None:
         """Uses a row unless a newer one is known: a read may finish after a later change was reported. One that another
@@ -162,6 +164,8 @@ class SessionState:
 
     async def sandbox(self) -> Sandbox:
         """The session's sandbox, started, and held until `release`."""
+        if self.before_use is not None:
+            await self.before_use()
         await self._setup.sandboxes.await_kind(self.row.sandbox["kind"])
         workspaces = self._setup.workspaces
         if workspaces is None:
@@ -194,6 +198,11 @@ class SessionState:
                 if asyncio.get_running_loop().time() >= deadline:
                     return
                 await asyncio.sleep(BRING_RETRY_S)
+
+    @property
+    def leases(self) -> int:
+        """How many leases of the sandbox are held here."""
+        return 0 if self._lease is None else 1
 
     def _hold(self) -> Lease:
         if self._lease is None:

@@ -53,8 +53,10 @@ class Sandboxes:
         self.unused_elsewhere: Callable[[str], AbstractAsyncContextManager[bool]] | None = None
         """For servers that share sandboxes: entered to stop an idle one; false if another server may be using it, and
         as long as it is true, none begins to. None if this server has its sandboxes for itself."""
-        self.on_removal: Callable[[str], Awaitable[None]] | None = None
-        """Awaited with the id of a session whose workspace was removed."""
+        self.on_removal: list[Callable[[str], Awaitable[None]]] = []
+        """Each is awaited with the id of a session whose workspace was removed."""
+        self.on_use: Callable[[str], None] = lambda _: None
+        """Called with the id of a session whenever its workspace may be changed from now on."""
         self.slots = Slots(policy.most, self._stop_one_idle)
 
     @property
@@ -154,13 +156,19 @@ class Sandboxes:
         return Lease(
             handle.sandbox,
             lambda: self._release(session_id, handle),
-            lambda wait_s: self._admit(handle, wait_s),
+            lambda wait_s: self._admit(session_id, handle, wait_s),
             self._policy.wait_s,
         )
 
-    async def _admit(self, handle: _Handle, wait_s: float) -> None:
+    def users(self, session_id: str) -> int:
+        """How many leases of a session's sandbox there are."""
+        handle = self._handles.get(session_id)
+        return 0 if handle is None else handle.users
+
+    async def _admit(self, session_id: str, handle: _Handle, wait_s: float) -> None:
         """Waits until the sandbox may run, and first until it is stopped if it is just being stopped as idle. Raises
         `SandboxUnavailableError` (code `too_many_sandboxes` if all are in use)."""
+        self.on_use(session_id)
         while handle.stopping is not None:
             if not (await asyncio.wait({handle.stopping}, timeout=STOP_WAIT_S))[0]:
                 raise SandboxUnavailableError("The sandbox is still stopping; try again later.")
@@ -255,8 +263,8 @@ class Sandboxes:
             await self._remove(session_id, spec)
             yield
             # After the session's rows, which name what this removes.
-            if self.on_removal is not None:
-                await self.on_removal(session_id)
+            for call in self.on_removal:
+                await call(session_id)
         finally:
             self._removing.discard(session_id)
 

@@ -13,6 +13,7 @@ from app.llm.base import ModelInfo
 from app.runtime.admission import ServiceRules
 from app.runtime.dispatch import Dispatch
 from app.runtime.incoming import IncomingArchives
+from app.runtime.services.checkpoints import CheckpointService
 from app.runtime.services.files import FileService
 from app.runtime.services.history import CompactionService, EventService, HistoryService
 from app.runtime.services.queue import ApprovalService, QueueService
@@ -27,6 +28,7 @@ from app.runtime.webhooks.addresses import Destinations
 
 __all__ = [
     "ApprovalService",
+    "CheckpointService",
     "CompactionService",
     "EventService",
     "FileService",
@@ -54,6 +56,7 @@ class Services:
     history: HistoryService
     compactions: CompactionService
     files: FileService
+    checkpoints: CheckpointService
     events: EventService
     secrets: SecretService
     logins: LoginService
@@ -85,7 +88,16 @@ def build_services(
         approvals=ApprovalService(setup, registry),
         history=HistoryService(setup, output_path),
         compactions=CompactionService(setup, registry),
-        files=FileService(setup.database, setup.sandboxes, setup.fence, incoming, setup.workspaces, setup.node),
+        files=FileService(
+            setup.database,
+            setup.sandboxes,
+            setup.fence,
+            incoming,
+            setup.workspaces,
+            setup.node,
+            setup.checkpoints,
+        ),
+        checkpoints=CheckpointService(setup),
         events=EventService(setup.database, setup.bus),
         secrets=SecretService(setup),
         logins=LoginService(setup.database, logins),

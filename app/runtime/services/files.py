@@ -16,6 +16,7 @@ from app.db.engine import Database
 from app.db.repositories import nodes, parts, sessions
 from app.errors import ConflictError, StaleOwnerError
 from app.messages import ToolStatus
+from app.runtime.checkpoints.keeper import Checkpoints
 from app.runtime.incoming import IncomingArchives
 from app.runtime.sandboxes.pool import Sandboxes
 from app.runtime.sandboxes.slots import Lease
@@ -53,10 +54,13 @@ class FileService:
         incoming: IncomingArchives,
         workspaces: Workspaces | None = None,
         node: str | None = None,
+        checkpoints: Checkpoints | None = None,
     ) -> None:
         """`fence` raises `SupersededError` if this server no longer holds the database. With `workspaces`, files of a
-        workspace on another machine are those of its newest snapshot. `node` is this server's id in a cluster."""
+        workspace on another machine are those of its newest snapshot. `node` is this server's id in a cluster.
+        `checkpoints` may have a restoration to complete first."""
         self.node = node
+        self._checkpoints = checkpoints
         self._workspaces = workspaces
         self._database = database
         self._sandboxes = sandboxes
@@ -211,6 +215,8 @@ class FileService:
             view = await self._workspaces.view(session_id, session.sandbox)
             if view is not None:
                 return view.lease()
+        if self._checkpoints is not None:
+            await self._checkpoints.settled(session_id, session.sandbox)
         lease = self._sandboxes.lease(session_id, session.sandbox)
         try:
             # It may have been deleted between the first check and the lease.

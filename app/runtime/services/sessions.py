@@ -261,6 +261,8 @@ class SessionService:
     async def _store_fork(self, made: Fork) -> Session:
         """Copies the workspace, then stores the rows."""
         workspaces = self._setup.workspaces
+        if self._setup.checkpoints is not None:
+            await self._setup.checkpoints.copy(made.parent_id, made.session_id)
         if workspaces is None:
             await self._setup.sandboxes.copy_workspace(made.parent_id, made.source, made.session_id, made.sandbox)
             return await self._setup.write(made.session_id, lambda c: lifecycle.fork(c, made))

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Row
 from app.agent.conversation import control_message
 from app.agent.limits import UsedUp, used_up
 from app.context.policies import CompactionSettings
-from app.db.repositories import forks, messages, queue, secrets, sessions, steps
+from app.db.repositories import checkpoints, forks, messages, queue, secrets, sessions, steps
 from app.errors import ConflictError
 from app.eventlog.log import Appender, StreamItem
 from app.events import MessageCreated, SessionCreated, SessionUpdated
@@ -127,6 +127,7 @@ def fork(connection: Connection, made: Fork) -> tuple[Session, list[StreamItem]]
         steps.add_generation(connection, made.session_id, made.generation)
     if made.queued is not None:
         forks.add_queued(connection, made.session_id, made.queued)
+    checkpoints.copy(connection, made.parent_id, made.session_id, {message.id for message in made.messages})
     return sessions.snapshot(connection, made.session_id), items
 
 

@@ -157,9 +157,15 @@ def begin(connection: Connection, appender: Appender, trigger: Trigger, key: str
     appender.emit(SessionRunning, trigger=trigger)
 
 
-def finish(connection: Connection, session_id: str, epoch: int, result: RunResult) -> tuple[bool, list[StreamItem]]:
+def finish(
+    connection: Connection,
+    session_id: str,
+    epoch: int,
+    result: RunResult,
+    note: Callable[[Connection, Appender], None] = lambda _, __: None,
+) -> tuple[bool, list[StreamItem]]:
     """Ends a run. If a deliverable message is pending, the next run starts in the same transaction and True is
-    returned, so that the session is never idle with work to do."""
+    returned, so that the session is never idle with work to do. `note` adds what else belongs to the end."""
     row = sessions.row(connection, session_id)
     result, final = _as_recorded(connection, row, result)
     modes = {QueueMode(waiting.mode) for waiting in queue.pending(connection, session_id)}
@@ -169,6 +175,7 @@ def finish(connection: Connection, session_id: str, epoch: int, result: RunResul
     if row.status == Status.AWAITING_APPROVAL:
         # A run that crashed: its held calls will not run.
         withdraw_approvals(connection, appender, "error")
+    note(connection, appender)
     _end(connection, appender, row, result, final, held=held)
     if goes_on:
         begin(connection, appender, "message", row.run_key)

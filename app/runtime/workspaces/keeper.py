@@ -58,7 +58,7 @@ class Workspaces:
         self._held: dict[str, Held] = {}
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self.storing.released = self._drop_unneeded
-        sandboxes.on_removal = self._forget
+        sandboxes.on_removal.append(self._forget)
 
     async def _machine(self, kind: str) -> str:
         """The id that is in the row of each workspace of this kind that is here. Raises `SandboxUnavailableError`."""

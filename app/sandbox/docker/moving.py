@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
 import re
 import secrets
 import tarfile
@@ -34,12 +35,21 @@ BROKEN_OFF = "unexpected EOF"
 read."""
 _SCANNED_BYTES = 512
 """Bytes of output allowed for each entry of a scan."""
-# $1 mark of an entry, $2 maximum depth, $3 bytes. busybox shows times in whole seconds, others in nanoseconds too.
+# $1 mark of an entry, $2 maximum depth, $3 bytes, the rest: options of find that leave out the contents of some
+# directories. busybox shows times in whole seconds, others in nanoseconds too.
 _SCAN_SCRIPT = """
 cd /workspace || exit 1
 date +%s
 case $(stat -c %.Y . 2>/dev/null) in *.?????????) times='%.Y %.Z' ;; *) times='%Y %Z' ;; esac
-find . -mindepth 1 -maxdepth "$2" -exec stat -c "$1 %f %s $times %i %n" -- {} + 2>/dev/null | head -c "$3"
+mark=$1 depth=$2 bytes=$3; shift 3
+find . -mindepth 1 -maxdepth "$depth" -exec stat -c "$mark %f %s $times %i %n" -- {} + "$@" 2>/dev/null |
+    head -c "$bytes"
+"""
+# $1 a command with options, $2 bytes of its arguments in the input, each ended by a NUL.
+_EACH_SCRIPT = """
+cd /workspace || exit 1
+head -c "$2" | xargs -0 -r $1 -- 2>/dev/null
+exit 0
 """
 _ENTRY = re.compile(rb"([0-9a-f]{1,8}) (\d{1,19}) (-?[\d.]{1,30}) (-?[\d.]{1,30}) (\d{1,20}) \./(.+)\n", re.DOTALL)
 _SECOND = 1_000_000_000
@@ -99,16 +109,39 @@ def not_copied(exc: aiodocker.DockerError) -> SandboxError:
     return refused(exc)
 
 
-async def scan(engine: Engine, container: str, limit: int) -> Scan:
+async def remove(engine: Engine, container: str, removed: Sequence[TreeEntry]) -> None:
+    """Removes entries, directories only if nothing is left in them; the container must run. What cannot be removed
+    stays."""
+    parents = sorted({entry.path.rpartition(b"/")[0] for entry in removed} - {b""})
+    below = sorted((entry for entry in removed), reverse=True)
+    files = [entry.path for entry in below if entry.type != "directory"]
+    directories = [entry.path for entry in below if entry.type == "directory"]
+    for command, names in (("chmod u+rwx", parents), ("rm -f", files), ("rmdir", directories)):
+        if names:
+            data = b"".join(b"./%b\0" % name for name in names)
+            await run_script(engine, container, _EACH_SCRIPT, (command, str(len(data))), stdin=data)
+
+
+async def scan(engine: Engine, container: str, limit: int, skip: frozenset[bytes] = frozenset()) -> Scan:
     """See `MovableSandbox.scan`; the container must run."""
     mark = secrets.token_hex(16)
     size = (limit + 1) * _SCANNED_BYTES
-    arguments = (mark, str(MAX_DEPTH), str(size))
+    arguments = (mark, str(MAX_DEPTH), str(size), *_left_out(skip))
     code, output, _ = await run_script(engine, container, _SCAN_SCRIPT, arguments, limit=2 * size)
     if code != 0 and not output:
         raise SandboxError("The workspace cannot be scanned: the container has no usable find or stat.")
     # Parsing thousands of entries would block the event loop for too long.
     return await asyncio.to_thread(parse_scan, output, mark, limit)
+
+
+def _left_out(names: frozenset[bytes]) -> list[str]:
+    """Options for find, after an action for all entries, that keep it out of directories with these names."""
+    if not names:
+        return []
+    listed = [
+        word for name in sorted(names) for word in ("-o", "-name", re.sub(r"([*?\[\\])", r"\\\1", os.fsdecode(name)))
+    ]
+    return ["-type", "d", "(", *listed[1:], ")", "-prune"]
 
 
 def parse_scan(output: bytes, mark: str, limit: int) -> Scan:

@@ -180,9 +180,9 @@ class DockerSandbox:
         await self._ensure(running=False)
         await moving.copy(source._archives, self._archives, self._config.limits.disk_mb * 2**20)
 
-    async def scan(self, limit: int) -> Scan:
+    async def scan(self, limit: int, skip: frozenset[bytes] = frozenset()) -> Scan:
         await self._ensure(running=True)
-        return await moving.scan(self._engine, self._name, limit)
+        return await moving.scan(self._engine, self._name, limit, skip)
 
     async def read_entries(self, entries: Sequence[TreeEntry]) -> AsyncGenerator[Sequence[FilePiece], None]:
         await self._ensure(running=False)
@@ -198,6 +198,11 @@ class DockerSandbox:
         except aiodocker.DockerError as exc:
             raise refused(exc) from exc
         await self._ensure(running=False)
+        await moving.restore(self._archives, archive)
+
+    async def update(self, removed: Sequence[TreeEntry], archive: AsyncIterator[bytes]) -> None:
+        await self._ensure(running=True)
+        await moving.remove(self._engine, self._name, removed)
         await moving.restore(self._archives, archive)
 
     async def end_left(self) -> None:

@@ -125,8 +125,8 @@ class HostSandbox:
             # All copies of one workspace share the thread quota of its session.
             await self._threads.bulk.run(source.session_id, copy)
 
-    async def scan(self, limit: int) -> Scan:
-        return await self._threads.walks.run(self.session_id, partial(moving.scan, self._workspace, limit))
+    async def scan(self, limit: int, skip: frozenset[bytes] = frozenset()) -> Scan:
+        return await self._threads.walks.run(self.session_id, partial(moving.scan, self._workspace, limit, skip))
 
     async def read_entries(self, entries: Sequence[TreeEntry]) -> AsyncGenerator[Sequence[FilePiece], None]:
         batches = moving.read_entries(self._workspace, entries)
@@ -145,6 +145,10 @@ class HostSandbox:
         async with piped(archive) as pipe:
             work = partial(unpacking.unpack, self._workspace, pipe, replaced, limit)
             await self._threads.bulk.run(self.session_id, work)
+
+    async def update(self, removed: Sequence[TreeEntry], archive: AsyncIterator[bytes]) -> None:
+        async with piped(archive) as pipe:
+            await self._threads.bulk.run(self.session_id, partial(moving.update, self._workspace, removed, pipe))
 
     async def end_left(self) -> None:
         await self._threads.bulk.run(self.session_id, self._end_left)

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 import tarfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from typing import IO, BinaryIO
 
-from app.errors import PalimpsestError, SandboxError, WorkspaceFullError
+from app.errors import NotFoundError, PalimpsestError, SandboxError, WorkspaceFullError
 from app.sandbox import paths
 from app.sandbox.base import FilePiece, Scan, TreeEntry
-from app.sandbox.host.workspace import FULL, Entry, Workspace, closing_file, kind_of, open_file
+from app.sandbox.host.workspace import FULL, Entry, Workspace, closing_file, delete_below, kind_of, open_file
 
 PIECE = 1024 * 1024
 """Bytes read from a file at a time, and gathered of small files for one trip between threads."""
@@ -27,11 +28,11 @@ HOLE = 64 * 1024
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def scan(workspace: Workspace, limit: int) -> Scan:
+def scan(workspace: Workspace, limit: int, skip: frozenset[bytes] = frozenset()) -> Scan:
     """See `MovableSandbox.scan`."""
     settled_ns = time.time_ns() - SETTLED_NS
     found: list[TreeEntry] = []
-    with closing(workspace.walk()) as entries:
+    with closing(workspace.walk(skip)) as entries:
         for entry in entries:
             if (seen := _seen(entry)) is not None:
                 found.append(seen)
@@ -91,8 +92,44 @@ def restore(workspace: Workspace, archive: BinaryIO) -> None:
     """See `MovableSandbox.restore`; `archive` is read as a stream."""
     workspace.delete()
     workspace.create()
-    try:
+    with _translated():
         Restoration(workspace).take(archive)
+
+
+def update(workspace: Workspace, removed: Sequence[TreeEntry], archive: BinaryIO) -> None:
+    """See `MovableSandbox.update`; `archive` is read as a stream."""
+    workspace.create()
+    with _translated():
+        for entry in sorted(removed, reverse=True):
+            _remove(workspace, entry)
+        _Update(workspace).take(archive)
+
+
+def _remove(workspace: Workspace, entry: TreeEntry) -> None:
+    """Removes an entry unless it is gone, or a directory with contents."""
+    *above, name = entry.path.split(b"/")
+    with suppress(NotFoundError), closing_file(workspace.open_directory(above)) as directory:
+        _make_writable(directory)
+        try:
+            if entry.type == "directory":
+                os.rmdir(name, dir_fd=directory)
+            else:
+                os.unlink(name, dir_fd=directory)
+        except OSError as exc:
+            if exc.errno not in (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST):
+                raise
+
+
+def _make_writable(directory: int) -> None:
+    mode = stat.S_IMODE(os.fstat(directory).st_mode)
+    if mode & 0o700 != 0o700:
+        os.fchmod(directory, mode | 0o700)
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    try:
+        yield
     except OSError as exc:
         if exc.errno in FULL:
             raise WorkspaceFullError("The workspace cannot be restored: the disk is full.") from exc
@@ -130,8 +167,11 @@ class Restoration:
         name, into = parts[-1], self._directory(parts[:-1])
         mode, mtime = member.mode & 0o777, int(member.mtime)
         if member.isdir():
-            os.mkdir(name, 0o700, dir_fd=into)
             self._directories.append((parts, mode, mtime))
+        if not self._is_free(name, into, member):
+            return
+        if member.isdir():
+            os.mkdir(name, 0o700, dir_fd=into)
         elif member.issym():
             os.symlink(os.fsencode(member.linkname), name, dir_fd=into)
         elif member.islnk():
@@ -144,6 +184,10 @@ class Restoration:
                 os.utime(file, (mtime, mtime))
         if self._workspace.owner is not None:
             os.chown(name, self._workspace.owner, self._workspace.owner, dir_fd=into, follow_symlinks=False)
+
+    def _is_free(self, name: bytes, into: int, member: tarfile.TarInfo) -> bool:
+        """Whether the entry is still to be made."""
+        return True
 
     def _link(self, source: bytes, name: bytes, into: int) -> None:
         *above, original = source.split(b"/")
@@ -161,6 +205,24 @@ class Restoration:
         if self._open is not None:
             os.close(self._open)
             self._open = None
+
+
+class _Update(Restoration):
+    """The same in a workspace with entries, some of which are replaced."""
+
+    def _is_free(self, name: bytes, into: int, member: tarfile.TarInfo) -> bool:
+        try:
+            mode = os.stat(name, dir_fd=into, follow_symlinks=False).st_mode
+        except FileNotFoundError:
+            mode = None
+        if mode is not None and stat.S_ISDIR(mode) and member.isdir():
+            return False
+        _make_writable(into)
+        if mode is not None and stat.S_ISDIR(mode):
+            delete_below(into, name)
+        elif mode is not None:
+            os.unlink(name, dir_fd=into)
+        return True
 
 
 def _write(source: IO[bytes] | None, file: int, size: int) -> None:

@@ -108,22 +108,34 @@ class Workspace:
                 yield from _tar_entry(entry)
         yield tar.END
 
-    def walk(self) -> Generator[Entry, None, None]:
-        """All entries, a directory before its contents. Skips what is inaccessible or deeper than `MAX_DEPTH`."""
-        return self._walk((), ".", recursive=True)
+    def walk(self, skip: frozenset[bytes] = frozenset()) -> Generator[Entry, None, None]:
+        """All entries, a directory before its contents. Leaves out what is inaccessible, deeper than `MAX_DEPTH`, or in
+        a directory with a name in `skip`."""
+        return self._walk((), ".", recursive=True, skip=skip)
 
     def open_directory(self, parts: Sequence[bytes]) -> int:
         """Opens the directory at a path, given by its names, without following links; returns its descriptor."""
         return self._open_directory(parts, os.fsdecode(b"/".join(parts)))
 
     def _walk(
-        self, start: tuple[bytes, ...], path: str, recursive: bool, most: int | None = None
+        self,
+        start: tuple[bytes, ...],
+        path: str,
+        recursive: bool,
+        most: int | None = None,
+        skip: frozenset[bytes] = frozenset(),
     ) -> Generator[Entry, None, None]:
         """Entries, a directory before its contents; of each directory the first `most` names."""
-        return self._walk_in(start, self._open_directory(start, path), recursive, most)
+        return self._walk_in(start, self._open_directory(start, path), recursive, most, skip)
 
     def _walk_in(
-        self, parts: tuple[bytes, ...], directory: int, recursive: bool, most: int | None, held: int = 0
+        self,
+        parts: tuple[bytes, ...],
+        directory: int,
+        recursive: bool,
+        most: int | None,
+        skip: frozenset[bytes],
+        held: int = 0,
     ) -> Generator[Entry, None, None]:
         """Walks a directory and closes it. Its subdirectories are opened again from the root once it is closed, or
         after each batch of names if it has more than one: then it is one of the `held` directories that stay open."""
@@ -137,15 +149,16 @@ class Workspace:
                     if (status := _status(directory, name)) is None:
                         continue
                     yield Entry((*parts, name), status, directory)
-                    if recursive and stat.S_ISDIR(status.st_mode) and len(parts) + 1 < MAX_DEPTH:
+                    is_left = not recursive or name in skip or len(parts) + 1 >= MAX_DEPTH
+                    if not is_left and stat.S_ISDIR(status.st_mode):
                         pending.append(name)
                 if len(names) == _BATCH and held < _MOST_HELD:
-                    yield from self._walk_below(parts, pending, most, held + 1)
+                    yield from self._walk_below(parts, pending, most, skip, held + 1)
                     pending.clear()
-        yield from self._walk_below(parts, pending, most, held)
+        yield from self._walk_below(parts, pending, most, skip, held)
 
     def _walk_below(
-        self, parts: tuple[bytes, ...], names: Iterable[bytes], most: int | None, held: int
+        self, parts: tuple[bytes, ...], names: Iterable[bytes], most: int | None, skip: frozenset[bytes], held: int
     ) -> Generator[Entry, None, None]:
         for name in names:
             below = (*parts, name)
@@ -153,7 +166,7 @@ class Workspace:
                 directory = self._open_directory(below, ".")
             except PalimpsestError:
                 continue  # changed meanwhile, or no access
-            yield from self._walk_in(below, directory, True, most, held)
+            yield from self._walk_in(below, directory, True, most, skip, held)
 
     def _write_new(self, parent: int, name: str, data: bytes, mode: int) -> None:
         file = os.open(name, _NEW, 0o600, dir_fd=parent)
@@ -324,6 +337,14 @@ def delete_tree(root: Path) -> None:
     with closing_file(top):
         _empty(top, top, 0)
     os.rmdir(root)
+
+
+def delete_below(parent: int, name: bytes) -> None:
+    """Deletes a directory of the open directory `parent`, like `delete_tree`."""
+    _opened_up(parent, os.fsdecode(name))
+    with closing_file(os.open(name, OPEN_DIRECTORY, dir_fd=parent)) as top:
+        _empty(top, top, 0)
+    os.rmdir(name, dir_fd=parent)
 
 
 def _empty(directory: int, top: int, depth: int) -> None:

@@ -17,6 +17,7 @@ export const TYPES = {
   Messages: ["message.queued", "message.edited", "message.withdrawn", "message.dequeued", "message.created"],
   Steps: ["step.started", "step.retrying", "step.finished", "text.completed", "reasoning.completed", "plan.updated"],
   Tools: ["tool.call", "tool.result", "approval.requested", "approval.resolved"],
+  Workspace: ["checkpoint.failed", "workspace.restored"],
   Context: [
     "prune.completed", "compaction.started", "compaction.completed", "compaction.failed", "compaction.cancelled",
     "compaction.reverted", "compaction.discarded",

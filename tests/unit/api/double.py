@@ -7,12 +7,13 @@ from datetime import timedelta
 from typing import IO
 
 from app.api.examples import AT, SESSION
-from app.api.examples.records import COMPACTION_PREVIEW, MESSAGE_ID
+from app.api.examples.records import CHECKPOINT_ID, COMPACTION_PREVIEW, MESSAGE_ID
 from app.errors import ConflictError, NotFoundError, QueueFullError, WrongKeyError
 from app.interchange import WireFormat
 from app.messages import ToolCallPart, Usage, new_id, now
 from app.runtime.services import (
     ApprovalService,
+    CheckpointService,
     CompactionService,
     HistoryService,
     LoginService,
@@ -21,6 +22,14 @@ from app.runtime.services import (
     ServerService,
     Services,
     SessionService,
+)
+from app.runtime.values.checkpoints import (
+    ChangeList,
+    Checkpoint,
+    CheckpointList,
+    FileChange,
+    RestoreResult,
+    Uncovered,
 )
 from app.runtime.values.history import (
     CompactionCreate,
@@ -63,6 +72,8 @@ from tests.unit.api.double_webhooks import InMemoryWebhooks
 from tests.unit.api.memory import Memory
 
 CALL_ID = "call_1"
+CHECKPOINT = Checkpoint(id=CHECKPOINT_ID, at=AT, run=1, reason="run_started", message_id=MESSAGE_ID, files=1, bytes=10)
+PATCH = b"diff --git a/hello.py b/hello.py\n"
 LOGIN_KEY = "a-key-of-this-server"
 TOKEN = "t" * 43
 
@@ -355,6 +366,45 @@ class InMemoryServer(ServerService):
         return Readiness(ready=ready, degraded=not ready, components={"database": database})
 
 
+class InMemoryCheckpoints(CheckpointService):
+    """One checkpoint, with a file that was added since."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+
+    async def list(self, session_id: str) -> CheckpointList:
+        self._memory.get(session_id)
+        return CheckpointList(items=(CHECKPOINT,), not_covered=Uncovered())
+
+    async def changes(self, session_id: str, start: str | None, end: str | None) -> ChangeList:
+        self._check(session_id, start, end)
+        added = FileChange(path="hello.py", status="added", additions=1, deletions=0, binary=False)
+        return ChangeList(
+            from_checkpoint=CHECKPOINT.id,
+            to_checkpoint=end,
+            items=(added,),
+            additions=1,
+            deletions=0,
+            truncated=False,
+            not_covered=Uncovered(),
+        )
+
+    async def patch(self, session_id: str, start: str | None, end: str | None) -> RawOutput:
+        self._check(session_id, start, end)
+        return RawOutput(size=len(PATCH), data=PATCH)
+
+    async def restore(self, session_id: str, checkpoint_id: str) -> RestoreResult:
+        self._check(session_id, checkpoint_id)
+        if self._memory.get(session_id).status is not Status.IDLE:
+            raise ConflictError("The session is running.", code="session_running")
+        return RestoreResult(checkpoint=CHECKPOINT, saved=CHECKPOINT, not_covered=Uncovered())
+
+    def _check(self, session_id: str, *ids: str | None) -> None:
+        self._memory.get(session_id)
+        if any(id not in (None, CHECKPOINT.id) for id in ids):
+            raise NotFoundError("The session has no such checkpoint.", code="checkpoint_not_found")
+
+
 class InMemoryService(Memory):
     """All services of a server over one memory."""
 
@@ -367,6 +417,7 @@ class InMemoryService(Memory):
             history=InMemoryHistory(self),
             compactions=InMemoryCompactions(self),
             files=InMemoryFiles(self),
+            checkpoints=InMemoryCheckpoints(self),
             events=InMemoryEvents(self),
             secrets=InMemorySecrets(self),
             logins=InMemoryLogins(self),

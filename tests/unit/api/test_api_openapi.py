@@ -158,6 +158,7 @@ async def test_routes_return_only_documented_statuses(
         webhook_id=new_id(),
         delivery_id=new_id(),
         name="X",
+        checkpoint_id=new_id(),
     )
     documented = DOCUMENT["paths"][path][method]["responses"]
     for request in BAD_REQUESTS:

@@ -1,0 +1,134 @@
+"""Brings a workspace back to a checkpoint: what differs is removed or written, what no checkpoint covers stays."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tarfile
+import time
+from collections.abc import AsyncGenerator, Generator, Iterable, Mapping, Sequence
+from contextlib import closing
+from typing import NamedTuple
+
+from app.runtime.checkpoints.repository import Blob, Repository
+from app.runtime.checkpoints.taking import DIRECTORY_MODE, FILE_MODE, PROGRAM_MODE, Known, decode_modes
+from app.sandbox import tar
+from app.sandbox.base import MovableSandbox, TreeEntry
+
+OWNER = 1000
+"""The uid that commands run as in every kind of sandbox, as seen from inside."""
+_LINK, _PROGRAM = 0o120000, 0o100755
+
+
+class Wanted(NamedTuple):
+    """An entry of a checkpoint: a directory if it has no `blob`."""
+
+    path: bytes
+    type: str
+    mode: int
+    blob: str = ""
+
+
+class Plan(NamedTuple):
+    """What to do: entries to remove, and entries to make, a directory before its contents."""
+
+    removed: Sequence[TreeEntry]
+    made: Sequence[Wanted]
+
+
+def wanted(blobs: Iterable[Blob], modes: bytes) -> dict[bytes, Wanted]:
+    """The entries of a checkpoint by path."""
+    found: dict[bytes, Wanted] = {}
+    for blob in blobs:
+        _add_above(found, blob.path)
+        if blob.mode == _LINK:
+            found[blob.path] = Wanted(blob.path, "symlink", 0o777, blob.id)
+        else:
+            mode = PROGRAM_MODE if blob.mode == _PROGRAM else FILE_MODE
+            found[blob.path] = Wanted(blob.path, "file", mode, blob.id)
+    for path, is_directory, mode in decode_modes(modes):
+        if is_directory:
+            _add_above(found, path)
+            found[path] = Wanted(path, "directory", mode)
+        elif path in found:
+            found[path] = found[path]._replace(mode=mode)
+    return found
+
+
+def _add_above(found: dict[bytes, Wanted], path: bytes) -> None:
+    """Adds the directories above a path, with the usual permissions."""
+    while (path := path.rpartition(b"/")[0]) and path not in found:
+        found[path] = Wanted(path, "directory", DIRECTORY_MODE)
+
+
+def plan(present: Sequence[Known], target: Mapping[bytes, Wanted]) -> Plan:
+    """How the covered entries that are present become those of a checkpoint."""
+    now = {known.entry.path: known for known in present}
+    removed = [
+        known.entry for path, known in now.items() if path not in target or target[path].type != known.entry.type
+    ]
+    made = {path: entry for path, entry in target.items() if not _is_there(now.get(path), entry)}
+    # Each change of a directory's contents needs it writable; afterwards it gets its own permissions again.
+    changed = {path.rpartition(b"/")[0] for path in (*made, *(entry.path for entry in removed))}
+    made |= {path: target[path] for path in changed if path in target}
+    return Plan(removed, [made[path] for path in sorted(made)])
+
+
+def _is_there(known: Known | None, entry: Wanted) -> bool:
+    if known is None or (known.entry.type, known.blob) != (entry.type, entry.blob):
+        return False
+    return entry.type == "symlink" or known.entry.mode == entry.mode
+
+
+async def restore(
+    sandbox: MovableSandbox, repository: Repository, present: Sequence[Known], commit: str | None, tree: str
+) -> None:
+    """Makes the covered entries of a workspace those of a commit, None for an empty workspace. Done again after a
+    failure with a new look at what is present, it has the same result. Raises what the sandbox and git raise."""
+    blobs = await repository.files(tree) if commit is not None else []
+    modes = await repository.modes(commit) if commit is not None else b""
+    target = await asyncio.to_thread(wanted, blobs, modes)
+    steps = await asyncio.to_thread(plan, present, target)
+    if steps.removed or steps.made:
+        await sandbox.update(steps.removed, _archive(repository, steps.made))
+
+
+async def _archive(repository: Repository, entries: Sequence[Wanted]) -> AsyncGenerator[bytes, None]:
+    pieces = _members(repository, entries)
+    gathered = tar.gathered(pieces)
+    reading: asyncio.Future[bytes | None] | None = None
+    try:
+        while True:
+            reading = asyncio.ensure_future(asyncio.to_thread(next, gathered, None))
+            if (piece := await asyncio.shield(reading)) is None:
+                return
+            yield piece
+    finally:
+        if reading is not None:
+            await asyncio.wait({reading})
+        await asyncio.to_thread(pieces.close)
+
+
+def _members(repository: Repository, entries: Sequence[Wanted]) -> Generator[bytes, None, None]:
+    with closing(repository.contents([entry.blob for entry in entries if entry.blob])) as contents:
+        for entry in entries:
+            data = next(contents) if entry.blob else b""
+            yield _header(entry, data)
+            if entry.type == "file":
+                yield data
+                yield bytes(-len(data) % tar.BLOCK)
+    yield tar.END
+
+
+def _header(entry: Wanted, data: bytes) -> bytes:
+    info = tarfile.TarInfo(os.fsdecode(entry.path) + ("/" if entry.type == "directory" else ""))
+    info.uid = info.gid = OWNER
+    # Now, so that whatever compares times sees a change.
+    info.mode, info.mtime = entry.mode, int(time.time())
+    if entry.type == "directory":
+        info.type = tarfile.DIRTYPE
+    elif entry.type == "symlink":
+        info.type, info.linkname = tarfile.SYMTYPE, os.fsdecode(data)
+    else:
+        info.size = len(data)
+    return info.tobuf(tarfile.GNU_FORMAT, "utf-8", "surrogateescape")

@@ -1,0 +1,273 @@
+"""Takes a checkpoint: what has changed since the last look is read from the workspace and added to the repository."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import orjson
+
+from app.errors import TooLargeError
+from app.runtime.checkpoints.coverage import CoverageRules, Uncovered, cover, is_ignore_file
+from app.runtime.checkpoints.repository import EMPTY_TREE, Blob, Import, Repository, write_whole
+from app.sandbox.base import MovableSandbox, Scan, TreeEntry
+
+MAX_ENTRIES = 200_000
+"""Files and directories that are looked at."""
+UNCOVERED = 1_000
+"""Entries without a checkpoint that are listed."""
+FILE_MODE, PROGRAM_MODE, DIRECTORY_MODE = 0o644, 0o755, 0o755
+"""Permissions that need no record."""
+_INDEX = "palimpsest-index"
+
+
+class Known(NamedTuple):
+    """An entry as a look found it. `blob` is the id of its content, empty for a directory; `settled` is whether an
+    equal entry in a later look has the same content."""
+
+    entry: TreeEntry
+    blob: str = ""
+    settled: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A workspace as it was seen: the commit with it (None if it was empty) and its tree of files, the covered entries,
+    the contents of .gitignore files, and up to `UNCOVERED` entries that no checkpoint covers."""
+
+    commit: str | None = None
+    tree: str = EMPTY_TREE
+    entries: Sequence[Known] = ()
+    ignores: dict[bytes, tuple[TreeEntry, bytes, bool]] = field(default_factory=dict)
+    uncovered: Sequence[Uncovered] = ()
+    more_uncovered: bool = False
+
+    @property
+    def files(self) -> int:
+        """Covered files and symbolic links."""
+        return sum(known.entry.type != "directory" for known in self.entries)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the covered files."""
+        return sum(known.entry.size for known in self.entries)
+
+
+@dataclass(frozen=True, slots=True)
+class TakingRules:
+    """What is covered, and the most bytes of all covered files together."""
+
+    coverage: CoverageRules = field(default_factory=CoverageRules)
+    total_bytes: int = 1024 * 1024 * 1024
+
+
+async def look(sandbox: MovableSandbox, repository: Repository, rules: TakingRules, earlier: Look) -> Look:
+    """Looks at a workspace and adds what has changed since an `earlier` look to the repository. Raises `TooLargeError`
+    (code `workspace_too_large`), and what the sandbox and git raise."""
+    scan = await sandbox.scan(MAX_ENTRIES, rules.coverage.closed)
+    ignores = await _read_ignores(sandbox, scan, earlier)
+    texts = {path: text for path, (_, text, _) in ignores.items()}
+    coverage = await asyncio.to_thread(cover, scan.entries, texts, rules.coverage)
+    if sum(entry.size for entry in coverage.entries) > rules.total_bytes:
+        raise TooLargeError(
+            f"The workspace has more than {rules.total_bytes // 2**20:,} MiB, not counting ignored files.",
+            code="workspace_too_large",
+        )
+    found = Look(ignores=ignores, uncovered=coverage.uncovered)
+    due, same = await asyncio.to_thread(_compare, coverage.entries, earlier)
+    changed = bool(due) or not _is_same(same, earlier)
+    begun: AbstractAsyncContextManager[Import | None] = repository.importing() if changed else nullcontext()
+    async with begun as writing:
+        if writing is None:
+            found = replace(found, commit=earlier.commit, tree=earlier.tree, entries=same)
+        else:
+            found = await _write(sandbox, writing, scan, due, same, earlier, found)
+    return replace(found, uncovered=found.uncovered[:UNCOVERED], more_uncovered=len(found.uncovered) > UNCOVERED)
+
+
+def _is_same(same: Sequence[Known], earlier: Look) -> bool:
+    """Whether entries that are all known are exactly those of the earlier look."""
+    return earlier.commit is not None and [_essence(k) for k in same] == [_essence(k) for k in earlier.entries]
+
+
+def _essence(known: Known) -> tuple[bytes, str, int, str]:
+    return known.entry.path, known.entry.type, known.entry.mode, known.blob
+
+
+def _compare(entries: Sequence[TreeEntry], earlier: Look) -> tuple[list[TreeEntry], list[Known]]:
+    """The entries whose content has to be read, and the others."""
+    before = {known.entry.path: known for known in earlier.entries}
+    due: list[TreeEntry] = []
+    same: list[Known] = []
+    for entry in entries:
+        known = before.get(entry.path)
+        if entry.type == "directory":
+            same.append(Known(entry))
+        elif known is not None and known.settled and _is_untouched(entry, known.entry):
+            same.append(Known(entry, known.blob))
+        else:
+            due.append(entry)
+    return due, same
+
+
+def _is_untouched(entry: TreeEntry, before: TreeEntry) -> bool:
+    return (entry.type, entry.size, entry.mtime_ns, entry.ctime_ns, entry.inode) == (
+        before.type,
+        before.size,
+        before.mtime_ns,
+        before.ctime_ns,
+        before.inode,
+    )
+
+
+async def _read_ignores(
+    sandbox: MovableSandbox, scan: Scan, earlier: Look
+) -> dict[bytes, tuple[TreeEntry, bytes, bool]]:
+    """The .gitignore files with their contents, and whether those are settled."""
+    wanted = [entry for entry in scan.entries if is_ignore_file(entry)]
+    found: dict[bytes, tuple[TreeEntry, bytes, bool]] = {}
+    due: list[TreeEntry] = []
+    for entry in wanted:
+        known = earlier.ignores.get(entry.path)
+        if known is not None and known[2] and _is_untouched(entry, known[0]):
+            found[entry.path] = (entry, known[1], True)
+        else:
+            due.append(entry)
+    if due:
+        async with aclosing(_contents(sandbox, due)) as contents:
+            async for entry, data in contents:
+                found[entry.path] = (entry, bytes(data), entry.ctime_ns < scan.settled_ns)
+    return found
+
+
+async def _contents(
+    sandbox: MovableSandbox, entries: Sequence[TreeEntry]
+) -> AsyncGenerator[tuple[TreeEntry, bytearray], None]:
+    """The whole contents of entries, as far as they can be read, each with its entry; of hard links to one file, one
+    has it."""
+    held = bytearray()
+    at: int | None = None
+    async with aclosing(sandbox.read_entries(entries)) as batches:
+        async for batch in batches:
+            for position, data in batch:
+                if at is not None and position != at:
+                    yield entries[at], held
+                    held = bytearray()
+                at = position
+                held += data
+    if at is not None:
+        yield entries[at], held
+
+
+async def _write(
+    sandbox: MovableSandbox,
+    writing: Import,
+    scan: Scan,
+    due: Sequence[TreeEntry],
+    same: Sequence[Known],
+    earlier: Look,
+    found: Look,
+) -> Look:
+    """Reads what is due and makes a commit."""
+    ids: dict[int, str] = {known.entry.inode: known.blob for known in same if known.entry.type == "file"}
+    read: dict[bytes, str] = {}
+    async with aclosing(_contents(sandbox, due)) as contents:
+        async for entry, data in contents:
+            read[entry.path] = ids[entry.inode] = await writing.blob(data)
+    entries = list(same)
+    unreadable: list[Uncovered] = []
+    for entry in due:
+        id = read.get(entry.path) or (ids.get(entry.inode) if entry.type == "file" else None)
+        if id is None:
+            # Gone, changed to another type, or closed to the server.
+            unreadable.append(Uncovered(entry.path, "unreadable"))
+        else:
+            entries.append(Known(entry, id, settled=entry.ctime_ns < scan.settled_ns))
+    entries.sort(key=lambda known: known.entry.path)
+    removed, put = _difference(earlier, entries)
+    modes = await asyncio.to_thread(encode_modes, [known.entry for known in entries])
+    commit, tree = await writing.commit(earlier.tree, removed, put, modes)
+    return replace(found, commit=commit, tree=tree, entries=entries, uncovered=[*unreadable, *found.uncovered])
+
+
+def _difference(earlier: Look, entries: Sequence[Known]) -> tuple[list[bytes], list[Blob]]:
+    """What to remove from the earlier tree, and what to put into it."""
+    blobs = {known.entry.path: git_blob(known.entry, known.blob) for known in entries if known.blob}
+    before = {known.entry.path: git_blob(known.entry, known.blob) for known in earlier.entries if known.blob}
+    removed = [path for path in before if path not in blobs]
+    return removed, [blob for path, blob in blobs.items() if before.get(path) != blob]
+
+
+def git_blob(entry: TreeEntry, id: str) -> Blob:
+    """The entry in a tree; git knows no permissions but one."""
+    if entry.type == "symlink":
+        return Blob(entry.path, 0o120000, id)
+    return Blob(entry.path, 0o100755 if entry.mode & 0o100 else 0o100644, id)
+
+
+def encode_modes(entries: Sequence[TreeEntry]) -> bytes:
+    """What a tree cannot hold: permissions that are not the usual ones, and empty directories. A NUL ends each."""
+    filled = {entry.path.rpartition(b"/")[0] for entry in entries}
+    return b"".join(b"%o %s %s\0" % (e.mode, e.type[0].encode(), e.path) for e in entries if _has_mode(e, filled))
+
+
+def _has_mode(entry: TreeEntry, filled: set[bytes]) -> bool:
+    if entry.type == "directory":
+        return entry.mode != DIRECTORY_MODE or entry.path not in filled
+    return entry.type == "file" and entry.mode != (PROGRAM_MODE if entry.mode & 0o100 else FILE_MODE)
+
+
+def decode_modes(data: bytes) -> Iterator[tuple[bytes, bool, int]]:
+    """The paths of `encode_modes`, whether each is a directory, and its permissions."""
+    for record in data.split(b"\0"):
+        if record:
+            mode, kind, path = record.split(b" ", 2)
+            yield path, kind == b"d", int(mode, 8)
+
+
+def load_look(repository: Repository) -> Look:
+    """The newest look of a repository; one at nothing if it is unknown. Blocks."""
+    try:
+        raw = orjson.loads((repository.path / _INDEX).read_bytes())
+        return Look(
+            raw["commit"],
+            raw["tree"],
+            [Known(_entry(entry), blob, settled) for entry, blob, settled in raw["entries"]],
+            {
+                path.encode("latin-1"): (_entry(entry), text.encode("latin-1"), settled)
+                for path, entry, text, settled in raw["ignores"]
+            },
+            [Uncovered(path.encode("latin-1"), reason) for path, reason in raw["uncovered"]],
+            raw["more_uncovered"],
+        )
+    except (OSError, ValueError, KeyError, TypeError):
+        return Look()
+
+
+def save_look(repository: Repository, found: Look) -> None:
+    """Keeps the newest look. Blocks."""
+    raw = {
+        "commit": found.commit,
+        "tree": found.tree,
+        "entries": [(_raw(known.entry), known.blob, known.settled) for known in found.entries],
+        "ignores": [
+            (path.decode("latin-1"), _raw(entry), text.decode("latin-1"), settled)
+            for path, (entry, text, settled) in found.ignores.items()
+        ],
+        "uncovered": [(path.decode("latin-1"), reason) for path, reason in found.uncovered],
+        "more_uncovered": found.more_uncovered,
+    }
+    write_whole(repository.path / _INDEX, orjson.dumps(raw))
+
+
+def _raw(entry: TreeEntry) -> tuple[object, ...]:
+    return (entry.path.decode("latin-1"), *entry[1:])
+
+
+def _entry(raw: Sequence[object]) -> TreeEntry:
+    path, *rest = raw
+    assert isinstance(path, str)
+    return TreeEntry(path.encode("latin-1"), *rest)  # type: ignore[arg-type]

@@ -1,0 +1,157 @@
+"""The checkpoints of a run: one of its beginning, taken while the model is already asked, and one of its end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+
+import structlog
+from sqlalchemy import Connection
+
+from app.db.repositories import events
+from app.errors import PalimpsestError, StaleOwnerError, StorageError, SupersededError
+from app.eventlog.log import Appender, StreamItem
+from app.messages import now
+from app.runtime.checkpoints.keeper import Taken
+from app.runtime.owner.recorder import Recorder
+from app.runtime.owner.state import SessionState
+from app.runtime.setup import RuntimeSetup
+from app.runtime.transactions import checkpoints
+from app.runtime.values.checkpoints import CheckpointReason
+from app.sessions import SandboxSpec
+
+log = structlog.get_logger(__name__)
+
+UNUSED_WAIT_S = 2.0
+"""Seconds that the end of a run waits for the checkpoint of its beginning if it has not used the sandbox."""
+TIDY_RUNS = 10
+"""A session's repository is looked after once in so many runs."""
+RunNote = Callable[[Connection, Appender], None]
+"""What is written with the end of a run."""
+FEW = 10
+"""Checkpoints that stay if their repository has become too large."""
+_LOST = (StaleOwnerError, SupersededError, StorageError)
+
+
+class RunCheckpoints:
+    """Takes the checkpoints of an owner's runs. One that fails costs an event, not the run."""
+
+    def __init__(self, setup: RuntimeSetup, session: SessionState, recorder: Recorder) -> None:
+        self._keeper = setup.checkpoints
+        self._database = setup.database
+        self._session = session
+        self._recorder = recorder
+        self._beginning: asyncio.Task[Taken | PalimpsestError | None] | None = None
+        self._tidying: asyncio.Task[None] | None = None
+        self._used = False
+
+    def begin(self) -> None:
+        """A run begins: whatever uses the sandbox waits until its workspace has been read."""
+        if self._keeper is None:
+            return
+        self._used = False
+        self._beginning = asyncio.create_task(self._begin(), name=f"checkpoint-{self._session.id}")
+        # Its error is raised by `end`, if there is one.
+        self._beginning.add_done_callback(lambda done: done.cancelled() or done.exception())
+        self._session.before_use = self._before_use
+
+    async def _before_use(self) -> None:
+        self._used = True
+        if self._beginning is not None:
+            await asyncio.wait({self._beginning})
+
+    async def _begin(self) -> Taken | PalimpsestError | None:
+        """The workspace at the beginning; None if the run goes on after a restart, and its beginning is known."""
+        session_id, since = self._session.id, self._session.row.run_started_at
+        if await self._database.read(lambda c: checkpoints.has_begun(c, session_id, since)):
+            return None
+        taken = await self._take()
+        if isinstance(taken, Taken):
+            with suppress(*_LOST):  # the run's next write fails too
+                run = await self._recorder.submit(lambda c: self._store(c, taken))
+                if run % TIDY_RUNS == 0 and self._tidying is None:
+                    self._tidying = asyncio.create_task(self._tidy(), name=f"checkpoints-{session_id}")
+        return taken
+
+    def _store(self, connection: Connection, taken: Taken) -> tuple[int, list[StreamItem]]:
+        # Without an event; the fence applies here too.
+        events.lock(connection, self._session.id, now(), epoch=self._recorder.epoch)
+        return checkpoints.add(connection, self._session.id, "run_started", taken).run, []
+
+    async def _tidy(self) -> None:
+        """Drops the oldest checkpoints if there are too many, or their repository is too large."""
+        assert self._keeper is not None
+        session_id, most = self._session.id, self._keeper.most
+        try:
+            if await self._keeper.size(session_id) > self._keeper.repository_bytes:
+                most = min(most, FEW)
+            kept = await self._recorder.submit(lambda c: self._drop(c, most))
+            await self._keeper.keep_only(session_id, kept)
+        except PalimpsestError as error:
+            log.warning("checkpoints_not_tidied", session_id=session_id, reason=error.detail)
+        finally:
+            self._tidying = None
+
+    def _drop(self, connection: Connection, most: int) -> tuple[set[str], list[StreamItem]]:
+        events.lock(connection, self._session.id, now(), epoch=self._recorder.epoch)
+        return checkpoints.drop_excess(connection, self._session.id, most), []
+
+    async def _take(self) -> Taken | PalimpsestError:
+        assert self._keeper is not None
+        session = self._session
+        try:
+            return await self._keeper.take(session.id, SandboxSpec(**session.row.sandbox), held=session.leases)
+        except PalimpsestError as error:
+            log.warning("checkpoint_failed", session_id=session.id, code=error.code, reason=error.detail)
+            return error
+        except Exception:
+            log.exception("checkpoint_crashed", session_id=session.id)
+            return PalimpsestError("The checkpoint failed because of an internal error.")
+
+    async def end(self) -> RunNote:
+        """The run ends: what to write with its end."""
+        beginning, self._beginning = self._beginning, None
+        self._session.before_use = None
+        if self._keeper is None:
+            return _nothing
+        if beginning is None:
+            # A run that ends because an earlier server was interrupted in it.
+            return self._note(None, await self._take())
+        if not self._used:
+            # A run without commands must not wait for a sandbox that does not answer.
+            await asyncio.wait({beginning}, timeout=UNUSED_WAIT_S)
+            if not beginning.done():
+                beginning.cancel()
+                return _nothing
+        begun = await beginning
+        unchanged = not self._used and begun is not None
+        return self._note(begun, begun if unchanged and begun is not None else await self._take())
+
+    def _note(self, begun: Taken | PalimpsestError | None, ended: Taken | PalimpsestError) -> RunNote:
+        session_id = self._session.id
+
+        def note(connection: Connection, appender: Appender) -> None:
+            failures: list[tuple[CheckpointReason, PalimpsestError]] = []
+            if isinstance(begun, PalimpsestError) and self._used:
+                failures.append(("run_started", begun))
+            if isinstance(ended, Taken):
+                checkpoints.add(connection, session_id, "run_ended", ended)
+            elif self._used:
+                failures.append(("run_ended", ended))
+            for reason, error in failures:
+                checkpoints.fail(appender, reason, error)
+
+        return note
+
+    def close(self) -> None:
+        """The owner ends, perhaps in the middle of a run."""
+        self._session.before_use = None
+        if self._beginning is not None:
+            self._beginning.cancel()
+            self._beginning = None
+        if self._tidying is not None:
+            self._tidying.cancel()
+
+
+def _nothing(_: Connection, __: Appender) -> None: ...
