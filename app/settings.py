@@ -354,9 +354,7 @@ class Settings(BaseSettings):
         "auto", description="`auto` is `console` on a terminal and `json` elsewhere."
     )
 
-    @field_validator(
-        "api_keys", "allowed_hosts", "webhook_networks", "git_networks", "checkpoint_skip", mode="before"
-    )
+    @field_validator("api_keys", "allowed_hosts", "webhook_networks", "git_networks", "checkpoint_skip", mode="before")
     @classmethod
     def _split(cls, value: Any) -> Any:
         if isinstance(value, str):

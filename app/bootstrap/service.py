@@ -34,6 +34,7 @@ from app.eventlog.log import StreamItem
 from app.llm.reachability import Condition
 from app.llm.registry import Providers
 from app.messages import new_id
+from app.runtime.agents import AgentSetup
 from app.runtime.dispatch import Dispatch
 from app.runtime.learned_models import LearnedQuirks
 from app.runtime.registry import Registry, RunBounds
@@ -93,27 +94,8 @@ async def build(settings: Settings, prompts: Prompts) -> AsyncIterator[Runtime]:
         observers: Observers = [metrics.observe, CompactionLog().observe]
         bus = Bus(lambda items: _notify(observers, items), settings.max_readers)
         broker = await open_relay(settings, base.database, bus, base.instance_id, metrics, stack)
-        clustered = settings.temporal is not None
-        fence = Fence(base.database, CLUSTER if clustered else None)
-        node_id = new_id() if clustered else None
-        workspaces = await _open_workspaces(settings, base, node_id, stack)
-        vault = _vault(settings)
-        moves = clustered or workspaces is not None
-        setup = RuntimeSetup(
-            base.database,
-            bus,
-            base.sandboxes,
-            agents,
-            build_collector(settings, base.store),
-            base.store.path,
-            metrics.repaired,
-            fence.check,
-            node=node_id,
-            workspaces=workspaces,
-            sources=await open_sources(settings, partial(_secret, base.database, vault)),
-            vault=vault,
-            checkpoints=None if moves else build_checkpoints(settings, base.sandboxes),
-        )
+        fence = Fence(base.database, CLUSTER if settings.temporal is not None else None)
+        setup = await _setup(settings, base, agents, bus, metrics, fence, stack)
         bound = OutputBound(setup, base.store, settings.session_output_max_bytes)
         observers.append(bound.observe)
         bounds = RunBounds(settings.max_runs, settings.max_waiting_runs)
@@ -127,7 +109,7 @@ async def build(settings: Settings, prompts: Prompts) -> AsyncIterator[Runtime]:
         destinations = Destinations(settings.webhook_networks)
         deliverer = deliverer_of(settings, setup, destinations)
         add_webhooks(metrics, deliverer.counts, base.database)
-        health = _health(settings, base, fence, workspaces, broker | cluster_looks(node))
+        health = _health(settings, base, fence, setup.workspaces, broker | cluster_looks(node))
         stack.push_async_callback(health.aclose)
         services = build_services(
             setup,
@@ -157,6 +139,38 @@ async def build(settings: Settings, prompts: Prompts) -> AsyncIterator[Runtime]:
             await stack.enter_async_context(deliverer.running())
         model, sandbox = default_model(settings), _default_sandbox(settings, base)
         yield Runtime(services, model, sandbox, base.left_out, bus.close, lambda: bus.readers, metrics.render)
+
+
+async def _setup(
+    settings: Settings,
+    base: Resources,
+    agents: AgentSetup,
+    bus: Bus,
+    metrics: Metrics,
+    fence: Fence,
+    stack: AsyncExitStack,
+) -> RuntimeSetup:
+    """What all sessions of the server share."""
+    clustered = settings.temporal is not None
+    node_id = new_id() if clustered else None
+    workspaces = await _open_workspaces(settings, base, node_id, stack)
+    vault = _vault(settings)
+    moves = clustered or workspaces is not None
+    return RuntimeSetup(
+        base.database,
+        bus,
+        base.sandboxes,
+        agents,
+        build_collector(settings, base.store),
+        base.store.path,
+        metrics.repaired,
+        fence.check,
+        node=node_id,
+        workspaces=workspaces,
+        sources=await open_sources(settings, partial(_secret, base.database, vault)),
+        vault=vault,
+        checkpoints=None if moves else build_checkpoints(settings, base.sandboxes),
+    )
 
 
 def _vault(settings: Settings) -> Vault:

@@ -6,11 +6,30 @@ import sys
 from collections.abc import Coroutine
 from inspect import cleandoc
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
+from app.cli.run_options import (
+    ApprovalPolicy,
+    BroughtFolder,
+    CompactionPolicy,
+    Effort,
+    GitUrl,
+    MaxSteps,
+    ModelName,
+    NoIgnore,
+    OutputFolder,
+    PatchFile,
+    Quiet,
+    Remove,
+    SandboxKind,
+    SchemaFile,
+    SystemPrompt,
+    Task,
+    Title,
+)
 from app.cli.screen import CANCELLED, CLOSED_PIPE, FAILED
 from app.cli.session_commands import CallId, Json, JsonLines, Key, Policy, Server, SessionId, sessions
 from app.cli.startup import loading, prepare_to_serve
@@ -99,54 +118,23 @@ def serve(
 
 @app.command(context_settings={"help_option_names": ["-h", "--help"]})
 def run(
-    task: Annotated[str | None, typer.Argument(help="The task; - or nothing reads standard input.")] = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="DIR", help="Copy the session's files into DIR at the end.")
-    ] = None,
-    folder: Annotated[
-        Path | None,
-        typer.Option("--dir", "-d", metavar="DIR", help="Start with the files of DIR, without what .gitignore names."),
-    ] = None,
-    no_ignore: Annotated[bool, typer.Option("--no-ignore", help="With --dir: all files, .git too.")] = False,
-    git: Annotated[
-        str | None, typer.Option(metavar="URL[@REF]", help="Start with the files of a git repository.")
-    ] = None,
-    model: Annotated[
-        str | None, typer.Option("--model", "-m", help="The model, as provider/model; default: the server's.")
-    ] = None,
-    effort: Annotated[
-        Literal["none", "minimal", "low", "medium", "high", "max"] | None,
-        typer.Option(
-            "--effort",
-            "-e",
-            metavar="LEVEL",
-            help="How much the model reasons: none, minimal, low, medium, high or max.",
-        ),
-    ] = None,
-    compaction: Annotated[
-        str | None,
-        typer.Option(metavar="POLICY", help="reactive, threshold, handoff, or settings as JSON."),
-    ] = None,
-    system_prompt: Annotated[str | None, typer.Option(help="Additional instructions.")] = None,
-    max_steps: Annotated[int | None, typer.Option(min=1, help="Max steps of the run.")] = None,
-    title: Annotated[str | None, typer.Option(help="The session's title.")] = None,
-    sandbox: Annotated[str | None, typer.Option(help="docker or bubblewrap.")] = None,
-    approval: Annotated[
-        str | None,
-        typer.Option(metavar="POLICY", help="Which calls need approval: never, always, or JSON rules as in the API."),
-    ] = None,
-    patch: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Write what the run changed to FILE, for git apply; - is standard output."),
-    ] = None,
-    remove: Annotated[bool, typer.Option("--rm", help="Delete the session at the end.")] = False,
-    output_schema: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="JSON Schema of the output that the run has to end with."),
-    ] = None,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Print the answer alone, or the output with --output-schema.")
-    ] = False,
+    task: Task = None,
+    output: OutputFolder = None,
+    folder: BroughtFolder = None,
+    no_ignore: NoIgnore = False,
+    git: GitUrl = None,
+    model: ModelName = None,
+    effort: Effort = None,
+    compaction: CompactionPolicy = None,
+    system_prompt: SystemPrompt = None,
+    max_steps: MaxSteps = None,
+    title: Title = None,
+    sandbox: SandboxKind = None,
+    approval: ApprovalPolicy = None,
+    patch: PatchFile = None,
+    remove: Remove = False,
+    output_schema: SchemaFile = None,
+    quiet: Quiet = False,
     json: JsonLines = False,
     server: Server = None,
     key: Key = None,

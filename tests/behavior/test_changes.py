@@ -16,7 +16,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.behavior.conftest import StartProcess
+from tests.behavior.conftest import StartProcess, StartServer
 from tests.behavior.harness import Client, RunningServer, command, of_type, shows
 from tests.behavior.test_bad_input import assert_refused
 from tests.behavior.test_files import address
@@ -194,6 +194,20 @@ async def test_a_restore_waits_for_no_run(client: Client, provider: FakeProvider
     provider.open("go")
     await client.until_idle(session_id)
     assert [c["run"] for c in await checkpoints(client, session_id)] == [1, 1, 2, 2]
+
+
+async def test_a_checkpoint_that_fails_costs_an_event(start_server: StartServer, provider: FakeProvider) -> None:
+    provider.script(Reply(command("echo used")), Reply(Text("Done.")), Reply(Text("Unused.")))
+    async with Client(start_server(checkpoint_max_mb=1).url) as client:
+        session_id = (await client.create())["id"]
+        await upload(client, session_id, {"large": bytes(2 * 2**20)})
+        events = await client.say(session_id, "Use it.")
+        failed = [(event.data["reason"], event.data["code"]) for event in of_type(events, "checkpoint.failed")]
+        assert failed == [("run_started", "workspace_too_large"), ("run_ended", "workspace_too_large")]
+        assert events[-1].data["outcome"] == "completed"
+        again = await client.say(session_id, "Do not use it.", after=events[-1].id)
+        assert not of_type(again, "checkpoint.failed")
+        assert await checkpoints(client, session_id) == []
 
 
 async def test_forks_have_the_checkpoints_and_deletions_remove_them(

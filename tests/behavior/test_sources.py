@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.behavior.conftest import StartProcess, StartServer
+from tests.behavior.conftest import StartProcess, StartServer, delete_sessions
 from tests.behavior.harness import Client, RunningServer, command, of_type, shows
 from tests.behavior.test_bad_input import assert_refused
 from tests.git_server import GitServer, git_server
@@ -137,6 +137,7 @@ async def test_what_may_not_be_cloned_is_refused(request: pytest.FixtureRequest)
         for host in ("localhost", "2130706433", "127.1", "0x7f000001"):
             session, _ = await client.run("Look.", source={"git": {"url": f"https://{host}:9/x"}})
             assert session["error"]["code"] in ("source_not_allowed", "clone_host_unknown"), host
+    delete_sessions(shared)
 
 
 async def test_a_cancel_ends_a_clone(client: Client, git: GitServer) -> None:
