@@ -84,7 +84,9 @@ async def full_session(site: Site) -> str:
     )
     async with Client(site.url) as client:
         approval = {"policy": {"tools": [], "commands": ["deploy"]}, "timeout_s": 600}
-        session_id: str = (await client.create(task, model=SMALL, approval=approval))["id"]
+        session_id: str = (
+            await client.create(task, model=SMALL, approval=approval, compaction={"policy": "seed-reactive"})
+        )["id"]
         await client.until_idle(session_id)
         await compacted(client, session_id)
         await client.post(session_id, "Go on.")
