@@ -30,6 +30,8 @@ END_S = 3.0
 """Seconds that a caller waits for a command to end; a responsive Engine takes a tenth of that."""
 PAUSES_S = (0.1, 0.5, 2.0)
 """Seconds between attempts to kill a container whose Engine does not answer; the last value repeats."""
+SECOND_LOOK_S = 0.3
+"""Seconds within which the Engine notices that a command ended; a few milliseconds were measured."""
 ATTEMPTS = 2
 """Maximum runs of the kill script before the whole container is killed: another script, such as one that writes a
 file, may have started in the meantime."""
@@ -302,4 +304,17 @@ def stays(pid: int, kept: Set[int], processes: Sequence[Process]) -> bool:
         pid = parents.get(pid, first)
         if pid == first:
             return False
+    return True
+
+
+async def end_left(engine: Engine, name: str) -> bool:
+    """Kills what runs in a container if a command is left in it; whether there was one. It looks twice, as the Engine
+    may notice a command's end late."""
+    left = await engine.executing(name)
+    if not left:
+        return False
+    await asyncio.sleep(SECOND_LOOK_S)
+    if left.isdisjoint(await engine.executing(name)):
+        return False
+    await engine.kill(name)
     return True

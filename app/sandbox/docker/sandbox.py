@@ -30,7 +30,7 @@ from app.sandbox.base import (
     TreeEntry,
 )
 from app.sandbox.docker import moving, unpacking
-from app.sandbox.docker.command import ContainerCommand, RunningCommands
+from app.sandbox.docker.command import ContainerCommand, RunningCommands, end_left
 from app.sandbox.docker.container import (
     CONFIG_LABEL,
     INSTANCE_LABEL,
@@ -53,8 +53,6 @@ from app.sandbox.host.process import Commands, until
 
 CANCEL_S = 2.0
 """Seconds that a cancellation waits for a command to die; the contract of `cancel` allows that long."""
-SECOND_LOOK_S = 0.3
-"""Seconds within which the Engine notices that a command ended; a few milliseconds were measured."""
 
 
 class _Session:
@@ -208,7 +206,7 @@ class DockerSandbox:
     async def end_left(self) -> None:
         try:
             async with self._session.lock:
-                await _end_left(self._engine, self._name)
+                await end_left(self._engine, self._name)
         except aiodocker.DockerError as exc:
             raise refused(exc) from exc
 
@@ -295,19 +293,6 @@ class DockerSandbox:
         await self._engine.start(self._name)
 
 
-async def _end_left(engine: Engine, name: str) -> bool:
-    """Kills what runs in a container if a command is left in it; whether there was one. It looks twice, as the Engine
-    may notice a command's end late."""
-    left = await engine.executing(name)
-    if not left:
-        return False
-    await asyncio.sleep(SECOND_LOOK_S)
-    if left.isdisjoint(await engine.executing(name)):
-        return False
-    await engine.kill(name)
-    return True
-
-
 class _NoImageError(aiodocker.DockerError):
     """The Engine does not have the image."""
 
@@ -373,7 +358,7 @@ class DockerFactory:
                 if container["Labels"].get(SESSION_LABEL) not in live_sessions:
                     await self._engine.remove(name)
                     removed.append(f"container {name}")
-                elif container["State"] == "running" and await _end_left(self._engine, name):
+                elif container["State"] == "running" and await end_left(self._engine, name):
                     removed.append(f"commands in {name}")
             for volume in volumes:
                 if volume["Labels"].get(SESSION_LABEL) not in live_sessions:
@@ -384,18 +369,18 @@ class DockerFactory:
         return removed
 
     async def present(self) -> Sequence[Present]:
-        try:
-            containers, volumes = await self._engine.labelled(f"{INSTANCE_LABEL}={self._instance_id}")
-        except aiodocker.DockerError as exc:
-            raise refused(exc) from exc
-        return grouped(self._engine, containers, volumes)
+        return grouped(self._engine, *await self._labelled())
 
     async def running(self) -> set[str]:
+        containers, _ = await self._labelled()
+        return {c["Labels"].get(SESSION_LABEL, "") for c in containers if c["State"] == "running"}
+
+    async def _labelled(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        """This server's containers and volumes, as the Engine lists them."""
         try:
-            containers, _ = await self._engine.labelled(f"{INSTANCE_LABEL}={self._instance_id}")
+            return await self._engine.labelled(f"{INSTANCE_LABEL}={self._instance_id}")
         except aiodocker.DockerError as exc:
             raise refused(exc) from exc
-        return {c["Labels"].get(SESSION_LABEL, "") for c in containers if c["State"] == "running"}
 
     async def aclose(self) -> None:
         for session in list(self._sessions.values()):

@@ -141,9 +141,8 @@ class HostSandbox:
 
     async def unpack(self, archive: AsyncIterator[bytes], *, replaced: Sequence[str] | None = None) -> None:
         await self.start()
-        limit = self._config.limits.disk_mb * 2**20
         async with piped(archive) as pipe:
-            work = partial(unpacking.unpack, self._workspace, pipe, replaced, limit)
+            work = partial(unpacking.unpack, self._workspace, pipe, replaced, self._config.limits.disk_mb * 2**20)
             await self._threads.bulk.run(self.session_id, work)
 
     async def update(self, removed: Sequence[TreeEntry], archive: AsyncIterator[bytes]) -> None:
