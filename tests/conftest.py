@@ -25,8 +25,9 @@ settings.register_profile("measured", deadline=None, max_examples=8)
 
 
 MEASURED = {
-    *("approvals", "bad_input", "broker", "connections", "files", "fork", "history_import", "login"),
-    *("moving_workspaces", "nodes", "outages", "retention", "start", "tracing"),
+    *("answers", "approvals", "archives", "bad_input", "broker", "changes", "cli", "connections", "eval", "files"),
+    *("fork", "history_import", "login", "moving_workspaces", "nodes", "one_engine", "output", "retention"),
+    *("session_secrets", "sources", "start", "take_over", "tracing", "webhooks", "workspaces"),
 }
 """Tests of behavior and of clusters that reach what the unit tests leave out, cheaply."""
 

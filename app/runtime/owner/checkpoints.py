@@ -25,6 +25,8 @@ log = structlog.get_logger(__name__)
 
 UNUSED_WAIT_S = 2.0
 """Seconds that the end of a run waits for the checkpoint of its beginning if it has not used the sandbox."""
+CANCELLED_WAIT_S = 1.0
+"""Seconds that the end of a cancelled run waits for its checkpoints: a cancel ends a run within two."""
 TIDY_RUNS = 10
 """A session's repository is looked after once in so many runs."""
 RunNote = Callable[[Connection, Appender], None]
@@ -109,12 +111,23 @@ class RunCheckpoints:
             log.exception("checkpoint_crashed", session_id=session.id)
             return PalimpsestError("The checkpoint failed because of an internal error.")
 
-    async def end(self) -> RunNote:
-        """The run ends: what to write with its end."""
+    async def end(self, *, is_cancelled: bool) -> RunNote:
+        """The run ends: what to write with its end. If it is cancelled, a checkpoint that takes long is left out."""
         beginning, self._beginning = self._beginning, None
         self._session.before_use = None
         if self._keeper is None:
             return _nothing
+        ending = asyncio.create_task(self._end(beginning), name=f"checkpoint-{self._session.id}")
+        try:
+            await asyncio.wait({ending}, timeout=CANCELLED_WAIT_S if is_cancelled else None)
+            if ending.done():
+                return ending.result()
+        finally:
+            ending.cancel()
+        log.warning("checkpoint_left_out", session_id=self._session.id)
+        return _nothing
+
+    async def _end(self, beginning: asyncio.Task[Taken | PalimpsestError | None] | None) -> RunNote:
         if beginning is None:
             # A run that ends because an earlier server was interrupted in it.
             return self._note(None, await self._take())

@@ -391,7 +391,7 @@ class SessionOwner:
         self._message_source.begin_run(takes_follow_up=True)
 
     async def _finish(self, result: RunResult) -> bool:
-        note = await self._checkpoints.end()
+        note = await self._checkpoints.end(is_cancelled=result.outcome is Outcome.CANCELLED)
         # What comes from now on may not be seen by the end of the run.
         self._has_work.clear()
         return await _finish(self._recorder, self._claimed, result, note)
