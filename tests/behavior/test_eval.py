@@ -285,4 +285,4 @@ async def test_ctrl_c_shows_the_replays_that_are_done(terminal: Terminal) -> Non
     found = json.loads(evaluation.out)
     assert found["stopped"] is True
     assert 1 <= len(found["rows"]) < 6
-    assert f"stopped; {len(found['rows'])} of 6 replays are done" in evaluation.err
+    assert f"stopped; {len(found['rows'])} of 8 replays are done" in evaluation.err

@@ -64,9 +64,17 @@ class Target:
         self.call_id = str(parts[0]["call_id"])
         self.first_id = str(messages[0]["id"])
         self.busy_id = self.session(task=WAITING)
+        self.checkpoint_id = self.http.get(f"/v1/sessions/{self.session_id}/checkpoints").json()["items"][0]["id"]
+        self.webhook_id = self.webhook()
+        self.delivery_id = self.http.post(f"/v1/webhooks/{self.webhook_id}/test").raise_for_status().json()["id"]
 
     def session(self, **fields: Any) -> str:
         answer = self.http.post("/v1/sessions", json={"model": OPENAI, **fields})
+        return str(answer.raise_for_status().json()["id"])
+
+    def webhook(self) -> str:
+        # A name that no one may register, so that nothing is sent to strangers.
+        answer = self.http.post("/v1/webhooks", json={"url": "https://receiver.invalid"})
         return str(answer.raise_for_status().json()["id"])
 
     def message(self) -> str:
@@ -86,6 +94,15 @@ class Target:
         parameters = case.path_parameters or {}
         if "session_id" in parameters:
             parameters["session_id"] = self.session() if case.method == "DELETE" else self.session_id
+        if "name" in parameters:
+            secrets = {"API_TOKEN": "a-value-of-some-length"}
+            parameters.update(session_id=self.session(secrets=secrets), name="API_TOKEN")
+        if "checkpoint_id" in parameters:
+            parameters["checkpoint_id"] = self.checkpoint_id
+        if "webhook_id" in parameters:
+            parameters["webhook_id"] = self.webhook() if case.method == "DELETE" else self.webhook_id
+        if "delivery_id" in parameters:
+            parameters["delivery_id"] = self.delivery_id
         if "message_id" in parameters:
             parameters.update(session_id=self.busy_id, message_id=self.message())
         if "call_id" in parameters:

@@ -70,6 +70,7 @@ class Endpoint:
         """By session, up to which event nothing is left for the webhook, if its cursor is not there yet."""
         self._finished = 0
         self._closing = False
+        self._random = random.Random()  # noqa: S311 - spreads attempts
 
     def change(self, webhook: StoredWebhook) -> None:
         """Takes over a webhook that was changed."""
@@ -173,7 +174,7 @@ class Endpoint:
         signed = headers(opened(webhook.secret), before.id, int(self._shared.clock().timestamp()), content)
         attempt = await self._shared.send(webhook.url, signed, content)
         # No secret.
-        done, reason = after_attempt(before, attempt, self._shared.clock(), random.random())  # noqa: S311
+        done, reason = after_attempt(before, attempt, self._shared.clock(), self._random.random())
         if not await self._store(lane, done, reason):
             # The webhook or the session is gone; or this node has lost the webhook, which may come back to it.
             self._later(lane, STORAGE_S)
