@@ -25,11 +25,11 @@ settings.register_profile("measured", deadline=None, max_examples=8)
 
 
 MEASURED = {
-    *("answers", "approvals", "archives", "bad_input", "broker", "changes", "cli", "connections", "eval", "files"),
-    *("fork", "history_import", "login", "moving_workspaces", "nodes", "one_engine", "output", "retention"),
-    *("session_secrets", "sources", "start", "take_over", "tracing", "webhooks", "workspaces"),
+    *("answers", "approvals", "archives", "bad_input", "broker", "changes", "cli", "cli_approvals", "cli_compact"),
+    *("connections", "eval", "files", "fork", "history_import", "login", "moving_workspaces", "output", "retention"),
+    *("session_secrets", "sources", "start", "tracing", "webhooks"),
 }
-"""Tests of behavior and of clusters that reach what the unit tests leave out, cheaply."""
+"""Tests of behavior that reach what the others leave out, cheaply."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -48,7 +48,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("sqlite")])
         items[:] = [item for item in items if not item.get_closest_marker("sqlite")]
     for item in items:
-        reaches = "unit" in item.path.parts or item.path.stem.removeprefix("test_") in MEASURED
+        reaches = not {"unit", "cluster"}.isdisjoint(item.path.parts)
+        reaches = reaches or item.path.stem.removeprefix("test_") in MEASURED
         if reaches and item.get_closest_marker("extended") is None:
             item.add_marker("measured")
     yield
