@@ -63,7 +63,7 @@ def writer(as_json: bool, *, own_task: bool = False, quiet: bool = False) -> Cal
 
 
 def _write_answer(event: ServerEvent) -> None:
-    """The output, or the answer, goes to standard output, and why there is none to standard error."""
+    """Prints the output or the answer, or on standard error why the run has neither."""
     if event.event != "session.idle":
         return
     data = event.data

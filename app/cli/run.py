@@ -91,8 +91,11 @@ def _compaction(text: str) -> str | dict[str, Any]:
 def _json_file(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise UsageError(f"--output-schema: {path} is no JSON file: {error}.", code="bad_output_schema") from error
+    except OSError as error:
+        reason = f"{path} cannot be read: {error.strerror}"
+        raise UsageError(f"--output-schema: {reason}.", code="bad_output_schema") from error
+    except ValueError as error:
+        raise UsageError(f"--output-schema: {path} is not valid JSON: {error}.", code="bad_output_schema") from error
 
 
 def run_task(
@@ -111,6 +114,10 @@ def run_task(
     """Runs a task and shows its events, or its output or answer alone if `quiet`; returns the exit status."""
     if quiet and as_json:
         raise UsageError("--quiet and --json exclude each other.", code="bad_options")
+    if patch is not None and (patch.is_dir() or not patch.parent.is_dir()):
+        # Before the run, which may take hours.
+        reason = "it is a directory" if patch.is_dir() else "its directory does not exist"
+        raise CliError(f"The patch cannot be written to {patch}: {reason}.", code="not_written")
     text = read_text(task)
     notes = Screen(sys.stderr)
     return asyncio.run(

@@ -64,7 +64,7 @@ class RunCheckpoints:
             await asyncio.wait({self._beginning})
 
     async def _begin(self) -> Taken | PalimpsestError | None:
-        """The workspace at the beginning; None if the run goes on after a restart, and its beginning is known."""
+        """The workspace at the beginning; None if the run continues after a restart and has one already."""
         session_id, since = self._session.id, self._session.row.run_started_at
         if await self._database.read(lambda c: checkpoints.has_begun(c, session_id, since)):
             return None

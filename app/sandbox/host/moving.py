@@ -92,14 +92,14 @@ def restore(workspace: Workspace, archive: BinaryIO) -> None:
     """See `MovableSandbox.restore`; `archive` is read as a stream."""
     workspace.delete()
     workspace.create()
-    with _translated():
+    with translated("The workspace cannot be restored"):
         Restoration(workspace).take(archive)
 
 
 def update(workspace: Workspace, removed: Sequence[TreeEntry], archive: BinaryIO) -> None:
     """See `MovableSandbox.update`; `archive` is read as a stream."""
     workspace.create()
-    with _translated():
+    with translated("The workspace cannot be restored"):
         for entry in sorted(removed, reverse=True):
             _remove(workspace, entry)
         _Update(workspace).take(archive)
@@ -127,15 +127,16 @@ def _make_writable(directory: int) -> None:
 
 
 @contextmanager
-def _translated() -> Iterator[None]:
+def translated(failure: str) -> Iterator[None]:
+    """Raises the errors of a disk and of an invalid tar as those of a sandbox, which begin with `failure`."""
     try:
         yield
     except OSError as exc:
         if exc.errno in FULL:
-            raise WorkspaceFullError("The workspace cannot be restored: the disk is full.") from exc
-        raise SandboxError(f"The workspace cannot be restored: {os.strerror(exc.errno or errno.EIO)}.") from exc
+            raise WorkspaceFullError(f"{failure}: the disk is full.") from exc
+        raise SandboxError(f"{failure}: {os.strerror(exc.errno or errno.EIO)}.") from exc
     except (tarfile.TarError, ValueError) as exc:
-        raise SandboxError("The workspace cannot be restored: its archive is invalid.") from exc
+        raise SandboxError(f"{failure}: the archive is invalid.") from exc
 
 
 class Restoration:

@@ -3,20 +3,18 @@ there and none is in the way. All of it blocks."""
 
 from __future__ import annotations
 
-import errno
 import os
 import secrets
 import stat
-import tarfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import BinaryIO
 
-from app.errors import SandboxError, WorkspaceFullError
+from app.errors import WorkspaceFullError
 from app.sandbox import paths
 from app.sandbox.host.disk import count
-from app.sandbox.host.moving import Restoration
-from app.sandbox.host.workspace import FULL, OPEN_DIRECTORY, Workspace, closing_file, delete_tree
+from app.sandbox.host.moving import Restoration, translated
+from app.sandbox.host.workspace import OPEN_DIRECTORY, Workspace, closing_file, delete_tree
 
 LEFT = ".left-"
 """Begins the name of a directory next to the workspaces that is being removed, or is not in use yet."""
@@ -29,7 +27,7 @@ def unpack(workspace: Workspace, archive: BinaryIO, replaced: Sequence[str] | No
         Workspace(workspace.root.with_name(f"{LEFT}{secrets.token_hex(8)}"), workspace.owner) for _ in range(2)
     )
     try:
-        with _translated():
+        with translated("The archive cannot be unpacked"):
             staged.create()
             removed.create()
             Restoration(staged).take(archive)
@@ -49,18 +47,6 @@ def unpack(workspace: Workspace, archive: BinaryIO, replaced: Sequence[str] | No
     finally:
         delete_tree(staged.root)
         delete_tree(removed.root)
-
-
-@contextmanager
-def _translated() -> Iterator[None]:
-    try:
-        yield
-    except OSError as exc:
-        if exc.errno in FULL:
-            raise WorkspaceFullError("The archive cannot be unpacked: the disk is full.") from exc
-        raise SandboxError(f"The archive cannot be unpacked: {os.strerror(exc.errno or errno.EIO)}.") from exc
-    except (tarfile.TarError, ValueError) as exc:
-        raise SandboxError("The archive cannot be unpacked: it is invalid.") from exc
 
 
 class _Merge:

@@ -249,3 +249,19 @@ def test_a_wildcard_address_is_shown_as_loopback() -> None:
     assert reachable("http://0.0.0.0:8000") == "http://127.0.0.1:8000"
     assert reachable("http://[::]:8000") == "http://[::1]:8000"
     assert reachable("http://192.0.2.1:8000") == "http://192.0.2.1:8000"
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (("--patch", "."), "The patch cannot be written to .: it is a directory. (not_written)"),
+        (("--patch", "none/x"), "The patch cannot be written to none/x: its directory does not exist. (not_written)"),
+        (("--output-schema", "none"), "none cannot be read: No such file or directory. (bad_output_schema)"),
+        (("--quiet", "--json"), "--quiet and --json exclude each other. (bad_options)"),
+    ],
+)
+def test_files_that_cannot_be_used_are_reported_before_the_run(options: tuple[str, str], reason: str) -> None:
+    # No server is at this address.
+    result = CliRunner().invoke(app, ["run", "--server", "http://127.0.0.1:9", *options, "A task."])
+    assert result.exit_code in (1, 2)
+    assert reason in result.stderr
