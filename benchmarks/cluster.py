@@ -113,7 +113,7 @@ def servers() -> Iterator[tuple[dict[str, str], dict[str, int]]]:
     """Postgres, Temporal and Redis: the settings of nodes, and the processes by name."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="palimpsest-bench-")))
-        url = stack.enter_context(postgres.empty_database())
+        url = stack.enter_context(postgres.temporary_database())
         redis = RedisServer(folder)
         stack.callback(redis.kill)
         settings = {
@@ -220,7 +220,7 @@ async def measure_scale(source: Server, sizes: Sizes) -> list[Result]:
     counts = (1, 2, 4)
     on_sqlite = await alone(source, {}, sizes.seconds)
     say(f"one machine, {MOST_RUNS} sessions: {on_sqlite.told()}")
-    with postgres.empty_database() as url:
+    with postgres.temporary_database() as url:
         on_postgres = await alone(source, {"PALIMPSEST_DATABASE_URL": url}, sizes.seconds)
     say(f"one machine with Postgres, {MOST_RUNS} sessions: {on_postgres.told()}")
     async with start_cluster(source, api=1, workers=0) as cluster:
@@ -279,7 +279,7 @@ async def measure_steps(source: Server, sizes: Sizes) -> list[Result]:
     times: dict[str, list[float]] = {"alone": [], "postgres": [], "cluster": []}
     async with AsyncExitStack() as stack:
         alone = await stack.enter_async_context(start_service(source, endless=ENDLESS))
-        with postgres.empty_database() as url:
+        with postgres.temporary_database() as url:
             own = {"PALIMPSEST_DATABASE_URL": url}
             on_postgres = await stack.enter_async_context(start_service(source, endless=ENDLESS, settings=own))
             cluster = await stack.enter_async_context(start_cluster(source, api=1, workers=1))

@@ -19,7 +19,7 @@ from typing import Any, Literal, get_args
 import httpx
 from sqlalchemy import text
 
-from scripts.servers.postgres import empty_database
+from scripts.servers.postgres import temporary_database
 from scripts.servers.temporal import temporal
 from tests.behavior.approving import ALWAYS, approve_all, command
 from tests.behavior.harness import Client
@@ -297,7 +297,7 @@ def read(path: Path, how: str, count: int) -> Found:
 async def measure(how: str, tries: int, count: int, done: Callable[[Found], None]) -> None:
     """Gives each try to `done` as it ends."""
     with ExitStack() as stack:
-        folder, url = Path(stack.enter_context(TemporaryDirectory())), stack.enter_context(empty_database())
+        folder, url = Path(stack.enter_context(TemporaryDirectory())), stack.enter_context(temporary_database())
         provider = stack.enter_context(running_provider())
         cluster = stack.enter_context(Cluster(folder, provider, url, temporal().address, {}))
         api = cluster.start("api", "api")

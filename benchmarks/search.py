@@ -26,7 +26,7 @@ from app.runtime.owner.notes import StoredHistory
 from app.tools.recall import MAX_FINDINGS
 from benchmarks.report import Result, table
 from evals import LONG_HISTORIES, load_packaged
-from scripts.servers.postgres import empty_database
+from scripts.servers.postgres import temporary_database
 
 MESSAGES = 10_000
 ROUNDS = 5
@@ -93,7 +93,7 @@ async def main() -> int:
     given = parser.parse_args()
     messages, questions = history(given.messages)
     results = []
-    for name, place in (("sqlite", sqlite), ("postgres", empty_database)):
+    for name, place in (("sqlite", sqlite), ("postgres", temporary_database)):
         if given.only in (None, name):
             with place() as url:
                 results.append(await measure(name, url, messages, questions))

@@ -22,7 +22,7 @@ from tempfile import TemporaryDirectory
 
 from benchmarks.crowd_take_over import GOAL_S, WORST_S, Found, read
 from benchmarks.crowd_take_over import measure as measure_crowd
-from scripts.servers.postgres import empty_database
+from scripts.servers.postgres import temporary_database
 from scripts.servers.temporal import temporal
 from tests.behavior.checks import assert_sound, at
 from tests.behavior.harness import Client, Event, command, of_type
@@ -75,7 +75,7 @@ async def _check(client: Client, session_id: str) -> None:
 async def measure(tries: int, hows: Sequence[str]) -> dict[str, list[float]]:
     """The seconds of each try."""
     with ExitStack() as stack:
-        folder, url = Path(stack.enter_context(TemporaryDirectory())), stack.enter_context(empty_database())
+        folder, url = Path(stack.enter_context(TemporaryDirectory())), stack.enter_context(temporary_database())
         provider = stack.enter_context(running_provider())
         cluster = stack.enter_context(Cluster(folder, provider, url, temporal().address, {}))
         api = cluster.start("api", "api")

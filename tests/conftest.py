@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from scripts.servers.postgres import empty_database
+from scripts.servers.postgres import temporary_database
 from scripts.servers.redis import RedisServer
-from tests.databases import on_postgres, prepare, remove_databases
+from tests.databases import on_postgres, prepare, remove_databases, template
 from tests.requirements import need
 from tests.s3 import S3Server, running_s3
 
@@ -85,10 +85,18 @@ def own_databases() -> Iterator[None]:
 
 
 @pytest.fixture
-def postgres_url() -> Iterator[str]:
+def empty_postgres_url() -> Iterator[str]:
     """The URL of a Postgres database without tables, whatever database the other tests use."""
     need("postgres")
-    with empty_database() as url:
+    with temporary_database() as url:
+        yield url
+
+
+@pytest.fixture
+def postgres_url() -> Iterator[str]:
+    """As `empty_postgres_url`, with the tables of the newest schema."""
+    need("postgres")
+    with temporary_database(template()) as url:
         yield url
 
 

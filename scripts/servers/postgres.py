@@ -117,10 +117,10 @@ class Cluster:
 
 
 @contextmanager
-def empty_database() -> Iterator[str]:
-    """The URL of a database without tables, which is removed at the end."""
+def temporary_database(template: str = "template1") -> Iterator[str]:
+    """The URL of a database that is removed at the end: without tables, or a copy of another one."""
     name = f"t{uuid4().hex}"
-    cluster().create(name)
+    cluster().create(name, template)
     try:
         yield cluster().url(name)
     finally:

@@ -1,5 +1,6 @@
 """Processes of the service that are forked from one that has already imported it, which saves each of them more than a
-second of CPU time. Run as a program, it is that one: it gets requests over the socket whose descriptor is its argument.
+second of CPU time. Run as a program, it is that one: it gets requests over the socket whose descriptor is its first
+argument; the others are modules that it imports beside those that each server needs.
 """
 
 from __future__ import annotations
@@ -36,6 +37,11 @@ IMPORTED = (
     "uvicorn.lifespan.off",
     *("anyio._backends._asyncio", "genai_prices.data", "httpcore", "uvloop"),
 )
+IMPORTED_BY_NODES = (
+    *(f"app.cluster.{name}" for name in ("membership", "node", "object_store", "relay", "webhook_leases", "worker")),
+    *("psycopg", "redis.asyncio", "sqlalchemy.dialects.postgresql.psycopg"),
+)
+"""What a server on its own never imports."""
 
 
 @dataclass
@@ -82,7 +88,7 @@ def fork(
     """Starts `python -m app` with these arguments and standard streams. `files` are the limits of open files, soft and
     hard."""
     request = {"arguments": [*arguments], "env": {**env}, "cwd": str(cwd), "files": files}
-    return Forked(_origin().fork(request, [*streams]))
+    return Forked(_origin("PALIMPSEST_TEMPORAL" in env).fork(request, [*streams]))
 
 
 def start(arguments: Sequence[str], *, stderr: int, **more: Any) -> Forked:
@@ -98,14 +104,14 @@ def start(arguments: Sequence[str], *, stderr: int, **more: Any) -> Forked:
 
 
 class Origin:
-    """The process that the others are forked from."""
+    """The process that the others are forked from; `nodes` are those of a cluster."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, nodes: bool) -> None:
         self._lock = Lock()
         self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", __name__, str(theirs.fileno())],
+                [sys.executable, "-m", __name__, str(theirs.fileno()), *(IMPORTED_BY_NODES if nodes else ())],
                 pass_fds=[theirs.fileno()],
                 cwd=ROOT,
                 env=ENVIRONMENT,
@@ -129,13 +135,13 @@ class Origin:
 
 
 @cache
-def _origin() -> Origin:
-    return Origin()
+def _origin(nodes: bool) -> Origin:
+    return Origin(nodes=nodes)
 
 
 def main() -> None:
     """Serves requests until the other end is closed; in each new process, runs the service and returns."""
-    for name in IMPORTED:
+    for name in (*IMPORTED, *sys.argv[2:]):
         import_module(name)
     gc.freeze()  # the pages of what was imported stay shared
     with socket.socket(fileno=int(sys.argv[1])) as channel:

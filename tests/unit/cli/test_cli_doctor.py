@@ -300,15 +300,15 @@ def test_the_states_of_a_database(home: Path, monkeypatch: pytest.MonkeyPatch) -
     assert _checks()["database"]["status"] == "missing"
 
 
-def test_the_states_of_a_postgres_database(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PALIMPSEST_DATABASE_URL", postgres_url)
+def test_the_states_of_a_postgres_database(empty_postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PALIMPSEST_DATABASE_URL", empty_postgres_url)
     empty = _checks()["database"]
     assert (empty["status"], empty["fix"]) == ("warning", "`palimpsest db upgrade`, or the next start, upgrades it.")
-    upgrade(postgres_url)
+    upgrade(empty_postgres_url)
     newest = _checks()["database"]
     assert newest["status"] == "ok"
     assert re.fullmatch(r"t\w+ at /.+, Postgres \d+\.\d+, \d+ MiB, schema 0\d+", newest["detail"])
-    monkeypatch.setenv("PALIMPSEST_DATABASE_URL", postgres_url.replace("?", "-absent?"))
+    monkeypatch.setenv("PALIMPSEST_DATABASE_URL", empty_postgres_url.replace("?", "-absent?"))
     absent = _checks()["database"]
     assert absent["status"] == "missing"
     assert "does not exist" in absent["detail"]

@@ -24,10 +24,10 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def node(monkeypatch: pytest.MonkeyPatch, postgres_url: str) -> None:
+def node(monkeypatch: pytest.MonkeyPatch, empty_postgres_url: str) -> None:
     """The settings of a node; its engine is the one of the tests."""
     need("temporal")
-    monkeypatch.setenv("PALIMPSEST_DATABASE_URL", postgres_url)
+    monkeypatch.setenv("PALIMPSEST_DATABASE_URL", empty_postgres_url)
     monkeypatch.setenv("PALIMPSEST_TEMPORAL", temporal().address)
 
 

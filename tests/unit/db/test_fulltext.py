@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 from sqlalchemy import Connection
 
 from app.db.engine import open_database
 from app.db.fulltext import fold, folded_words
-from app.db.migrate import upgrade
 from app.db.repositories import messages, search
 from app.messages import Message, Role, TextPart, new_id, now
 from tests.unit.db.rows import add_session
@@ -30,7 +27,6 @@ def test_words_are_folded(text: str, words: list[str]) -> None:
 
 
 async def test_large_and_odd_texts_are_found(postgres_url: str) -> None:
-    await asyncio.to_thread(upgrade, postgres_url)
     database = open_database(postgres_url)
     texts = [
         " ".join(f"unique{n}" for n in range(300_000)),

@@ -37,7 +37,6 @@ from tests.unit.db.test_writer import failing, put
 
 @pytest.fixture
 async def database(postgres_url: str) -> AsyncIterator[Database]:
-    await asyncio.to_thread(upgrade, postgres_url)
     database = open_database(postgres_url)
     yield database
     await database.aclose()
@@ -244,20 +243,20 @@ def test_a_missing_driver_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         backend_of("postgresql://h/d")
 
 
-def test_several_servers_migrate_at_once(postgres_url: str) -> None:
+def test_several_servers_migrate_at_once(empty_postgres_url: str) -> None:
     found: list[tuple[str | None, str | None]] = []
-    threads = [threading.Thread(target=lambda: found.append(upgrade(postgres_url))) for _ in range(4)]
+    threads = [threading.Thread(target=lambda: found.append(upgrade(empty_postgres_url))) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    newest = revisions(postgres_url)[1]
+    newest = revisions(empty_postgres_url)[1]
     assert sorted(found, key=str) == [(newest, newest)] * 3 + [(None, newest)]
 
 
-def test_the_migrations_match_the_models(postgres_url: str) -> None:
-    upgrade(postgres_url)
-    with connect(postgres_url) as connection:
+def test_the_migrations_match_the_models(empty_postgres_url: str) -> None:
+    upgrade(empty_postgres_url)
+    with connect(empty_postgres_url) as connection:
         opts = {"compare_type": True, "include_name": is_managed}
         assert compare_metadata(MigrationContext.configure(connection, opts=opts), metadata) == []
         found = connection.exec_driver_sql("select indexname from pg_indexes where indexname like 'ix!_%%' escape '!'")
@@ -265,16 +264,16 @@ def test_the_migrations_match_the_models(postgres_url: str) -> None:
         assert set(found.scalars()) == {*indexes, "ix_search_text_words"}
 
 
-def test_migrations_can_be_undone(postgres_url: str) -> None:
-    upgrade(postgres_url)
-    downgrade(postgres_url, "base")
-    assert upgrade(postgres_url)[0] is None
+def test_migrations_can_be_undone(empty_postgres_url: str) -> None:
+    upgrade(empty_postgres_url)
+    downgrade(empty_postgres_url, "base")
+    assert upgrade(empty_postgres_url)[0] is None
 
 
 @pytest.mark.parametrize("driver", ["postgresql", "postgresql+psycopg", "postgresql+asyncpg", "postgresql+psycopg2"])
-def test_any_driver_names_the_same_database(postgres_url: str, driver: str) -> None:
-    with_driver = postgres_url.replace("postgresql+psycopg", driver)
-    assert upgrade(with_driver)[1] == revisions(postgres_url)[1]
+def test_any_driver_names_the_same_database(empty_postgres_url: str, driver: str) -> None:
+    with_driver = empty_postgres_url.replace("postgresql+psycopg", driver)
+    assert upgrade(with_driver)[1] == revisions(empty_postgres_url)[1]
 
 
 async def test_a_place_after_the_largest_integer_is_a_place(database: Database) -> None:
