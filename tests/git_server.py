@@ -60,6 +60,31 @@ class GitServer:
         self.git("push", "--quiet", "../project.git", f"HEAD:refs/heads/{branch}")
         return self.git("rev-parse", "HEAD")
 
+    def object(self, kind: str, content: bytes) -> str:
+        """Adds an object to the repository, whether or not it is well formed, and returns its hash."""
+        argv = [
+            "git",
+            "-C",
+            str(self.folder / "project.git"),
+            "hash-object",
+            "-w",
+            "--literally",
+            "--stdin",
+            "-t",
+            kind,
+        ]
+        return subprocess.run(argv, check=True, input=content, capture_output=True).stdout.decode().strip()
+
+    def commit_of(self, blobs: dict[str, str], author: str = "A <a@example.com> 0 +0000") -> str:
+        """Adds a commit without parents that has these files, by name, and returns its hash."""
+        tree = b"".join(b"100644 %s\0%s" % (name.encode(), bytes.fromhex(blobs[name])) for name in sorted(blobs))
+        text = f"tree {self.object('tree', tree)}\nauthor {author}\ncommitter {author}\n\nx\n"
+        return self.object("commit", text.encode())
+
+    def point(self, branch: str, commit: str) -> None:
+        """Has a branch end at a commit."""
+        (self.folder / "project.git" / "refs" / "heads" / branch).write_text(commit + "\n")
+
     def prepare(self) -> None:
         self._run("git", "init", "--quiet", "--bare", "--initial-branch=main", "project.git")
         self._run("git", "init", "--quiet", "--initial-branch=main", "work")

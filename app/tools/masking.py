@@ -14,6 +14,10 @@ MIN_CHARS = 8
 """Shortest secret: masking a shorter one would cut through ordinary words."""
 
 
+_UNQUOTED = ("", "/", "!*'()")
+"""Characters that some programs leave as they are in URLs; the last are those of JavaScript's `encodeURIComponent`."""
+
+
 class _Form(NamedTuple):
     """One way in which a secret may be written, and what replaces it."""
 
@@ -76,9 +80,15 @@ def _begun_at(form: bytes, data: bytes) -> int:
 
 def forms(value: str) -> set[bytes]:
     """How a secret may be written: plain, as a string of JSON, in hexadecimal digits, URL-encoded, and in base64, where
-    the characters depend on how many bytes of something else are in front of it."""
+    the characters depend on how many bytes of something else are in front of it. Also without the white space around
+    it, such as the line break at the end of a file, which most programs cut off."""
+    bare = value.strip()
+    return _forms(value) | (_forms(bare) if len(bare) >= MIN_CHARS else set())
+
+
+def _forms(value: str) -> set[bytes]:
     plain = value.encode()
-    urls = {quoted for kind in (quote, quote_plus) for safe in ("", "/") for quoted in (kind(value, safe=safe),)}
+    urls = {kind(value, safe=safe) for kind in (quote, quote_plus) for safe in _UNQUOTED}
     urls |= {_lower_hex(quoted) for quoted in urls}
     texts = {value, *urls, *(json.dumps(value, ensure_ascii=ascii)[1:-1] for ascii in (True, False))}
     texts |= {plain.hex(), plain.hex().upper()}

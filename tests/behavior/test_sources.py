@@ -113,6 +113,8 @@ REFUSED = {
     "https://user:password@git.example.com/x": "invalid_source",
     "https://token@git.example.com/x": "invalid_source",
     "https://-oProxyCommand=id/x": "invalid_source",
+    "https://g%69t.example.com/x": "invalid_source",
+    "https://git.example\t.com/x": "invalid_source",
     "https://127.0.0.1/x": "source_not_allowed",
     "https://[::1]/x": "source_not_allowed",
     "https://[::ffff:10.0.0.1]/x": "source_not_allowed",

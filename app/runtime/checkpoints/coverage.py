@@ -19,7 +19,7 @@ IGNORE_FILE = b".gitignore"
 IGNORE_BYTES = 64 * 1024
 """Bytes of a .gitignore file that are read."""
 IGNORE_FILES, IGNORE_LINES = 500, 5_000
-"""Bounds of all .gitignore files of a workspace together; further ones have no effect."""
+"""Bounds of all .gitignore files of a workspace together; further ones are not read and have no effect."""
 OWN_DIRECTORY = b".palimpsest"
 """Where Palimpsest puts the full text of messages that the context shows in part."""
 
@@ -96,7 +96,7 @@ class _Patterns:
     def __init__(self, ignores: Mapping[bytes, bytes]) -> None:
         self._specs: dict[bytes, GitIgnoreSpec] = {}
         left = IGNORE_LINES
-        for path in sorted(ignores)[:IGNORE_FILES]:
+        for path in sorted(ignores):
             # As Latin-1, since neither names nor patterns need to be text.
             lines = ignores[path][:IGNORE_BYTES].decode("latin-1").split("\n")[:left]
             left -= len(lines)

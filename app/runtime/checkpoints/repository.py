@@ -180,10 +180,12 @@ class Repository:
             write_whole(path, f"{commit}\n".encode())
 
     async def keep_only(self, commits: set[str]) -> bool:
-        """Drops the references to all other commits, except the newest look; whether there were any."""
+        """Drops the references to all other commits, except to the newest look, which may be a checkpoint that is not
+        stored yet; whether there were any."""
         listed = (await self.run("for-each-ref", "--format=%(objectname) %(refname)")).decode().split("\n")
         pairs = [line.split(" ") for line in listed if line]
-        drop = [ref for commit, ref in pairs if commit not in commits and ref != _NOW]
+        newest = {commit for commit, ref in pairs if ref == _NOW}
+        drop = [ref for commit, ref in pairs if commit not in commits | newest]
         if drop:
             await self.run("update-ref", "--stdin", stdin="".join(f"delete {ref}\n" for ref in drop).encode())
         return bool(drop)

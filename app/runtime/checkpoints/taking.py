@@ -6,12 +6,13 @@ import asyncio
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import NamedTuple
 
 import orjson
 
 from app.errors import TooLargeError
-from app.runtime.checkpoints.coverage import CoverageRules, Uncovered, cover, is_ignore_file
+from app.runtime.checkpoints.coverage import IGNORE_FILES, CoverageRules, Uncovered, cover, is_ignore_file
 from app.runtime.checkpoints.repository import EMPTY_TREE, Blob, Import, Repository, write_whole
 from app.sandbox.base import MovableSandbox, Scan, TreeEntry
 
@@ -127,7 +128,7 @@ async def _read_ignores(
     sandbox: MovableSandbox, scan: Scan, earlier: Look
 ) -> dict[bytes, tuple[TreeEntry, bytes, bool]]:
     """The .gitignore files with their contents, and whether those are settled."""
-    wanted = [entry for entry in scan.entries if is_ignore_file(entry)]
+    wanted = list(islice(filter(is_ignore_file, scan.entries), IGNORE_FILES))
     found: dict[bytes, tuple[TreeEntry, bytes, bool]] = {}
     due: list[TreeEntry] = []
     for entry in wanted:
@@ -146,8 +147,8 @@ async def _read_ignores(
 async def _contents(
     sandbox: MovableSandbox, entries: Sequence[TreeEntry]
 ) -> AsyncGenerator[tuple[TreeEntry, bytearray], None]:
-    """The whole contents of entries, as far as they can be read, each with its entry; of hard links to one file, one
-    has it."""
+    """The contents of entries, as far as they can be read, each with its entry; of hard links to one file, one has it.
+    Of a file that has grown since the look, what was there then."""
     held = bytearray()
     at: int | None = None
     async with aclosing(sandbox.read_entries(entries)) as batches:
@@ -157,7 +158,8 @@ async def _contents(
                     yield entries[at], held
                     held = bytearray()
                 at = position
-                held += data
+                room = entries[position].size - len(held) if entries[position].type == "file" else len(data)
+                held += data[: max(0, room)]
     if at is not None:
         yield entries[at], held
 

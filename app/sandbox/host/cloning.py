@@ -13,7 +13,7 @@ import secrets
 import signal
 import socket
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 
 from app.errors import ForbiddenError, InvalidRequestError, PalimpsestError
 from app.sandbox.egress.gateway import may_be_reached
-from app.sandbox.host.disk import count
+from app.sandbox.host.disk import ENTRY_BYTES, count
 from app.sandbox.host.git_ssh import SshHost, ssh_environment
 from app.sandbox.host.workspace import Workspace, delete_tree
 
@@ -40,6 +40,17 @@ _CONFIG = (
     *("http.followRedirects=false", "http.proxy=", "core.hooksPath=/dev/null", "core.fsmonitor=false"),
     *("submodule.recurse=false", "fetch.recurseSubmodules=false", "credential.helper=", "gc.auto=0"),
     *("maintenance.auto=false", "advice.detachedHead=false", "transfer.fsckObjects=true", "core.askPass=/bin/false"),
+    # What comes is in one file, whose size has a limit.
+    "fetch.unpackLimit=1",
+    # Harmless, and in the histories of many repositories, since old programs wrote it.
+    *(
+        f"fetch.fsck.{name}=ignore"
+        for name in (
+            *("badDate", "badDateOverflow", "badEmail", "badName", "badTimezone", "missingEmail", "multipleAuthors"),
+            *("missingNameBeforeEmail", "missingSpaceBeforeDate", "missingSpaceBeforeEmail", "zeroPaddedDate"),
+            "zeroPaddedFilemode",
+        )
+    ),
 )
 
 
@@ -147,16 +158,17 @@ def not_allowed(host: str, address: str) -> ForbiddenError:
 def check_url(url: str) -> tuple[str, int]:
     """The host and port of a repository's URL. Raises `InvalidRequestError` (`invalid_source`) for another scheme and
     for a URL with a password."""
+    # What git would read in another way is refused: escapes in a host's name, and characters that Python leaves out.
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port
     except ValueError:
         raise _invalid("is not a URL") from None
-    if parts.scheme not in PORTS or not host:
+    if parts.scheme not in PORTS or not host or re.search(r"[\x00-\x20\x7f]", url):
         raise _invalid("must begin with https:// or ssh:// and have a host")
     if parts.password is not None or (parts.username is not None and parts.scheme == "https"):
         raise _invalid("must not contain a user or password; name a secret in `credential`")
-    if parts.query or parts.fragment or not re.fullmatch(r"[A-Za-z0-9.\-:_%]+", host) or host.startswith("-"):
+    if parts.query or parts.fragment or not re.fullmatch(r"[A-Za-z0-9.\-:_]+", host) or host.startswith("-"):
         raise _invalid("is not the URL of a repository")
     if parts.username is not None and not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]*", parts.username):
         raise _invalid("has an invalid user")
@@ -171,34 +183,63 @@ def _too_large(most_bytes: int) -> CloneError:
     return CloneError(f"The clone would take more than {most_bytes / 2**20:,.0f} MiB.", code="clone_too_large")
 
 
+Read = Callable[[asyncio.StreamReader], Awaitable[bytes]]
+"""Reads a stream to its end."""
+
+
+async def _first_bytes(stream: asyncio.StreamReader) -> bytes:
+    """The first bytes of a stream, which is read to its end."""
+    held = bytearray()
+    while piece := await stream.read(MESSAGE_BYTES):
+        held += piece[: MESSAGE_BYTES - len(held)]
+    return bytes(held)
+
+
 class _Git:
-    """git in one directory, with at most `most_bytes` in a file."""
+    """git in one directory, with at most `most_bytes` in a file and in all files that are checked out."""
 
     def __init__(
         self, place: Path, most_bytes: int, credential: str | None, environment: Mapping[str, str] | None = None
     ) -> None:
         self._more = environment or {}
         self._place = place
-        self._blocks = most_bytes // 512 + 1
+        self._most_bytes = most_bytes
         self._credential = credential
 
     async def clone(self, wanted: Repository, *config: str) -> None:
         """Clones into `clone`. A hash is fetched by itself, since `git clone` takes only names."""
         depth = () if wanted.depth is None else (f"--depth={wanted.depth}",)
-        ref, into = wanted.ref, "clone"
         try:
             async with asyncio.timeout(CLONE_S):
-                if ref is None or not _HASH.fullmatch(ref):
-                    branch = () if ref is None else (f"--branch={ref}",)
-                    options = ("--quiet", "--template=", "--no-recurse-submodules", *depth, *branch)
-                    await self._lent("clone", *options, "--", wanted.url, into, config=config)
-                    return
-                await self._run("init", "--quiet", "--template=", into)
-                await self._run("-C", into, "remote", "add", "origin", wanted.url)
-                await self._lent("-C", into, "fetch", "--quiet", *depth, "origin", ref, config=config)
-                await self._run("-C", into, "checkout", "--quiet", "--detach", ref)
+                if wanted.ref is not None and _HASH.fullmatch(wanted.ref):
+                    await self._run("init", "--quiet", "--template=", "clone")
+                    await self._run("-C", "clone", "remote", "add", "origin", wanted.url)
+                    await self._lent("-C", "clone", "fetch", "--quiet", *depth, "origin", wanted.ref, config=config)
+                    await self._check_out(wanted.ref, "--detach", wanted.ref)
+                else:
+                    branch = () if wanted.ref is None else (f"--branch={wanted.ref}",)
+                    options = ("--quiet", "--template=", "--no-checkout", "--no-recurse-submodules", *depth, *branch)
+                    await self._lent("clone", *options, "--", wanted.url, "clone", config=config)
+                    await self._check_out("HEAD")
         except TimeoutError as exc:
             raise CloneError(f"The clone took more than {CLONE_S:.0f} seconds.", code="clone_timeout") from exc
+
+    async def _check_out(self, commit: str, *how: str) -> None:
+        """Makes the files if they are not too large: a few objects can be files of any size, and any number of them."""
+        await self._run("-C", "clone", "ls-tree", "-r", "-t", "-l", "-z", commit, read=self._check_size)
+        await self._run("-C", "clone", "checkout", "--quiet", *how)
+
+    async def _check_size(self, listed: asyncio.StreamReader) -> bytes:
+        """Reads the entries that `git ls-tree` prints. Raises `CloneError` (`clone_too_large`)."""
+        left, rest = self._most_bytes, b""
+        while piece := await listed.read(MESSAGE_BYTES):
+            *records, rest = (rest + piece).split(b"\0")
+            for record in records:
+                size = record.partition(b"\t")[0].split()[-1]
+                left -= max(ENTRY_BYTES, int(size) if size.isdigit() else 0)
+            if left < 0:
+                raise _too_large(self._most_bytes)
+        return b""
 
     async def commit(self) -> str:
         """The hash of the commit that is checked out."""
@@ -222,11 +263,23 @@ class _Git:
         finally:
             os.close(lent)
 
-    async def _run(self, *arguments: str, config: Sequence[str] = (), lent: int | None = None) -> str:
-        """What git prints. Raises `CloneError`; when cancelled, git and its helpers are dead before that is raised."""
+    async def _run(
+        self, *arguments: str, config: Sequence[str] = (), lent: int | None = None, read: Read = _first_bytes
+    ) -> str:
+        """What git prints, as `read` returns it. Raises `CloneError` and what `read` raises; then, and when cancelled,
+        git and its helpers are dead."""
+        blocks = str(self._most_bytes // 512 + 1)
         options = [argument for setting in (*_CONFIG, *config) for argument in ("-c", setting)]
         process = await asyncio.create_subprocess_exec(
-            *("/bin/sh", "-c", 'ulimit -f "$1"; shift; exec git "$@"', "sh", str(self._blocks), *options, *arguments),
+            *(
+                "/bin/sh",
+                "-c",
+                'ulimit -f "$1"; shift; exec git "$@"',
+                "sh",
+                blocks,
+                *options,
+                *arguments,
+            ),
             cwd=self._place,
             env=self._environment(),
             stdin=asyncio.subprocess.DEVNULL,
@@ -238,7 +291,7 @@ class _Git:
         assert process.stdout is not None
         assert process.stderr is not None
         try:
-            printed, messages = await asyncio.gather(_first_bytes(process.stdout), _first_bytes(process.stderr))
+            printed, messages = await asyncio.gather(read(process.stdout), _first_bytes(process.stderr))
             await process.wait()
         finally:
             with suppress(ProcessLookupError):
@@ -279,11 +332,3 @@ class _Git:
         if any(words in line for line in fatal for words in _NO_REF):
             return CloneError(detail, code="clone_ref_not_found")
         return CloneError(detail)
-
-
-async def _first_bytes(stream: asyncio.StreamReader) -> bytes:
-    """The first bytes of a stream, which is read to its end."""
-    held = bytearray()
-    while piece := await stream.read(MESSAGE_BYTES):
-        held += piece[: MESSAGE_BYTES - len(held)]
-    return bytes(held)

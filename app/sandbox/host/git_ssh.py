@@ -22,7 +22,7 @@ _OPTIONS = (
 
 
 class KeyRefusedError(PalimpsestError):
-    """The credential is no private key, or has a passphrase."""
+    """The credential cannot be used: it is no private key, has a passphrase, or no agent takes it."""
 
     status = 422
     code = "clone_unauthorized"
@@ -67,26 +67,53 @@ async def _agent(socket: Path, key: str) -> AsyncIterator[str]:
         "SSH_AUTH_SOCK": str(socket),
         "SSH_ASKPASS": "/bin/false",
     }
-    pipe, nothing = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
-    agent = await asyncio.create_subprocess_exec(
-        *("ssh-agent", "-D", "-a", str(socket)), env=environment, stdin=nothing, stdout=pipe, stderr=nothing
-    )
+    nothing = asyncio.subprocess.DEVNULL
     try:
-        async with asyncio.timeout(AGENT_S):
-            assert agent.stdout is not None
-            await agent.stdout.readline()  # it listens now
-            add = await asyncio.create_subprocess_exec(
-                *("ssh-add", "-q", "-"),
-                env={**environment, "SSH_ASKPASS_REQUIRE": "force"},
-                stdin=pipe,
-                stdout=nothing,
-                stderr=nothing,
-            )
-            await add.communicate(key.strip().encode() + b"\n")
-        if add.returncode != 0:
-            raise KeyRefusedError("The credential is no private key of SSH without a passphrase.")
+        agent = await asyncio.create_subprocess_exec(
+            *("ssh-agent", "-D", "-a", str(socket)),
+            env=environment,
+            stdin=nothing,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=nothing,
+        )
+    except FileNotFoundError as exc:
+        raise _no_agent("is not installed on the server") from exc
+    try:
+        await _prepare(agent, key, environment)
         yield str(socket)
     finally:
         with suppress(ProcessLookupError):
             agent.kill()
         await asyncio.shield(agent.wait())
+
+
+async def _prepare(agent: asyncio.subprocess.Process, key: str, environment: Mapping[str, str]) -> None:
+    """Waits until the agent listens, and gives it the key. Raises `KeyRefusedError`."""
+    assert agent.stdout is not None
+    try:
+        async with asyncio.timeout(AGENT_S):
+            if not await agent.stdout.readline():  # it prints where it listens
+                raise _no_agent("ends at once; the path of the server's data directory may be too long for it")
+            await _add(key, {**environment, "SSH_ASKPASS_REQUIRE": "force"})
+    except TimeoutError as exc:
+        raise _no_agent(f"did not take the key within {AGENT_S:.0f} seconds") from exc
+
+
+async def _add(key: str, environment: Mapping[str, str]) -> None:
+    """Gives the agent a key. Raises `KeyRefusedError`."""
+    nothing = asyncio.subprocess.DEVNULL
+    add = await asyncio.create_subprocess_exec(
+        *("ssh-add", "-q", "-"), env=environment, stdin=asyncio.subprocess.PIPE, stdout=nothing, stderr=nothing
+    )
+    try:
+        await add.communicate(key.strip().encode() + b"\n")
+    finally:
+        with suppress(ProcessLookupError):
+            add.kill()
+        await asyncio.shield(add.wait())
+    if add.returncode != 0:
+        raise KeyRefusedError("The credential is no private key of SSH without a passphrase.")
+
+
+def _no_agent(reason: str) -> KeyRefusedError:
+    return KeyRefusedError(f"ssh-agent {reason}.", code="clone_failed")

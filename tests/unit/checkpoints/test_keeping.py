@@ -1,21 +1,30 @@
-"""How many checkpoints stay: the first and the newest, and nothing of the others."""
+"""What a repository keeps: the first and the newest checkpoints, nothing of the others, and no more than it should."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
+from typing import cast
 
-from app.runtime.checkpoints.repository import Repository
+from app.runtime.checkpoints.coverage import IGNORE_FILES
+from app.runtime.checkpoints.repository import Repository, blob_id
 from app.runtime.checkpoints.taking import Look, TakingRules, look
-from app.sandbox.base import SandboxConfig, SandboxLimits
+from app.sandbox.base import FilePiece, MovableSandbox, SandboxConfig, SandboxLimits, TreeEntry
 from app.sandbox.host.local import LocalFactory
 
 
-async def test_dropped_commits_take_no_space(tmp_path: Path) -> None:
+async def opened(tmp_path: Path) -> tuple[MovableSandbox, Repository]:
+    """A sandbox with an empty workspace, and an empty repository."""
     sandbox = LocalFactory(tmp_path).open(SandboxConfig("s", "", False, SandboxLimits()))
     await sandbox.start()
     repository = Repository(tmp_path / "repository.git")
     repository.create()
+    return sandbox, repository
+
+
+async def test_dropped_commits_take_no_space(tmp_path: Path) -> None:
+    sandbox, repository = await opened(tmp_path)
     file, last, commits = tmp_path / "workspaces" / "s" / "file", Look(), []
     for number in range(3):
         file.write_bytes(bytes([number]) + os.urandom(200_000))
@@ -31,3 +40,51 @@ async def test_dropped_commits_take_no_space(tmp_path: Path) -> None:
     assert not await repository.keep_only({commits[0], commits[2]})
     listed = (await repository.run("rev-list", "--all")).decode().split()
     assert set(listed) == {commits[0], commits[2]}
+
+
+async def test_a_checkpoint_that_is_not_stored_yet_stays(tmp_path: Path) -> None:
+    sandbox, repository = await opened(tmp_path)
+    file = tmp_path / "workspaces" / "s" / "file"
+    file.write_bytes(b"1")
+    taken = await look(sandbox, repository, TakingRules(), Look())
+    assert taken.commit is not None
+    repository.keep(taken.commit)
+    # The commits that stay were listed before it was taken.
+    await repository.keep_only(set())
+    file.write_bytes(b"2")
+    await look(sandbox, repository, TakingRules(), taken)
+    await repository.collect()
+    assert [blob.path for blob in await repository.files(taken.tree)] == [b"file"]
+
+
+async def test_only_as_many_ignore_files_are_read_as_have_an_effect(tmp_path: Path) -> None:
+    sandbox, repository = await opened(tmp_path)
+    for number in range(IGNORE_FILES + 2):
+        folder = tmp_path / "workspaces" / "s" / f"{number:03}"
+        folder.mkdir()
+        (folder / ".gitignore").write_text("x")
+        (folder / "x").touch()
+    found = await look(sandbox, repository, TakingRules(), Look())
+    assert len(found.ignores) == len(found.uncovered) == IGNORE_FILES
+
+
+class Growing:
+    """A sandbox whose files have grown after each scan."""
+
+    def __init__(self, sandbox: MovableSandbox) -> None:
+        self.scan = sandbox.scan
+        self._sandbox = sandbox
+
+    async def read_entries(self, entries: Sequence[TreeEntry]) -> AsyncIterator[Sequence[FilePiece]]:
+        async for batch in self._sandbox.read_entries(entries):
+            yield batch
+            yield [FilePiece(batch[-1].position, b"more")]
+
+
+async def test_of_a_file_that_grows_only_what_a_scan_saw_is_held(tmp_path: Path) -> None:
+    sandbox, repository = await opened(tmp_path)
+    (tmp_path / "workspaces" / "s" / "log").write_text("first\n")
+    growing = cast(MovableSandbox, Growing(sandbox))
+    found = await look(growing, repository, TakingRules(), Look())
+    (blob,) = await repository.files(found.tree)
+    assert blob.id == blob_id(b"first\n")

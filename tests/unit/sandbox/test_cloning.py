@@ -12,6 +12,7 @@ import pytest
 
 from app.errors import ForbiddenError, PalimpsestError
 from app.sandbox.host.cloning import CloneError, Cloner, Repository
+from app.sandbox.host.git_ssh import KeyRefusedError
 from tests.git_server import GitServer, git_server
 
 SECRET = "s3cret-of-the-repository"
@@ -57,6 +58,26 @@ async def test_a_clone_has_a_size(git: GitServer, tmp_path: Path) -> None:
         async with Cloner(tmp_path / "clones", lambda _: True).cloned(Repository(git.url), None, 50_000):
             pass
     assert failed.value.code == "clone_too_large"
+
+
+async def test_files_that_would_be_too_large_are_not_written(git: GitServer, tmp_path: Path) -> None:
+    blob = git.object("blob", b"x" * 100_000)
+    # Its name is too long for a file: an attempt to write it would be another error.
+    git.point("bomb", git.commit_of({**{f"{number}": blob for number in range(100)}, "long" * 99: blob}))
+    with pytest.raises(CloneError) as failed:
+        async with Cloner(tmp_path / "clones", lambda _: True).cloned(Repository(git.url, "bomb"), None, 1_000_000):
+            pass
+    assert failed.value.code == "clone_too_large"
+
+
+async def test_a_history_that_an_old_program_wrote_is_cloned(git: GitServer, tmp_path: Path) -> None:
+    first = git.commit_of({"a": git.object("blob", b"1")}, "A <> 1313584730 +051800")
+    git.point("old", first)
+    async with Cloner(tmp_path / "clones", lambda _: True).cloned(
+        Repository(git.url, "old"), None, 10_000_000
+    ) as clone:
+        assert clone.commit == first
+        assert (clone.workspace.root / "a").read_text() == "1"
 
 
 async def test_git_connects_to_no_address_but_the_one_that_was_checked(git: GitServer, tmp_path: Path) -> None:
@@ -131,6 +152,15 @@ async def ssh_server(git: GitServer, tmp_path: Path) -> AsyncIterator[tuple[str,
         known = tmp_path / "known hosts"
         known.write_text(f"[localhost]:{port} {host_key.export_public_key().decode()}")
         yield f"ssh://git@localhost:{port}{git.folder}/project.git", known
+
+
+async def test_an_agent_that_cannot_listen_is_a_failed_clone(git: GitServer, tmp_path: Path) -> None:
+    cloner = Cloner(tmp_path / ("long" * 30), lambda _: True)
+    with pytest.raises(KeyRefusedError) as failed:
+        async with cloner.cloned(Repository("ssh://git@localhost:9/x"), text_of(KEY), 10_000_000):
+            pass
+    assert failed.value.code == "clone_failed"
+    assert "ssh-agent" in failed.value.detail
 
 
 async def test_ssh_takes_a_private_key_and_known_hosts_only(git: GitServer, tmp_path: Path) -> None:

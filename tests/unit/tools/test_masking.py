@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from app.tools.masking import MaskedStream, Masking
 
-CANARY = 'c4nary/+ "tök=en?>~'
+CANARY = 'c4nary/+ "tök=en?>!(~'
 SECRETS = {"TOKEN": CANARY, "PASSWORD": "aaaaaaaab", "OTHER": "ababababc"}
 
 
 def written(value: str, before: bytes) -> list[bytes]:
-    """Ten forms of a value, with something in front of it."""
+    """Twelve forms of a value, with something in front of it."""
     whole = before + value.encode() + b"!tail"
     return [
         whole,
@@ -26,6 +26,7 @@ def written(value: str, before: bytes) -> list[bytes]:
         before + quote(value, safe="").encode(),
         before + quote(value).encode(),
         before + quote_plus(value).encode(),
+        before + quote(value, safe="!*'()").encode(),
         before + re.sub("%..", lambda found: found[0].lower(), quote(value, safe="")).encode(),
         before + json.dumps(value).encode(),
         before + json.dumps(value, ensure_ascii=False).encode(),
@@ -62,6 +63,12 @@ def test_pieces_do_not_matter_and_no_secret_is_left(start: str, words: list[str]
         assert value.encode() not in found
     if not any(value.encode() in data for value in SECRETS.values()):
         assert found == data
+
+
+def test_a_secret_is_masked_without_the_line_break_at_its_end() -> None:
+    masking = Masking({"KEY": "abcdefgh12\n"})
+    assert masking.text("abcdefgh12, abcdefgh12\n") == "[secret KEY], [secret KEY]"
+    assert masking.text(b64encode(b"abcdefgh12").decode()).startswith("[secret KEY]")
 
 
 def test_an_end_that_cannot_be_a_secret_is_not_held_back() -> None:
