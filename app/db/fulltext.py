@@ -16,6 +16,7 @@ from sqlalchemy import (
     Text,
     and_,
     bindparam,
+    collate,
     column,
     func,
     insert,
@@ -87,8 +88,10 @@ def fulltext(connection: Connection) -> FullText:
 class _Stored:
     """What both databases share: `search_text` has the text of each entry under its id as `rowid`."""
 
-    def __init__(self, texts: Any) -> None:
+    def __init__(self, texts: Any, searched: ColumnElement[str]) -> None:
+        """`searched` is the text as substrings are looked for in it."""
         self._texts = texts
+        self._searched = searched
 
     def read(self, connection: Connection, session_id: str, ids: Iterable[int], *, before: int) -> list[Passage]:
         entry = search_entries.c
@@ -102,9 +105,9 @@ class _Stored:
     ) -> list[Passage]:
         entry = search_entries.c
         newest = select(entry.id).where(entry.session_id == session_id, entry.seq < before)
-        newest = newest.order_by(entry.seq.desc(), entry.id.desc()).limit(MOST_READ)
+        newest = newest.order_by(entry.session_id.desc(), entry.seq.desc()).limit(MOST_READ)
         within = self._passages().where(entry.id.in_(newest))
-        has_all = and_(*(self._texts.c.text.icontains(term, autoescape=True) for term in terms))
+        has_all = and_(*(self._searched.icontains(term, autoescape=True) for term in terms))
         found = connection.execute(within.where(has_all).order_by(entry.id.desc()).limit(limit))
         return [Passage(*row) for row in found]
 
@@ -121,7 +124,7 @@ class _Stored:
         each = " UNION ALL ".join(
             f"SELECT {number}, {self._joined} FROM"  # noqa: S608 - numbers and constants; texts are parameters
             f" (SELECT rowid FROM search_text WHERE {self._condition.format(f':w{number}')}"
-            f" ORDER BY rowid DESC LIMIT {asked.most}) AS found"
+            f" ORDER BY {self._newest_first} LIMIT {asked.most}) AS found"
             for number, asked in enumerate(wanted)
         )
         values = {f"w{number}": self._pattern(session_id, asked) for number, asked in enumerate(wanted)}
@@ -131,6 +134,7 @@ class _Stored:
 
     _joined: ClassVar[str]
     """The SQL that joins the ids of a row."""
+    _newest_first: ClassVar[str] = "rowid DESC"
     _condition: ClassVar[str]
     """The SQL of a condition, with a place for the parameter that has the pattern."""
 
@@ -162,7 +166,7 @@ class _Fts5(_Stored):
     _condition = "search_text MATCH {}"
 
     def __init__(self) -> None:
-        super().__init__(_fts5)
+        super().__init__(_fts5, _fts5.c.text)
 
     def add(self, connection: Connection, session_id: str, passages: Mapping[int, NewPassage]) -> None:
         rows = [
@@ -193,11 +197,19 @@ _WORD = re.compile(r"[^\W_]+")
 
 class _Tsvector(_Stored):
     _joined = "string_agg(CAST(rowid AS TEXT), ',')"
+    # Postgres does not know how rare a term is among what was said, and would read all passages, newest first.
+    _newest_first = "rowid + 0 DESC"
     # Without a term that Postgres knows as a word, the marker alone would match everything.
     _condition = "words @@ to_tsquery('palimpsest', {0}) AND numnode(to_tsquery('palimpsest', {0})) > 1"
 
     def __init__(self) -> None:
-        super().__init__(_vectors)
+        # As in SQLite, only ASCII letters are compared without their case; in a language's order that takes much longer.
+        super().__init__(_vectors, collate(_vectors.c.text, "C"))
+
+    def matching(self, connection: Connection, session_id: str, wanted: Sequence[Wanted]) -> list[set[int]]:
+        # It takes a vector for as cheap to compare as a number, and would read all of them for a common term.
+        connection.execute(select(func.set_config("enable_seqscan", "off", True)))
+        return super().matching(connection, session_id, wanted)
 
     def add(self, connection: Connection, session_id: str, passages: Mapping[int, NewPassage]) -> None:
         new = insert(_vectors).values(words=func.to_tsvector(_CONFIGURATION, bindparam("all_words")))

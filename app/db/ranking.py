@@ -56,8 +56,9 @@ _GLUED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u340
 _KANA_ONLY = re.compile(r"[\u3040-\u309f]+")
 """Hiragana, in which Japanese writes its particles and endings."""
 _EDGES = ".,;:!?()[]{}<>`'"
-_TELLING = re.compile(
-    r"error|fail|exception|refused|denied|cannot|not found|no such|missing|invalid|timeout|warning|fatal"
+_TELLING = (
+    *("error", "fail", "exception", "refused", "denied", "cannot", "not found", "no such", "missing", "invalid"),
+    *("timeout", "warning", "fatal"),
 )
 _DIGITS = re.compile(r"[0-9a-f]*[0-9][0-9a-f]*")
 _BREAKS = re.compile(r"\n+|(?<=[.!?;])\s+")
@@ -135,13 +136,17 @@ class Query:
 
     def hits(self, folded: str) -> list[tuple[int, int]]:
         """Place and number of each term in a folded text, in any form of its words, in order."""
-        found = [
-            (match.start(), number)
-            for number, part, form in self._forms
-            if part in folded
-            for match in form.finditer(folded)
-        ]
-        return sorted(found)
+        found: list[tuple[int, int]] = []
+        for number, part, form in self._forms:
+            # Much faster than a search for the pattern, which would try every character.
+            place = folded.find(part)
+            while place >= 0:
+                match = form.match(folded, place)
+                if match is not None:
+                    found.append((place, number))
+                place = folded.find(part, place + 1 if match is None else match.end())
+        found.sort()
+        return found
 
     def exact_share(self, folded: str) -> float:
         """The share of the exact terms that a folded text has with their very characters."""
@@ -187,9 +192,13 @@ def _score(query: Query, passage: Passage, terms: set[int]) -> float:
     hits = query.hits(folded)
     # The database looks at some of the passages with a common term only.
     score = query.value(terms.union(number for _, number in hits)) + NEAR_SHARE * _near(query, hits)
-    score += EXACT_BONUS * query.exact_share(folded) + TELLING_BONUS * bool(_TELLING.search(folded))
+    score += EXACT_BONUS * query.exact_share(folded) + TELLING_BONUS * _reports_error(folded)
     weight = CALL_WEIGHT if passage.call_id and passage.role == "assistant" else ROLE_WEIGHTS.get(passage.role, 1.0)
     return score * weight
+
+
+def _reports_error(folded: str) -> bool:
+    return any(sign in folded for sign in _TELLING)
 
 
 def _near(query: Query, hits: Sequence[tuple[int, int]]) -> float:
@@ -208,15 +217,19 @@ def _near(query: Query, hits: Sequence[tuple[int, int]]) -> float:
 
 
 def shown(query: Query, ranked: Sequence[Passage], limit: int) -> list[tuple[Passage, str]]:
-    """The first passages with their snippets, at most `limit`. One whose snippet differs only in numbers from an
-    earlier one's is left out."""
+    """The first passages with their snippets, at most `limit`. One whose text is an earlier one's, or whose snippet
+    differs only in numbers from an earlier one's, is left out."""
     if not ranked:
         return []
     rooms = [min(PASSAGE_CHARS, SNIPPETS_CHARS * share // sum(SHARES[: len(ranked)])) for share in SHARES]
     chosen: dict[str, tuple[Passage, str]] = {}
+    seen: set[str] = set()
     for passage in ranked:
         if len(chosen) == min(limit, len(rooms)):
             break
+        if passage.text in seen:
+            continue
+        seen.add(passage.text)
         text = snippet(query, passage.text, rooms[len(chosen)])
         chosen.setdefault(_form_of(text) or str(passage.id), (passage, text))
     return list(chosen.values())
@@ -226,30 +239,21 @@ def _form_of(text: str) -> str:
     return " ".join(word for word in folded_words(text) if len(word) > 1 and not word.isdigit())
 
 
-def _parts(text: str) -> list[tuple[int, str]]:
-    """Lines and sentences of a text, with their places."""
-    parts, start = [], 0
-    for gap in _BREAKS.finditer(text):
-        if gap.start() > start:
-            parts.append((start, text[start : gap.start()]))
-        start = gap.end()
-    if start < len(text):
-        parts.append((start, text[start:]))
-    return parts
-
-
 def snippet(query: Query, text: str, room: int) -> str:
     """At most about `room` characters of a text: its lines and sentences that say most about the query, in order. One
     whose form occurs once says more than one of many alike, and so does one that reports an error."""
     if len(text.strip()) <= room:
         return " ".join(text.split())
-    parts = _parts(text)
-    forms = Counter(_DIGITS.sub("0", part) for _, part in parts)
-    ranked = sorted(((_telling(query, part, forms), -number) for number, (_, part) in enumerate(parts)), reverse=True)
+    parts = [part for part in _BREAKS.split(text) if part]
+    forms = [_DIGITS.sub("0", part) for part in parts]
+    times = Counter(forms)
+    odd = [len(times) > 1 and times[form] == 1 for form in forms]
+    telling = [_telling(query, part, is_odd=is_odd) for part, is_odd in zip(parts, odd, strict=True)]
+    ranked = sorted(((value, -number) for number, value in enumerate(telling)), reverse=True)
     chosen: dict[int, str] = {}
     left = room
     for _, negative in ranked:
-        part = " ".join(parts[-negative][1].split())
+        part = " ".join(parts[-negative].split())
         if chosen and len(part) + 3 > left:
             if left < 60:
                 break
@@ -259,11 +263,10 @@ def snippet(query: Query, text: str, room: int) -> str:
     return _joined(chosen)
 
 
-def _telling(query: Query, part: str, forms: Counter[str]) -> float:
+def _telling(query: Query, part: str, *, is_odd: bool) -> float:
     folded = fold(part)
     value = query.value({number for _, number in query.hits(folded)})
-    odd = ODD_LINE_BONUS if len(forms) > 1 and forms[_DIGITS.sub("0", part)] == 1 and len(part) > 8 else 0.0
-    return value + odd + (TELLING_BONUS if _TELLING.search(folded) else 0.0)
+    return value + ODD_LINE_BONUS * (is_odd and len(part) > 8) + TELLING_BONUS * _reports_error(folded)
 
 
 def _around(query: Query, part: str, room: int) -> str:

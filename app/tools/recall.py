@@ -21,6 +21,11 @@ from app.tools.text import CleanText, plural
 
 MAX_FINDINGS = 8
 MAX_SNIPPET_CHARS = 1_200
+MAX_CHARS = 1_500
+"""Characters that a search returns, note and ids included."""
+LEAST_SNIPPET_CHARS = 20
+"""A place with less room for its text is left out."""
+FOUND = "[best first; recall(call_id) with an id from here returns the whole text]"
 
 
 class RecallArguments(Arguments):
@@ -196,19 +201,27 @@ class HistorySearch:
         context.output.write("stdout", render_findings(findings).encode())
         if not findings:
             return ToolOutcome(note="[nothing found; try fewer or other words]")
-        return ToolOutcome(note="[best first; recall(call_id) with an id from here returns the whole text]")
+        return ToolOutcome(note=FOUND)
 
 
 def render_findings(findings: Sequence[Finding]) -> str:
-    """A line for each place: the id that `recall` takes, who said it and when, and a snippet."""
-    return "".join(f"{_place(finding)}: {_snippet(finding.snippet)}\n" for finding in findings)
+    """A line for each place: the id that `recall` takes, who said it and when, and a snippet. With the note, they have
+    at most `MAX_CHARS` characters; the last snippets are cut for it."""
+    text, room = "", MAX_CHARS - len(FOUND)
+    for finding in findings:
+        place = f"{_place(finding)}: "
+        left = room - len(text) - len(place) - len("\n")
+        if left < LEAST_SNIPPET_CHARS:
+            break
+        text += f"{place}{_snippet(finding.snippet, min(left, MAX_SNIPPET_CHARS))}\n"
+    return text
 
 
 def _place(finding: Finding) -> str:
     return f"{finding.call_id or finding.message_id} ({finding.role}, seq {finding.seq})"
 
 
-def _snippet(text: str) -> str:
-    """The text on one line, so that it cannot look like another place."""
+def _snippet(text: str, chars: int) -> str:
+    """The text on one line, so that it cannot look like another place, in at most so many characters."""
     line = " ".join(text.split())
-    return line if len(line) <= MAX_SNIPPET_CHARS else f"{line[:MAX_SNIPPET_CHARS]}…"
+    return line if len(line) <= chars else f"{line[: chars - 1]}…"

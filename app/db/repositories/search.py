@@ -52,6 +52,15 @@ def seq_of_call(connection: Connection, session_id: str, call_id: str) -> int:
     return connection.execute(query).scalar() or 0
 
 
+def is_indexed(connection: Connection, session_id: str, *, before: int) -> bool:
+    """Whether all messages before a seq are indexed, as far as that shows without reading them: after one without a
+    text that can be searched, it does not."""
+    last = select(func.max(search_entries.c.seq)).where(search_entries.c.session_id == session_id)
+    newest = select(func.max(messages.c.seq)).where(messages.c.session_id == session_id, messages.c.seq < before)
+    row = connection.execute(select(last.scalar_subquery(), newest.scalar_subquery())).one()
+    return (row[0] or 0) >= (row[1] or 0)
+
+
 def index(connection: Connection, session_id: str, *, before: int, after: int = 0) -> int | None:
     """Indexes the oldest messages between two seqs that are not indexed yet; they must be complete. Returns the seq of
     the last one, to continue after it, or None if nothing is left."""

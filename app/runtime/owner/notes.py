@@ -168,15 +168,20 @@ class StoredHistory:
     async def search(self, query: str, *, asked_by: str, limit: int) -> Sequence[Finding]:
         """See `SessionHistory.search`. First indexes the messages since the last search, in short writes, so that no
         other session waits long for the writer; only messages before the calling one are certain to be complete."""
-        before = await self._database.read(lambda c: search.seq_of_call(c, self._session_id, asked_by))
-        done: int | None = 0
-        while done is not None:
-            done = await self._index(before, done)
 
-        def look(connection: Connection) -> list[search.Found]:
+        def look(connection: Connection) -> Sequence[search.Found] | int:
+            before = search.seq_of_call(connection, self._session_id, asked_by)
+            if not search.is_indexed(connection, self._session_id, before=before):
+                return before
             return search.find(connection, self._session_id, query, limit, before=before)
 
-        return [Finding(*found) for found in await self._database.read(look)]
+        found = await self._database.read(look)
+        if isinstance(found, int):
+            before, done = found, 0
+            while done is not None:
+                done = await self._index(before, done)
+            found = await self._database.read(lambda c: search.find(c, self._session_id, query, limit, before=before))
+        return [Finding(*place) for place in found]
 
     async def _index(self, before: int, after: int) -> int | None:
         return await self._database.writer.write(

@@ -136,7 +136,7 @@ async def test_a_place_has_its_message_and_a_snippet(database: Database) -> None
 async def test_the_best_match_comes_first_and_the_limit_applies(database: Database) -> None:
     session_id = await database.writer.write(add_session)
     filler = "lorem ipsum dolor sit amet " * 30
-    history = [said(n, Role.USER, words(f"{filler} port {filler}")) for n in range(1, 40)]
+    history = [said(n, Role.USER, words(f"{filler} port of ship{n} {filler}")) for n in range(1, 40)]
     history.append(said(40, Role.USER, words("The port is 8080, and the port stays.")))
     await database.writer.write(lambda c: store(c, session_id, *history))
     found = await searched(database, session_id, "port", limit=5)
@@ -265,7 +265,7 @@ class TestStoredHistory:
         assert await past.search("apples", asked_by="nobody", limit=9) == []
         commits = database.writer.commits
         await past.search("apples", asked_by="ask", limit=9)
-        assert database.writer.commits == commits + 1
+        assert database.writer.commits == commits, "everything was indexed"
 
     async def test_stored_outputs_are_found(self, database: Database, tmp_path: Path) -> None:
         session_id = await database.writer.write(add_session)

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.tools.base import Finding, NoHistory
-from app.tools.recall import MAX_FINDINGS, MAX_SNIPPET_CHARS, HistorySearch, render_findings
+from app.messages import new_id
+from app.tools.recall import FOUND, MAX_CHARS, MAX_FINDINGS, MAX_SNIPPET_CHARS, HistorySearch, render_findings
 from tests.unit.tools.workbench import DirectorySandbox, Workbench
 
 
@@ -44,8 +45,18 @@ async def test_findings_are_counted(tmp_path: Path, count: int, note: str) -> No
 def test_a_place_is_one_line_of_bounded_length(snippet: str) -> None:
     place, line = render_findings([Finding("m1", 7, "user", None, snippet)]).split("\n")[0].split(": ", 1)
     assert place == "m1 (user, seq 7)"
-    assert len(line) <= MAX_SNIPPET_CHARS + 1
+    assert len(line) <= MAX_SNIPPET_CHARS
 
 
 def test_a_call_is_named_for_recall() -> None:
     assert render_findings([Finding("m1", 7, "tool", "c1", "x")]) == "c1 (tool, seq 7): x\n"
+
+
+@given(st.lists(st.text(max_size=1_300), min_size=1, max_size=MAX_FINDINGS), st.integers(1, 10_000_000))
+def test_a_search_returns_at_most_1500_characters_whatever_it_finds(snippets: list[str], seq: int) -> None:
+    found = [Finding(new_id(), seq, "assistant", None, snippet) for snippet in snippets]
+    text = render_findings(found)
+    assert len(text) + len(FOUND) <= MAX_CHARS == 1_500
+    assert text.startswith(found[0].message_id)
+    if all(len(snippet) <= 100 for snippet in snippets):
+        assert text.count("\n") == len(found)
