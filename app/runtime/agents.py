@@ -3,6 +3,7 @@ needs."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -31,6 +32,7 @@ from app.messages import Message, Role, Usage
 from app.runtime.learned_models import LearnedWindows
 from app.runtime.transactions import compactions as rounds
 from app.sessions import Approval, SandboxSpec
+from app.tools import client
 from app.tools.registry import ToolRegistry, tools_for
 from app.tools.submit import OutputFormat
 
@@ -85,9 +87,10 @@ class AgentSetup:
         output = OutputFormat.of_session(row)
         # Explicitly named tools are offered even if fewer would suit the window better.
         tools = self.registry.schemas(tools_for(budget.limit) if row.tools is None else row.tools)
+        clients = [spec.schema for spec in client.load(row.client_tools)]
         return AgentConfig(
             model=row.model,
-            tools=(*tools, *([output.tool()] if output is not None else [])),
+            tools=(*tools, *clients, *([output.tool()] if output is not None else [])),
             system=self.system(row, budget, notes),
             budget=budget,
             calibration=self.calibration(row.model),
@@ -167,8 +170,9 @@ def _reported(
         if not _was_reported(last):
             return None, 0
         waiting = newest.message_id if newest is not None and is_waiting else None
+        end = next((m.seq for m in history if m.id == waiting), sys.maxsize)
         # A step's count at its end includes its results; only later messages are added to it.
-        until = max((m.seq for m in history if m.role in (Role.ASSISTANT, Role.TOOL) and m.id != waiting), default=0)
+        until = max((m.seq for m in history if m.role in (Role.ASSISTANT, Role.TOOL) and m.seq < end), default=0)
         return Usage(input_tokens=last.context["tokens"]), until
     if generation.reason == "checkpoint" and checkpoints:
         counted = compactions.counted(connection, session_id, checkpoints[-1].round)

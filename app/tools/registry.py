@@ -49,11 +49,11 @@ class ToolRegistry:
             for name, tool in self._tools.items()
         }
 
-    def plus(self, tool: AnyTool, schema: ToolSchema) -> ToolRegistry:
-        """These tools and one that a session has of its own, with what its model sees of it."""
+    def plus(self, *own: tuple[AnyTool, ToolSchema]) -> ToolRegistry:
+        """These tools and those that a session has of its own, each with what its model sees of it."""
         more = ToolRegistry(())
-        more._tools = {**self._tools, tool.name: tool}
-        more._schemas = {**self._schemas, tool.name: schema}
+        more._tools = {**self._tools, **{tool.name: tool for tool, _ in own}}
+        more._schemas = {**self._schemas, **{tool.name: schema for tool, schema in own}}
         return more
 
     def names(self) -> tuple[str, ...]:
