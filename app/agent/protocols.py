@@ -132,6 +132,26 @@ class CallGate(Protocol):
         ...
 
 
+class FileWatch(Protocol):
+    """Is told which files and folders the tools for files use."""
+
+    async def before(self, path: str) -> None:
+        """Awaited before a tool uses a path. Raises what the model is told instead of the result."""
+        ...
+
+    def after(self, path: str) -> None:
+        """A tool has used a path."""
+        ...
+
+
+class NoFileWatch:
+    """Used when nobody wants to know."""
+
+    async def before(self, path: str) -> None: ...
+
+    def after(self, path: str) -> None: ...
+
+
 class SandboxSource(Protocol):
     """Returns the session's sandbox, started."""
 

@@ -16,7 +16,7 @@ from structlog.contextvars import bind_contextvars
 from app.agent.approvals import Batch, NoCallGate, denials, result_without_run, which_wait
 from app.agent.changes import CallsAwaited, CallsHeld, CallsReleased, Change, ResultClosed
 from app.agent.interrupt import Interrupt, StopReason
-from app.agent.protocols import CallGate, ClientAnswer, LivePart, SandboxSource, Sink
+from app.agent.protocols import CallGate, ClientAnswer, FileWatch, LivePart, NoFileWatch, SandboxSource, Sink
 from app.context.tokens import estimate_part
 from app.errors import PalimpsestError, SandboxUnavailableError, ToolError
 from app.events import PlanItem
@@ -26,7 +26,7 @@ from app.sessions import Approval, ApprovalEnd
 from app.tools.base import NoHistory, OutputSink, SessionHistory, ToolContext, ToolOutcome
 from app.tools.client import ClientTool
 from app.tools.output import OutputLimit
-from app.tools.registry import AnyTool, ToolRegistry
+from app.tools.registry import FILE_TOOLS, AnyTool, ToolRegistry
 
 log = structlog.get_logger(__name__)
 MAX_PARALLEL = 8
@@ -60,7 +60,7 @@ CollectorFactory = Callable[[str, Callable[[Stream, str, int], None], OutputLimi
 class ToolSetup:
     """What the calls of a session share. `registry` returns its present tools. Times are in seconds; `output_limit`
     maps the number of calls in a message to how much of each output the model sees; `env` returns the present variables
-    of commands."""
+    of commands, and `files` is told which ones tools use."""
 
     registry: Callable[[], ToolRegistry]
     sandbox: SandboxSource
@@ -71,6 +71,7 @@ class ToolSetup:
     history: SessionHistory = field(default_factory=NoHistory)
     gate: CallGate = field(default_factory=NoCallGate)
     env: Callable[[], Mapping[str, str]] = dict
+    files: FileWatch = field(default_factory=NoFileWatch)
 
 
 class ToolExecutor:
@@ -272,7 +273,13 @@ class ToolExecutor:
         """Runs the call; exceptions become an error that the model sees and can act on."""
         try:
             tool, arguments = self._setup.registry().parse(call.name, call.arguments_text, self._allowed())
-            return await tool.run(arguments, self._context(call, collector, limit))
+            if tool.name not in FILE_TOOLS:
+                return await tool.run(arguments, self._context(call, collector, limit))
+            path = str(getattr(arguments, "path", None) or ".")
+            await self._setup.files.before(path)
+            outcome = await tool.run(arguments, self._context(call, collector, limit))
+            self._setup.files.after(path)
+            return outcome
         except PalimpsestError as error:
             return ToolOutcome(ToolStatus.ERROR, note=f"Error: {error.detail}")
         except asyncio.CancelledError:

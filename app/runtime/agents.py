@@ -22,6 +22,7 @@ from app.context.content import ReasoningRule, sendable
 from app.context.policies import CompactionSettings
 from app.context.prompts import Generation, Notes, PromptEnvironment, render_notes, render_system, template_for
 from app.context.selection import is_request
+from app.context.skills import render_skills
 from app.context.tokens import Calibration
 from app.context.validator import Repair
 from app.db.repositories import compactions, messages, parts, queue, steps
@@ -30,10 +31,11 @@ from app.llm.base import ModelInfo, ToolSchema
 from app.llm.known_models import offered_effort
 from app.messages import Message, Role, Usage
 from app.runtime.learned_models import LearnedWindows
+from app.runtime.skills import OperatorSkills
 from app.runtime.transactions import compactions as rounds
 from app.sessions import Approval, SandboxSpec
 from app.tools import client
-from app.tools.registry import ToolRegistry, tools_for
+from app.tools.registry import LEAN_SETS, ToolRegistry, tools_for
 from app.tools.submit import OutputFormat
 
 RECENT = 50
@@ -46,8 +48,8 @@ PAGE = 500
 @dataclass(frozen=True, slots=True)
 class AgentSetup:
     """Shared by all agents of this server. Times are in seconds, `output_chars` in characters. `template` are the
-    instructions of the system prompt, `summary_template` an operator's sections of a summary. `ask_window` asks a
-    model's server for its window if it is not known otherwise; `model_info` then has it."""
+    instructions of the system prompt, `summary_template` an operator's sections of a summary, `skills` an operator's.
+    `ask_window` asks a model's server for its window if it is not known otherwise; `model_info` then has it."""
 
     models: ModelCalls
     model_info: Callable[[str], ModelInfo]
@@ -64,6 +66,7 @@ class AgentSetup:
     background_slots: BackgroundSlots = field(default_factory=BackgroundSlots)
     """Slots for summaries that are prepared in the background."""
     run_rules: RunRules = field(default_factory=RunRules)
+    skills: OperatorSkills = field(default_factory=OperatorSkills)
 
     async def ask_windows(self, *models: str | None) -> None:
         """Asks the servers of a session's models for their windows, if they are not known otherwise."""
@@ -113,9 +116,13 @@ class AgentSetup:
             output_chars=self.output_chars,
             lean=budget.lean,
         )
-        shown = render_notes(notes or Notes.load(row.notes), budget.usable)
+        notes = notes or Notes.load(row.notes)
+        # The smallest windows have no tool to copy the operator's with.
+        ours = () if LEAN_SETS[0][0] >= budget.limit else self.skills.skills
+        skills = render_skills((*notes.skills, *ours), budget.usable)
+        shown = [section for section in (skills, render_notes(notes, budget.usable)) if section]
         template = template_for(self.template, lean=budget.lean)
-        return render_system(template, environment, row.system_prompt, shown)
+        return render_system(template, environment, row.system_prompt, "\n\n".join(shown))
 
     def calibration(self, model: str) -> Calibration:
         """How far estimates are off for a model, as learned by this server."""

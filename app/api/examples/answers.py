@@ -52,6 +52,7 @@ from app.runtime.values.history import (
     MessagePage,
     StepPage,
     StepView,
+    SystemSection,
     SystemView,
     ToolCallView,
     ToolView,
@@ -154,7 +155,11 @@ ANSWERS: tuple[BaseModel, ...] = (
         step=2,
         generation=0,
         model=MODEL,
-        system=SystemView(text="You write small Python programs.", tokens=8),
+        system=SystemView(
+            text="You write small Python programs.",
+            tokens=8,
+            sections=(SystemSection(source="instructions", tokens=8),),
+        ),
         tools=(
             ToolView(name="execute_command", description="Runs a shell command.", parameters=_PARAMETERS, tokens=38),
         ),

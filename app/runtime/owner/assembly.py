@@ -4,7 +4,7 @@ the compactions that users request while it works."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 from sqlalchemy import Row
@@ -24,12 +24,15 @@ from app.db.engine import Database
 from app.events import PlanItem
 from app.llm.base import ToolSchema
 from app.runtime.agents import read_again, read_past
+from app.runtime.owner.instructions import FolderInstructions
 from app.runtime.owner.notes import StoredHistory
 from app.runtime.owner.recorder import Recorder
 from app.runtime.owner.state import SessionState
 from app.runtime.setup import RuntimeSetup
+from app.runtime.skills import OperatorSkills
 from app.runtime.transactions import compactions
 from app.sandbox.base import Sandbox, Stream
+from app.sandbox.paths import resolve
 from app.tools import client
 from app.tools.client import ClientTool
 from app.tools.masking import MaskedCollector
@@ -113,9 +116,38 @@ def make_step(
         max_command_timeout_s=agents.max_command_timeout_s,
         history=StoredHistory(setup.database, session.id, setup.output_path),
         gate=gate,
+        files=WatchedFiles(agents.skills, session.instructions, sandbox),
     )
     executor = ToolExecutor(tools, recorder, allowed=offered, set_plan=set_plan, interrupt=interrupt)
     return Step(recorder, conversation, agents.models, executor, interrupt)
+
+
+class WatchedFiles:
+    """What follows from the files that tools use: an operator's skill is copied into the workspace before it is first
+    read, and instructions of folders are given before the next step."""
+
+    def __init__(
+        self, skills: OperatorSkills, instructions: FolderInstructions, sandbox: Callable[[], Awaitable[Sandbox]]
+    ) -> None:
+        self._skills = skills
+        self._instructions = instructions
+        self._sandbox = sandbox
+        self._copied: set[str] = set()
+        self._turn = asyncio.Lock()
+
+    async def before(self, path: str) -> None:
+        """See `FileWatch.before`."""
+        name = self._skills.folder_of(resolve(path)) if self._skills.skills else None
+        if name is None:
+            return
+        async with self._turn:
+            if name not in self._copied:
+                await self._skills.copy(name, await self._sandbox())
+                self._copied.add(name)
+
+    def after(self, path: str) -> None:
+        """See `FileWatch.after`."""
+        self._instructions.touch(path)
 
 
 class SessionTools:

@@ -283,6 +283,10 @@ class SessionOwner:
             self._setup.workspaces.between_steps(self._session.id)
         await self._session.load_secrets()
         await self._ask_windows()
+        with suppress(Stopped):
+            new = await self._interrupt.guard(self._session.new_instructions(conversation), patient=True)
+            if new is not None:  # unguarded, so that the conversation is as it is stored
+                await conversation.add(new, self._recorder)
         if spilled := conversation.spilled():
             with suppress(Stopped):
                 await self._interrupt.guard(self._session.write_spilled(spilled), patient=True)
