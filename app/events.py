@@ -170,13 +170,19 @@ class ReasoningCompleted(_Written):
     type: ClassVar[str] = "reasoning.completed"
 
 
+def _is_false(value: object) -> bool:
+    return value is False
+
+
 class ToolCalled(_PartEvent):
-    """`arguments` is an object, or the raw text if the model did not write one."""
+    """`arguments` is an object, or the raw text if the model did not write one. With `waits_for_client` a client has to
+    carry out the call now, and post its result; a call that waited for something else before comes again then."""
 
     type: ClassVar[str] = "tool.call"
     call_id: str
     name: str
     arguments: dict[str, Any] | str
+    waits_for_client: bool = Field(default=False, exclude_if=_is_false)
 
 
 class ToolResulted(_PartEvent):

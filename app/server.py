@@ -35,6 +35,7 @@ from app.errors import PalimpsestError, UnknownModelError
 from app.llm.catalog import Catalog
 from app.llm.registry import ProviderConfig, Providers
 from app.logs import configure_logging, drain_logs
+from app.runtime.skills import OperatorSkills
 from app.settings import Settings
 
 BACKLOG = 2048
@@ -118,13 +119,18 @@ def check_model(settings: Settings) -> None:
 
 
 def read_prompts(settings: Settings) -> Prompts:
-    """Reads the operator's prompt files from the disk. Raises `StartError`, which names the setting and the file."""
+    """Reads the operator's prompt files and skills from the disk. Raises `StartError`, which names the setting and the
+    file."""
     prompts, system, summary = Prompts(), settings.system_prompt_file, settings.summary_template_file
     if system is not None:
         prompts = replace(prompts, system=_text("PALIMPSEST_SYSTEM_PROMPT_FILE", system, SYSTEM_PROMPT_BYTES))
     if summary is not None:
         prompts = replace(prompts, summary=_text("PALIMPSEST_SUMMARY_TEMPLATE_FILE", summary, SUMMARY_TEMPLATE_BYTES))
-    return prompts
+    try:
+        return replace(prompts, skills=OperatorSkills.read(settings.skills_dir))
+    except OSError as error:
+        reason = f"{settings.skills_dir} cannot be read: {error.strerror}"
+        raise _unusable("PALIMPSEST_SKILLS_DIR", reason) from error
 
 
 def _text(variable: str, path: Path, most: int) -> str:

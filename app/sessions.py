@@ -25,6 +25,8 @@ class Status(StrEnum):
     IDLE = "idle"
     RUNNING = "running"
     AWAITING_APPROVAL = "awaiting_approval"
+    AWAITING_CLIENT = "awaiting_client"
+    """A client has to post the result of a call."""
 
 
 class Outcome(StrEnum):
@@ -230,6 +232,8 @@ ApprovalDecision = Literal["approve", "deny", "cancelled"]
 """How an approval ended; `cancelled` means that no decision is needed anymore."""
 ApprovalEnd = Literal["user", "timeout", "interrupt", "cancel", "limit", "error"]
 """What ended it: a user, its timeout, an interrupting message, a cancel or a limit of the run, or a failed run."""
+ClientWaitEnd = Literal["client", "timeout", "interrupt", "cancel", "limit", "error"]
+"""What ended the wait for a client's result: the client, or the same as for an approval."""
 
 
 class QueueState(Value):

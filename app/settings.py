@@ -38,6 +38,9 @@ class LimitSettings(Limits):
     max_steps: int | None = Field(None, ge=1)
 
 
+_PROMPTS = ("system_prompt_file", "summary_template_file")
+
+
 class Settings(BaseSettings):
     """Settings of one server. Names in the environment are `PALIMPSEST_` and the field's name in capitals, unless
     the field has an alias."""
@@ -343,6 +346,9 @@ class Settings(BaseSettings):
         description="A UTF-8 file of at most 8 KiB with the sections of summaries; replaces the built-in ones of all"
         " policies and profiles.",
     )
+    skills_dir: Path | None = Field(
+        None, description="A folder of skills for all sessions, each as `NAME/SKILL.md`; read at the start."
+    )
     shutdown_grace_s: float = Field(10, ge=0, description="Seconds that runs and readers have to end at shutdown.")
     otlp_endpoint: str | None = Field(
         None,
@@ -379,7 +385,7 @@ class Settings(BaseSettings):
     def _name_or_json(cls, value: Any) -> Any:
         return value.strip() if isinstance(value, str) else value
 
-    @field_validator("data_dir", "git_known_hosts", "system_prompt_file", "summary_template_file", mode="after")
+    @field_validator("data_dir", "git_known_hosts", "skills_dir", *_PROMPTS, mode="after")
     @classmethod
     def _expand(cls, value: Path | None) -> Path | None:
         return None if value is None else value.expanduser().absolute()

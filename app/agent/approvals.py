@@ -1,16 +1,16 @@
-"""The calls of one model message on their way to results: which wait for a person, what the model is told of a denied
-one, and a step that was left while calls waited."""
+"""The calls of one model message on their way to results: which wait for a person or a client, what the model is told
+of a denied one, and a step that was left while calls waited."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from app.agent.changes import CallsHeld, StepOpened
-from app.agent.protocols import Decision
+from app.agent.changes import CallsAwaited, CallsHeld, StepOpened
+from app.agent.protocols import ClientAnswer, Decision
 from app.context.tokens import PER_MESSAGE, estimate_part
 from app.messages import FinishReason, Message, Role, ToolCallPart, ToolResultPart, ToolStatus, Usage, new_id, now
 from app.sessions import Approval, ApprovalEnd, ApprovalRules
@@ -26,14 +26,36 @@ Checked = tuple[str, Mapping[str, Any]]
 
 @dataclass(slots=True)
 class Batch:
-    """The calls of one message and their results so far; `message_id` is the tool message that holds the results. No
-    call starts while any is `held`."""
+    """The calls of one message and their results so far; `message_id` is the tool message that holds the results, and
+    `asked_by` the one with the calls. No call starts while any is `held`, or `awaited` from a client; those that have
+    not started are stored as `parked` then. `clients` are the timeouts of the calls that clients carry out, by id; None
+    if that is not known yet. `seq` is the tool message's, if an earlier owner has stored a part of it."""
 
     calls: Sequence[ToolCallPart]
     held: CallsHeld | None = None
     message_id: str = field(default_factory=new_id)
     results: dict[str, ToolResultPart] = field(default_factory=dict)
     recorded: list[Awaitable[int]] = field(default_factory=list)
+    asked_by: str = ""
+    clients: dict[str, float | None] | None = None
+    awaited: CallsAwaited | None = None
+    parked: bool = False
+    seq: int | None = None
+
+    @classmethod
+    def left(cls, waiting: WaitingStep) -> Batch:
+        """The calls of a step that an earlier owner has left."""
+        batch = cls(waiting.calls, waiting.held, asked_by=waiting.opened.message_id)
+        batch.awaited, batch.parked = waiting.awaited, waiting.parked
+        if (stored := waiting.results) is not None:
+            batch.message_id, batch.seq = stored.id, stored.seq
+            batch.results = {result.call_id: result for result in stored.tool_results}
+        return batch
+
+    @property
+    def has_not_started(self) -> bool:
+        """Whether none of the calls without a result has started."""
+        return self.held is not None or self.parked
 
     @property
     def ordered(self) -> tuple[ToolResultPart, ...]:
@@ -48,6 +70,8 @@ class Batch:
     async def message(self) -> Message:
         """The tool message, once all its results are committed."""
         seqs = [await recorded for recorded in self.recorded]
+        if self.seq is not None:
+            seqs.append(self.seq)
         tokens = PER_MESSAGE + sum(part.tokens for part in self.ordered)
         return Message(
             id=self.message_id, seq=min(seqs), role=Role.TOOL, parts=self.ordered, tokens=tokens, created_at=now()
@@ -62,16 +86,20 @@ def result_without_run(index: int, call: ToolCallPart, status: ToolStatus, note:
 
 @dataclass(frozen=True, slots=True)
 class WaitingStep:
-    """A step whose calls wait for approval, left by an earlier owner of the session: the attempt that made the calls,
-    how its answer ended, the step's cost, and how long, in seconds, it has been running."""
+    """A step whose calls wait for approval or a client, left by an earlier owner of the session: the attempt that made
+    the calls, how its answer ended, the step's cost, and how long, in seconds, it has been running. `results` is the
+    tool message as far as it is stored; the rest is as in `Batch`."""
 
     opened: StepOpened
     finish_reason: FinishReason
     calls: tuple[ToolCallPart, ...]
-    held: CallsHeld
+    held: CallsHeld | None
     usage: Usage
     known_cost_usd: float
     elapsed_s: float
+    awaited: CallsAwaited | None = None
+    parked: bool = False
+    results: Message | None = None
 
 
 def which_wait(calls: Sequence[Checked], approval: Approval) -> list[bool]:
@@ -131,12 +159,16 @@ def denial(decision: Decision, timeout_s: float | None) -> str:
     )
 
 
-class NoApprovalGate:
-    """Used when nobody can approve: waiting calls are denied at once."""
+class NoCallGate:
+    """Used when nobody can approve or post results: waiting calls are denied at once."""
 
     async def decisions(self, message_id: str) -> Mapping[str, Decision]:
         """No decisions."""
         return {}
+
+    async def answers(self, message_id: str, calls: Collection[str]) -> Mapping[str, ClientAnswer]:
+        """No results in time."""
+        return dict.fromkeys(calls, ClientAnswer(None, is_error=True, waited_s=0.0, timeout_s=0.0))
 
     def withdraw(self, by: ApprovalEnd) -> None:
         """Do nothing: no call waits."""

@@ -57,10 +57,11 @@ class StepOpened:
 
 @dataclass(frozen=True, slots=True)
 class PartClosed:
-    """The model has finished a part of its message."""
+    """The model has finished a part of its message. One that `is_shown` later has its event then."""
 
     message_id: str
     part: TextPart | ReasoningPart | ToolCallPart
+    is_shown: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,19 +103,30 @@ class CallsHeld:
 
 
 @dataclass(frozen=True, slots=True)
+class CallsAwaited:
+    """A client has to post the results of `calls`, each with its timeout in seconds, None for none. No other call of
+    the message without a result has started."""
+
+    message_id: str
+    calls: tuple[tuple[ToolCallPart, float | None], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class CallsReleased:
-    """All waiting calls are decided: the calls of the message without a result start."""
+    """Nothing is waited for any more: the calls of the message without a result start."""
 
     message_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class ResultClosed:
-    """A call has a result. `message_id` is the tool message that holds the results of the step."""
+    """A call has a result. `message_id` is the tool message that holds the results of the step. `is_posted` says that a
+    client has posted it, or has not in time."""
 
     message_id: str
     part: ToolResultPart
     output_ref: str | None = None
+    is_posted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,6 +239,7 @@ Change = (
     | PartClosed
     | ResponseClosed
     | CallsHeld
+    | CallsAwaited
     | CallsReleased
     | AttemptVoided
     | ResultClosed

@@ -70,7 +70,10 @@ class Conversation(ShownHistory):
 
     async def say(self, kind: ControlKind, sink: Sink) -> None:
         """Adds a control message, here and in the stored history."""
-        message = control_message(kind)
+        await self.add(control_message(kind), sink)
+
+    async def add(self, message: Message, sink: Sink) -> None:
+        """Adds a control message of any text."""
         seq = await sink.record(ControlAdded(message))
         self.append(message.model_copy(update={"seq": seq}))
 
@@ -189,8 +192,12 @@ class Conversation(ShownHistory):
 
 
 def control_message(kind: ControlKind) -> Message:
+    """A control message of this kind that has no seq yet."""
+    return control(control_text(kind))
+
+
+def control(text: str) -> Message:
     """A control message that has no seq yet."""
-    text = control_text(kind)
     part = TextPart(id=new_id(), index=0, text=text, tokens=estimate_text(text))
     tokens = PER_MESSAGE + part.tokens
     return Message(id=new_id(), seq=0, role=Role.CONTROL, parts=(part,), tokens=tokens, created_at=now())

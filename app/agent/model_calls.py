@@ -72,12 +72,19 @@ class Attempt:
     """Sends a step's request once. What the model writes is in `processor`, its cost in `usage`."""
 
     def __init__(
-        self, sink: Sink, models: ModelCalls, config: AgentConfig, opened: StepOpened, before: Sequence[Change]
+        self,
+        sink: Sink,
+        models: ModelCalls,
+        config: AgentConfig,
+        opened: StepOpened,
+        before: Sequence[Change],
+        is_late: Callable[[str], bool] = lambda _: False,
     ) -> None:
-        """Record the start of the attempt at once, after the changes in `before`."""
+        """Record the start of the attempt at once, after the changes in `before`. See `StreamProcessor` for
+        `is_late`."""
         self.config = config
         self.opened = opened
-        self.processor = StreamProcessor(sink, opened.message_id)
+        self.processor = StreamProcessor(sink, opened.message_id, is_late)
         self.usage = Usage()
         self._models = models
         self._recorded = sink.record(*before, opened)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
@@ -103,17 +103,53 @@ class Decision:
     reason: str | None = None
 
 
-class ApprovalGate(Protocol):
-    """Where calls wait for approval."""
+@dataclass(frozen=True, slots=True)
+class ClientAnswer:
+    """What a client has posted as the result of a call, None if it did not in time. `waited_s` and `timeout_s` are in
+    seconds."""
+
+    text: str | None
+    is_error: bool
+    waited_s: float
+    timeout_s: float | None
+
+
+class CallGate(Protocol):
+    """Where calls wait, for approval or for a client."""
 
     async def decisions(self, message_id: str) -> Mapping[str, Decision]:
         """Waits until all held calls of a message are decided, by a user or by timeout; returns the decisions by call
         id. May be cancelled and called again. Raises like `Sink.record`."""
         ...
 
-    def withdraw(self, by: ApprovalEnd) -> None:
-        """Closes the waiting approvals, since their calls will not run. Committed in order with the sink's changes."""
+    async def answers(self, message_id: str, calls: Collection[str]) -> Mapping[str, ClientAnswer]:
+        """Waits for a client's result of any of these calls of a message, or the end of its time; returns what there
+        is by call id. May be cancelled and called again. Raises like `Sink.record`."""
         ...
+
+    def withdraw(self, by: ApprovalEnd) -> None:
+        """Ends all waits, since their calls will not run. Committed in order with the sink's changes."""
+        ...
+
+
+class FileWatch(Protocol):
+    """Is told which files and folders the tools for files use."""
+
+    async def before(self, path: str) -> None:
+        """Awaited before a tool uses a path. Raises what the model is told instead of the result."""
+        ...
+
+    def after(self, path: str) -> None:
+        """A tool has used a path."""
+        ...
+
+
+class NoFileWatch:
+    """Used when nobody wants to know."""
+
+    async def before(self, path: str) -> None: ...
+
+    def after(self, path: str) -> None: ...
 
 
 class SandboxSource(Protocol):

@@ -15,7 +15,7 @@ import structlog
 from structlog.contextvars import bind_contextvars, unbind_contextvars
 
 from app.agent.approvals import Batch, WaitingStep
-from app.agent.changes import Change, ResponseClosed, StepClosed, StepOpened
+from app.agent.changes import CallsAwaited, Change, PartClosed, ResponseClosed, StepClosed, StepOpened
 from app.agent.conversation import Conversation
 from app.agent.interrupt import Interrupt, Stopped
 from app.agent.model_calls import Attempt, ModelCalls, Spent, WindowLessons
@@ -160,7 +160,7 @@ class Step:
         _log_with(waiting.opened)
         spent = Spent(time.monotonic() - waiting.elapsed_s, waiting.usage, waiting.known_cost_usd)
         result = await self._run_tools(
-            _Ending(waiting.opened, config, spent), Batch(waiting.calls, waiting.held), waiting.finish_reason
+            _Ending(waiting.opened, config, spent), Batch.left(waiting), waiting.finish_reason
         )
         unbind_contextvars(*LOGGED)
         return result
@@ -170,7 +170,7 @@ class Step:
         context, generation = conversation.state(config.budget), conversation.generation.number
         opened = StepOpened(step, number, new_id(), config.model, generation, context, conversation.round)
         _log_with(opened)
-        return Attempt(self._sink, self._models, config, opened, before)
+        return Attempt(self._sink, self._models, config, opened, before, self._tools.is_for_client)
 
     async def _send(self, attempt: Attempt, request: ModelRequest) -> Stopped | PalimpsestError | None:
         """Calls the model; returns what kept it from answering, if anything."""
@@ -203,16 +203,16 @@ class Step:
         self._conversation.answered()
         ending = _Ending(attempt.opened, attempt.config, spent, attempt.processor.input_transformations)
         if attempt.processor.calls:
-            batch = Batch(attempt.processor.calls)
+            batch = Batch(attempt.processor.calls, asked_by=attempt.opened.message_id)
             if refusal is not None:
-                await self._sink.record(closed)
+                await self._sink.record(*_late(attempt, ()), closed)
                 self._tools.refuse(batch, refusal)
                 self._conversation.append(await batch.message())
                 self._record_end(ending, reason)
                 return StepResult.of(Outcome.RAN_TOOLS, spent)
-            await self._tools.hold(batch, attempt.opened.message_id, attempt.config.approval)
+            waits = await self._tools.begin(batch, attempt.config.approval)
             # In one commit, so that after a restart no waiting call is taken for a running one.
-            await self._sink.record(closed, *([batch.held] if batch.held is not None else []))
+            await self._sink.record(*_late(attempt, waits), closed, *waits)
             return await self._run_tools(ending, batch, reason)
         # In one commit, so that a final answer never belongs to an open step.
         await self._sink.record(closed, self._closed(ending, reason))
@@ -225,7 +225,7 @@ class Step:
             await self._interrupt.guard(self._tools.run(batch))
         except Stopped:
             outcome = Outcome.STOPPED
-            if batch.held is not None and self._interrupt.reason == "shutdown":
+            if batch.has_not_started and self._interrupt.reason == "shutdown":
                 # Nothing has started: it is left as it is, and waits again when the server is back.
                 return StepResult.of(outcome, ending.spent)
             reason = self._stop_reason()
@@ -291,6 +291,13 @@ class Step:
 
     def _stop_reason(self) -> FinishReason:
         return FinishReason.INTERRUPTED if self._interrupt.reason == "shutdown" else FinishReason.CANCELLED
+
+
+def _late(attempt: Attempt, waits: Sequence[Change]) -> list[PartClosed]:
+    """The calls for clients; those that wait from now on have their event with that."""
+    awaited = {call.call_id for wait in waits if isinstance(wait, CallsAwaited) for call, _ in wait.calls}
+    late = attempt.processor.take_late()
+    return [PartClosed(attempt.opened.message_id, part, part.call_id not in awaited) for part in late]
 
 
 def _log_with(opened: StepOpened) -> None:

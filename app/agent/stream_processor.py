@@ -3,6 +3,7 @@ repeats itself."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -96,7 +97,11 @@ class _Block:
 class StreamProcessor:
     """One attempt's stream. Feed it every event, then `close` it; `parts` are the closed parts, in order of closing."""
 
-    def __init__(self, sink: Sink, message_id: str) -> None:
+    def __init__(self, sink: Sink, message_id: str, is_late: Callable[[str], bool] = lambda _: False) -> None:
+        """Calls of the tools that are late stay open until `take_late`: a client acts on them as soon as it sees
+        them."""
+        self._is_late = is_late
+        self._late: list[ToolCallPart] = []
         self._sink = sink
         self._message_id = message_id
         self._open: dict[int, _Block] = {}
@@ -168,10 +173,21 @@ class StreamProcessor:
         for number in sorted(self._open, key=lambda n: self._open[n].live.index):
             block = self._open.pop(number)
             self._record(block.close(interrupted=interrupted))
+        if interrupted:
+            for part in self.take_late():
+                self._sink.record(PartClosed(self._message_id, part))
+
+    def take_late(self) -> list[ToolCallPart]:
+        """The calls that are not recorded yet."""
+        late, self._late = self._late, []
+        return late
 
     def _record(self, part: ClosedPart) -> None:
         self.parts.append(part)
-        self._sink.record(PartClosed(self._message_id, part))
+        if isinstance(part, ToolCallPart) and self._is_late(part.name):
+            self._late.append(part)
+        else:
+            self._sink.record(PartClosed(self._message_id, part))
 
     @property
     def ordered_parts(self) -> tuple[ClosedPart, ...]:

@@ -13,10 +13,10 @@ from typing import Any, Protocol
 import structlog
 from structlog.contextvars import bind_contextvars
 
-from app.agent.approvals import Batch, NoApprovalGate, denials, result_without_run, which_wait
-from app.agent.changes import CallsHeld, CallsReleased, ResultClosed
+from app.agent.approvals import Batch, NoCallGate, denials, result_without_run, which_wait
+from app.agent.changes import CallsAwaited, CallsHeld, CallsReleased, Change, ResultClosed
 from app.agent.interrupt import Interrupt, StopReason
-from app.agent.protocols import ApprovalGate, LivePart, SandboxSource, Sink
+from app.agent.protocols import CallGate, ClientAnswer, FileWatch, LivePart, NoFileWatch, SandboxSource, Sink
 from app.context.tokens import estimate_part
 from app.errors import PalimpsestError, SandboxUnavailableError, ToolError
 from app.events import PlanItem
@@ -24,8 +24,9 @@ from app.messages import ToolCallPart, ToolResultPart, ToolStatus, new_id
 from app.sandbox.base import Sandbox, Stream
 from app.sessions import Approval, ApprovalEnd
 from app.tools.base import NoHistory, OutputSink, SessionHistory, ToolContext, ToolOutcome
+from app.tools.client import ClientTool
 from app.tools.output import OutputLimit
-from app.tools.registry import ToolRegistry
+from app.tools.registry import FILE_TOOLS, AnyTool, ToolRegistry
 
 log = structlog.get_logger(__name__)
 MAX_PARALLEL = 8
@@ -48,24 +49,29 @@ class Collector(OutputSink, Protocol):
     async def finish(self, note: str = "") -> CollectedOutput: ...
 
 
+_UNSTARTED = "before it was started"
+Group = list[tuple[int, ToolCallPart]]
+"""Calls of a message that run at the same time, each with its place among the calls."""
 CollectorFactory = Callable[[str, Callable[[Stream, str, int], None], OutputLimit], Collector]
 """Makes a call's collector from the call id, a callback for the live preview (stream, text, offset) and a limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolSetup:
-    """What the calls of a session share. Times are in seconds; `output_limit` maps the number of calls in a message to
-    how much of each output the model sees; `env` returns the present variables of commands."""
+    """What the calls of a session share. `registry` returns its present tools. Times are in seconds; `output_limit`
+    maps the number of calls in a message to how much of each output the model sees; `env` returns the present variables
+    of commands, and `files` is told which ones tools use."""
 
-    registry: ToolRegistry
+    registry: Callable[[], ToolRegistry]
     sandbox: SandboxSource
     collector: CollectorFactory
     command_timeout_s: float
     max_command_timeout_s: float
     output_limit: Callable[[int], OutputLimit]
     history: SessionHistory = field(default_factory=NoHistory)
-    approval_gate: ApprovalGate = field(default_factory=NoApprovalGate)
+    gate: CallGate = field(default_factory=NoCallGate)
     env: Callable[[], Mapping[str, str]] = dict
+    files: FileWatch = field(default_factory=NoFileWatch)
 
 
 class ToolExecutor:
@@ -87,32 +93,62 @@ class ToolExecutor:
         self._allowed = allowed
         self._set_plan = set_plan
 
-    async def hold(self, batch: Batch, message_id: str, approval: Approval) -> None:
-        """Holds the calls of a message that need approval. Calls that cannot run anyway, because of their name or
-        arguments, need none."""
-        if approval.policy == "never":
-            return
-        checked = [(call, values) for call in batch.calls if (values := self._arguments(call)) is not None]
+    def is_for_client(self, name: str) -> bool:
+        """Whether a client carries out the calls of a tool."""
+        return isinstance(self._tool(name), ClientTool)
+
+    async def begin(self, batch: Batch, approval: Approval) -> list[Change]:
+        """Finds out what the calls of a message wait for; returns the changes that are committed with the message.
+        Calls that cannot run anyway, because of their name or arguments, need no approval and no client."""
+        await self._find_clients(batch)
+        if approval.policy != "never":
+            batch.held = await self._hold(batch, approval)
+        return [batch.held] if batch.held is not None else self._first_wait(batch)
+
+    async def _hold(self, batch: Batch, approval: Approval) -> CallsHeld | None:
+        found = [(call, await self._arguments(call)) for call in batch.calls]
+        checked = [(call, values) for call, values in found if values is not None]
         # In a thread, since patterns may be slow.
         waits = await asyncio.to_thread(which_wait, [(call.name, values) for call, values in checked], approval)
         held = tuple(call for (call, _), wait in zip(checked, waits, strict=True) if wait)
-        batch.held = CallsHeld(message_id, held, approval.timeout_s) if held else None
+        return CallsHeld(batch.asked_by, held, approval.timeout_s) if held else None
 
-    def _arguments(self, call: ToolCallPart) -> dict[str, Any] | None:
+    async def _arguments(self, call: ToolCallPart) -> dict[str, Any] | None:
         """A call's arguments as its tool gets them; None if it cannot run."""
         try:
-            _, arguments = self._setup.registry.parse(call.name, call.arguments_text, self._allowed())
+            tool, arguments = self._setup.registry().parse(call.name, call.arguments_text, self._allowed())
+            if isinstance(tool, ClientTool):
+                await tool.check(arguments)
         except ToolError:
             return None
         return arguments.model_dump()
 
+    async def _find_clients(self, batch: Batch) -> None:
+        """Sets which calls a client carries out. Those that wait already do so even if the session has lost the
+        tool."""
+        batch.clients = {} if batch.awaited is None else {call.call_id: wait for call, wait in batch.awaited.calls}
+        for call in batch.calls:
+            tool = self._tool(call.name)
+            if not isinstance(tool, ClientTool) or call.call_id in batch.clients:
+                continue
+            if await self._arguments(call) is not None:
+                batch.clients[call.call_id] = tool.timeout_s
+
     async def run(self, batch: Batch) -> None:
         """Waits until nothing is held, then runs all calls and records each result as it arrives. When cancelled, it
         ends the running calls, whose results are recorded as `cancelled` with their partial output."""
+        if batch.clients is None:
+            await self._find_clients(batch)
         if batch.held is not None:
             await self._release(batch, batch.held)
         for group in self._groups(batch):
             await batch.stored()
+            if self._waits(batch, group):
+                await self._await_clients(batch, group)
+                continue
+            if batch.parked:
+                batch.parked = False
+                await asyncio.shield(self._sink.record(CallsReleased(batch.asked_by)))
             async with asyncio.TaskGroup() as tasks:
                 for index, call in group:
                     tasks.create_task(self._run_one(batch, index, call))
@@ -120,15 +156,40 @@ class ToolExecutor:
     async def _release(self, batch: Batch, held: CallsHeld) -> None:
         """Waits for all decisions and records the results of denied calls. Committed before any call starts, so that
         after a restart no started call is taken for a waiting one."""
-        decisions = await self._setup.approval_gate.decisions(held.message_id)
+        decisions = await self._setup.gate.decisions(held.message_id)
         denied = [ResultClosed(batch.message_id, part) for part in denials(batch.calls, held, decisions)]
         batch.results |= {result.part.call_id: result.part for result in denied}
         batch.held = None
-        recorded = self._sink.record(*denied, CallsReleased(held.message_id))
+        recorded = self._sink.record(*denied, CallsReleased(held.message_id), *self._first_wait(batch))
         if denied:
             batch.recorded.append(recorded)
         # Shielded: a cancellation would otherwise cancel the future itself, which is awaited again.
         await asyncio.shield(recorded)
+
+    def _first_wait(self, batch: Batch) -> list[Change]:
+        """The change that makes the first calls wait for a client, if they have to."""
+        group = next(self._groups(batch), None)
+        return [] if group is None or not self._waits(batch, group) else [self._park(batch, group)]
+
+    def _waits(self, batch: Batch, group: Group) -> bool:
+        return group[0][1].call_id in (batch.clients or ())
+
+    def _park(self, batch: Batch, group: Group) -> CallsAwaited:
+        clients = batch.clients or {}
+        batch.parked = True
+        batch.awaited = CallsAwaited(batch.asked_by, tuple((call, clients[call.call_id]) for _, call in group))
+        return batch.awaited
+
+    async def _await_clients(self, batch: Batch, group: Group) -> None:
+        """Waits until a client has posted the results of all calls of a group, or their time is over."""
+        if batch.awaited is None:
+            # Shielded: a cancellation would otherwise cancel the future itself, which is awaited again.
+            await asyncio.shield(self._sink.record(self._park(batch, group)))
+        left = {call.call_id: (index, call) for index, call in group}
+        while left:
+            for call_id, answer in (await self._setup.gate.answers(batch.asked_by, left)).items():
+                await self._run_one(batch, *left.pop(call_id), answer)
+        batch.awaited = None
 
     def refuse(self, batch: Batch, why: str) -> None:
         """Gives every call an error result that says why it was not run."""
@@ -136,36 +197,47 @@ class ToolExecutor:
             self._close(batch, result_without_run(index, call, ToolStatus.ERROR, why))
 
     def abandon(self, batch: Batch) -> None:
-        """Gives every call without a result one that says why it did not run, and withdraws pending approvals."""
-        if batch.held is not None:
-            self._setup.approval_gate.withdraw(_ENDS.get(self._interrupt.reason, "error"))
-            batch.held = None
+        """Gives every call without a result one that says why it did not run, and ends all waits."""
+        waited = {call.call_id for call, _ in batch.awaited.calls} if batch.awaited is not None else set()
+        if batch.held is not None or batch.awaited is not None:
+            self._setup.gate.withdraw(_ENDS.get(self._interrupt.reason, "error"))
+            batch.held = batch.awaited = None
         status, why = _STOPS[self._interrupt.reason]
-        note = f"[{why} before it was started]"
         for index, call in enumerate(batch.calls):
             if call.call_id not in batch.results:
-                self._close(batch, result_without_run(index, call, status, note))
+                when = "while it waited for the client, which may have begun" if call.call_id in waited else _UNSTARTED
+                self._close(batch, result_without_run(index, call, status, f"[{why} {when}]"))
 
-    def _groups(self, batch: Batch) -> Iterator[list[tuple[int, ToolCallPart]]]:
-        """Groups adjacent safe calls; every other call is alone, which keeps the model's order where it matters. Denied
-        calls are left out."""
+    def _groups(self, batch: Batch) -> Iterator[Group]:
+        """Groups adjacent safe calls; every other call is alone, which keeps the model's order where it matters. Those
+        of a safe group that clients carry out come last, together. Calls with results, as denied ones, are left out."""
         left = [(index, call) for index, call in enumerate(batch.calls) if call.call_id not in batch.results]
         for safe, run in groupby(left, key=lambda item: self._is_safe(item[1])):
-            if safe:
-                yield list(run)
-            else:
+            if not safe:
                 yield from ([item] for item in run)
+                continue
+            ours: Group = []
+            clients: Group = []
+            for item in run:
+                (clients if self._waits(batch, [item]) else ours).append(item)
+            yield from filter(None, (ours, clients))
 
     def _is_safe(self, call: ToolCallPart) -> bool:
-        try:
-            return self._setup.registry.get(call.name, self._allowed()).parallel_safe
-        except ToolError:
-            return True
+        tool = self._tool(call.name)
+        return tool is None or tool.parallel_safe
 
-    async def _run_one(self, batch: Batch, index: int, call: ToolCallPart) -> None:
+    def _tool(self, name: str) -> AnyTool | None:
+        """A tool that was offered; None if there is none of this name."""
+        try:
+            return self._setup.registry().get(name, self._allowed())
+        except ToolError:
+            return None
+
+    async def _run_one(self, batch: Batch, index: int, call: ToolCallPart, answer: ClientAnswer | None = None) -> None:
+        """Runs a call, or takes what a client has posted for it."""
         # Each call has its own task, whose log lines carry its id.
         bind_contextvars(call_id=call.call_id)
-        started = time.monotonic()
+        started = time.monotonic() - (0.0 if answer is None else answer.waited_s)
         part_id = new_id()
         live = LivePart("tool_result", batch.message_id, part_id, index, call.call_id, call.name)
         limit = self._setup.output_limit(len(batch.calls))
@@ -174,14 +246,19 @@ class ToolExecutor:
         try:
             async with self._slots:
                 begun = True
-                outcome = await self._outcome(call, collector, limit)
+                if answer is None:
+                    outcome = await self._outcome(call, collector, limit)
+                else:
+                    outcome = posted(answer, collector)
         except asyncio.CancelledError:
             if begun:
                 status, why = _STOPS[self._interrupt.reason]
                 outcome = ToolOutcome(status, note=f"[{why}; what it had done until then stays]")
                 await self._finish(batch, live, call, collector, outcome, started)
             raise
-        finishing = asyncio.ensure_future(self._finish(batch, live, call, collector, outcome, started))
+        finishing = asyncio.ensure_future(
+            self._finish(batch, live, call, collector, outcome, started, is_posted=answer is not None)
+        )
         try:
             await asyncio.shield(finishing)
         except asyncio.CancelledError:
@@ -195,8 +272,14 @@ class ToolExecutor:
     async def _outcome(self, call: ToolCallPart, collector: Collector, limit: OutputLimit) -> ToolOutcome:
         """Runs the call; exceptions become an error that the model sees and can act on."""
         try:
-            tool, arguments = self._setup.registry.parse(call.name, call.arguments_text, self._allowed())
-            return await tool.run(arguments, self._context(call, collector, limit))
+            tool, arguments = self._setup.registry().parse(call.name, call.arguments_text, self._allowed())
+            if tool.name not in FILE_TOOLS:
+                return await tool.run(arguments, self._context(call, collector, limit))
+            path = str(getattr(arguments, "path", None) or ".")
+            await self._setup.files.before(path)
+            outcome = await tool.run(arguments, self._context(call, collector, limit))
+            self._setup.files.after(path)
+            return outcome
         except PalimpsestError as error:
             return ToolOutcome(ToolStatus.ERROR, note=f"Error: {error.detail}")
         except asyncio.CancelledError:
@@ -232,6 +315,8 @@ class ToolExecutor:
         collector: Collector,
         outcome: ToolOutcome,
         started: float,
+        *,
+        is_posted: bool = False,
     ) -> None:
         output = await collector.finish(outcome.note)
         part = ToolResultPart(
@@ -247,11 +332,24 @@ class ToolExecutor:
             duration_ms=round((time.monotonic() - started) * 1000),
         )
         log.debug("tool_ended", status=part.status, duration_ms=part.duration_ms, bytes=part.bytes)
-        self._close(batch, part.model_copy(update={"tokens": estimate_part(part)}), output.ref)
+        part = part.model_copy(update={"tokens": estimate_part(part)})
+        self._close(batch, part, output.ref, is_posted=is_posted)
 
-    def _close(self, batch: Batch, part: ToolResultPart, ref: str | None = None) -> None:
+    def _close(self, batch: Batch, part: ToolResultPart, ref: str | None = None, *, is_posted: bool = False) -> None:
         batch.results[part.call_id] = part
-        batch.recorded.append(self._sink.record(ResultClosed(batch.message_id, part, ref)))
+        batch.recorded.append(self._sink.record(ResultClosed(batch.message_id, part, ref, is_posted)))
+
+
+def posted(answer: ClientAnswer, output: OutputSink) -> ToolOutcome:
+    """A client's result as the outcome of its call; it is shortened and masked like any output."""
+    if answer.text is None:
+        return ToolOutcome(
+            ToolStatus.ERROR,
+            note=f"Error: the client posted no result within {answer.timeout_s:g} s. It may have carried out the call.",
+        )
+    output.write("stdout", (f"Error: {answer.text}" if answer.is_error else answer.text).encode())
+    note = "" if answer.text or answer.is_error else "[no output]"
+    return ToolOutcome(ToolStatus.ERROR if answer.is_error else ToolStatus.COMPLETED, note=note)
 
 
 class CollectedOutput(Protocol):

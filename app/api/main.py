@@ -19,7 +19,18 @@ from app.api.download_budget import DownloadBudget
 from app.api.errors import InternalError, install_error_handlers, problem_response
 from app.api.guard import ApiConfig, Guard
 from app.api.openapi import install_openapi
-from app.api.routers import checkpoints, files, history, page, queue, secrets, server, sessions, webhooks
+from app.api.routers import (
+    checkpoints,
+    client_calls,
+    files,
+    history,
+    page,
+    queue,
+    secrets,
+    server,
+    sessions,
+    webhooks,
+)
 from app.api.routers import history as compactions
 from app.api.routers import history as events
 from app.api.routers import queue as approvals
@@ -32,6 +43,7 @@ ROUTERS = (
     sessions.forks_router,
     queue.router,
     approvals.approvals_router,
+    client_calls.router,
     history.router,
     compactions.compactions_router,
     events.events_router,

@@ -88,6 +88,8 @@ _EXAMPLES: tuple[PalimpsestError, ...] = (
     ConflictError("The step of this message is still running.", code="message_open"),
     ConflictError("There are 200 webhooks already.", code="too_many_webhooks", most=200),
     ConflictError("The call no longer waits: denied by timeout at 2026-11-22T10:11:12.345Z.", code="approval_resolved"),
+    ConflictError("The call no longer waits: ended by client at 2026-11-22T10:11:12.345Z.", code="call_resolved"),
+    ConflictError("The call does not wait for a client, or not yet.", code="call_not_waiting"),
     ConflictError("The session is running.", code="session_running"),
     ConflictError("Nothing to resume: the last run completed.", code="nothing_to_resume"),
     ConflictError(

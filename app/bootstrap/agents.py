@@ -4,7 +4,7 @@ make."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 from app.agent.compaction.rounds import BackgroundSlots
@@ -21,6 +21,7 @@ from app.runtime.agents import AgentSetup
 from app.runtime.learned_models import LearnedWindows
 from app.runtime.retention import RetentionRules
 from app.runtime.services import LoginRules
+from app.runtime.skills import OperatorSkills
 from app.sandbox.base import Stream
 from app.sessions import Limits
 from app.settings import Settings
@@ -31,10 +32,11 @@ from app.tools.recall import left_out_hint
 @dataclass(frozen=True, slots=True)
 class Prompts:
     """The texts that an operator may replace: the system prompt's instructions, and the sections of a summary (None
-    uses those of its policy and profile)."""
+    uses those of its policy and profile); and the skills that an operator adds."""
 
     system: str = SYSTEM_TEMPLATE
     summary: str | None = None
+    skills: OperatorSkills = field(default_factory=OperatorSkills)
 
 
 async def build_agents(settings: Settings, prompts: Prompts, database: Database, providers: Providers) -> AgentSetup:
@@ -48,6 +50,7 @@ async def build_agents(settings: Settings, prompts: Prompts, database: Database,
         ask_window=providers.ask_window,
         registry=ToolRegistry(default_tools(read_chars=settings.tool_output_chars)),
         template=prompts.system,
+        skills=prompts.skills,
         summary_template=prompts.summary,
         command_timeout_s=settings.command_timeout_s,
         max_command_timeout_s=settings.command_timeout_max_s,

@@ -332,7 +332,7 @@ async def resume_after_restart(setup: RuntimeSetup, registry: Registry, store: F
     database = setup.database
 
     def query(connection: Connection) -> tuple[set[str], list[str]]:
-        busy = (Status.RUNNING, Status.AWAITING_APPROVAL)
+        busy = [status for status in Status if status is not Status.IDLE]
         return set(sessions.ids(connection)), [id for status in busy for id in sessions.ids(connection, status=status)]
 
     known, running = await database.read(query)

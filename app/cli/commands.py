@@ -29,6 +29,7 @@ from app.cli.run_options import (
     SystemPrompt,
     Task,
     Title,
+    ToolOptions,
 )
 from app.cli.screen import CANCELLED, CLOSED_PIPE, FAILED
 from app.cli.session_commands import CallId, Json, JsonLines, Key, Policy, Server, SessionId, sessions
@@ -134,6 +135,7 @@ def run(
     patch: PatchFile = None,
     remove: Remove = False,
     output_schema: SchemaFile = None,
+    tool: ToolOptions = None,
     quiet: Quiet = False,
     json: JsonLines = False,
     server: Server = None,
@@ -150,7 +152,7 @@ def run(
     from app.cli.run import TaskOptions, run_task
 
     options = TaskOptions(
-        model, system_prompt, max_steps, title, sandbox, approval, effort, compaction, git, output_schema
+        model, system_prompt, max_steps, title, sandbox, approval, effort, compaction, git, output_schema, tool
     )
     brought = None if folder is None else Folder(folder, all=no_ignore)
     raise typer.Exit(

@@ -9,7 +9,7 @@ import os
 import sys
 import tarfile
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -19,6 +19,7 @@ from app.cli.following import CtrlC, asking, show_all, writer
 from app.cli.packing import Folder, pack
 from app.cli.screen import CliError, Screen, UsageError
 from app.cli.target import running_or_embedded
+from app.cli.tools import LocalTool, LocalTools
 from app.messages import new_id
 
 
@@ -36,6 +37,11 @@ class TaskOptions:
     compaction: str | None = None
     git: str | None = None
     output_schema: Path | None = None
+    tool: Sequence[str] | None = None
+
+    def tools(self) -> list[LocalTool]:
+        """The tools that this machine carries out. Raises `UsageError`."""
+        return [LocalTool.parse(each) for each in self.tool or ()]
 
     def body(self, task: str) -> dict[str, Any]:
         """The request that creates the session. It includes an id, so that a retry does not create a second one."""
@@ -51,6 +57,7 @@ class TaskOptions:
             "approval": _approval(self.approval) if self.approval is not None else None,
             "source": _source(self.git) if self.git is not None else None,
             "limits": {"max_steps": self.max_steps} if self.max_steps is not None else None,
+            "tools": [tool.definition for tool in self.tools()] or None,
             "output": {"schema": _json_file(self.output_schema)} if self.output_schema is not None else None,
         }
         return {name: value for name, value in fields.items() if value is not None}
@@ -174,10 +181,11 @@ async def _run(
             session = await _bring(client, options.body(task), folder, say)
         where = "a server of this command" if embedded else target.url
         say(f"session {session['id']} on {where}, model {session['model']}, sandbox {session['sandbox']['kind']}")
+        local = LocalTools(client, session["id"], options.tools(), say)
         with CtrlC(client, session["id"], say).handled():
-            async with asking(client, session["id"], as_json=as_json) as hear:
+            async with asking(client, session["id"], as_json=as_json) as hear, local.serving() as serve:
                 write = writer(as_json, own_task=True, quiet=quiet)
-                end = await show_all(client.follow(session["id"]), write, hear)
+                end = await show_all(client.follow(session["id"]), write, hear, serve)
         if output is not None:
             await take_out(client, session["id"], output, say)
         if patch is not None:

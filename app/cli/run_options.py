@@ -50,6 +50,15 @@ SchemaFile = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="JSON Schema of the output that the run has to end with."),
 ]
+ToolOptions = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--tool",
+        metavar="NAME=COMMAND",
+        help="A tool that this machine carries out: COMMAND gets the arguments as JSON on standard input. Or @FILE, a"
+        " JSON object with name, command, description, parameters, timeout_s. Repeatable.",
+    ),
+]
 Quiet = Annotated[
     bool, typer.Option("--quiet", "-q", help="Print the answer alone, or the output with --output-schema.")
 ]

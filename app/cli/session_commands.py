@@ -35,7 +35,8 @@ CallId = Annotated[
 @sessions.command("ls")
 def list_sessions(
     status: Annotated[
-        Literal["idle", "running", "awaiting_approval"] | None, typer.Option(help="Only sessions with this status.")
+        Literal["idle", "running", "awaiting_approval", "awaiting_client"] | None,
+        typer.Option(help="Only sessions with this status."),
     ] = None,
     limit: Annotated[int, typer.Option(min=1, help="Max number of sessions.")] = 20,
     query: Annotated[

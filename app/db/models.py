@@ -45,6 +45,7 @@ sessions = Table(
     Column("reasoning_effort", String(10), comment="Null: the model's default."),
     Column("system_prompt", Text),
     Column("tools", Json, comment="Names of the tools offered; null: all of them."),
+    Column("client_tools", Text, comment="JSON of the tools that a client carries out; null: none."),
     Column("sandbox", Json, nullable=False),
     Column("compaction", Json, nullable=False, comment="Policy and settings, complete."),
     Column("compaction_count", Integer, nullable=False, default=0),
@@ -244,6 +245,21 @@ approvals = Table(
     Column("reason", Text, comment="Shown to the model with a denial."),
     Column("requested_at", UtcTime, nullable=False),
     Column("decided_at", UtcTime),
+)
+
+client_calls = Table(
+    "client_calls",
+    metadata,
+    session_id(),
+    Column("call_id", String(36), primary_key=True),
+    Column("message_id", String(36), nullable=False, comment="The message that made the call."),
+    Column("requested_at", UtcTime, nullable=False),
+    Column("expires_at", UtcTime, comment="Null: waits without a timeout."),
+    Column("ended_by", String(20), comment="Null while the call waits."),
+    Column("ended_at", UtcTime),
+    Column("output", Text, comment="What the client has posted, until it is in the call's result."),
+    Column("is_error", Boolean, nullable=False, default=False),
+    comment="Calls that wait, or waited, for their result from a client.",
 )
 
 generations = Table(

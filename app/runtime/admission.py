@@ -24,6 +24,7 @@ from app.interchange import ImportedHistory, import_history
 from app.messages import Message, new_id
 from app.raw_messages import RawMessages
 from app.runtime.agents import AgentSetup
+from app.runtime.requested_tools import checked_rules, chosen_tools, invalid_field, known_tools
 from app.runtime.setup import RuntimeSetup
 from app.runtime.values.sessions import (
     MAX_SYSTEM_PROMPT_CHARS,
@@ -126,7 +127,8 @@ def _import(body: SessionCreate, history: HistoryImport) -> tuple[ImportedHistor
 
 def _checked_fields(body: SessionCreate, setup: RuntimeSetup, rules: ServiceRules) -> dict[str, Any]:
     """The columns of a new session."""
-    checked_rules(body.approval, setup.agents.registry.names())
+    tools = chosen_tools(body.tools, setup.agents.registry.names())
+    checked_rules(body.approval, known_tools(setup.agents.registry.names(), tools["client_tools"]))
     model = body.model or rules.default_model
     setup.agents.models.resolve(model)
     limits = limits_within(body.limits, rules.limits, rules.most)
@@ -141,7 +143,7 @@ def _checked_fields(body: SessionCreate, setup: RuntimeSetup, rules: ServiceRule
         "model": model,
         "reasoning_effort": body.reasoning_effort,
         "system_prompt": body.system_prompt,
-        "tools": _checked_tools(body.tools, setup.agents.registry.names()),
+        **tools,
         "output_format": body.output.stored() if body.output is not None else None,
         "sandbox": sandbox.model_dump(),
         "compaction": compaction.model_dump(),
@@ -155,8 +157,7 @@ def _checked_fields(body: SessionCreate, setup: RuntimeSetup, rules: ServiceRule
 
 def checked_patch(body: SessionPatch, setup: RuntimeSetup, rules: ServiceRules) -> dict[str, Any]:
     """The columns that a patch sets, except limits, compaction and approval: their values depend on the session's, so
-    they are only validated here. Raises the same errors as `draft`."""
-    checked_rules(body.approval, setup.agents.registry.names())
+    they are validated here as far as they do not. Raises the same errors as `draft`."""
     given = body.model_fields_set
     fields: dict[str, Any] = {}
     if "model" in given:
@@ -165,7 +166,7 @@ def checked_patch(body: SessionPatch, setup: RuntimeSetup, rules: ServiceRules) 
     if body.compaction is not None:
         _check_summarizer(resolve(body.compaction), setup)
     if "tools" in given:
-        fields["tools"] = _checked_tools(body.tools, setup.agents.registry.names())
+        fields |= chosen_tools(body.tools, setup.agents.registry.names())
     if "output" in given:
         fields["output_format"] = body.output.stored() if body.output is not None else None
     if "metadata" in given:
@@ -210,16 +211,6 @@ def limits_within(asked: LimitsPatch | None, base: Limits, most: Limits) -> Limi
                 raise ForbiddenError(f"limits.{name} may be at most {bound:g}.", code="limit_not_allowed")
             limits = limits.model_copy(update={name: bound})
     return limits
-
-
-def _checked_tools(asked: list[str] | None, known: tuple[str, ...]) -> list[str] | None:
-    """The names of the requested tools. Raises `InvalidRequestError` for one that does not exist."""
-    for name in asked or ():
-        if name not in known:
-            raise InvalidRequestError(
-                f"There is no tool {name[:100]!r}; the tools are {', '.join(known)}.", code="unknown_tool"
-            )
-    return asked
 
 
 def checked_metadata(metadata: dict[str, Any] | None) -> dict[str, Any]:
@@ -325,17 +316,6 @@ def told(policy: ApprovalPolicy) -> str:
     return ", ".join(named) or "never"
 
 
-def checked_rules(asked: ApprovalRequest | None, known: Sequence[str]) -> None:
-    """Raises `InvalidRequestError` for a tool that does not exist: otherwise a typo would let its calls pass."""
-    tools = asked.policy.tools if asked is not None and not isinstance(asked.policy, str) else ()
-    for name in tools:
-        if name not in known:
-            raise InvalidRequestError(
-                f"approval.policy.tools: there is no tool {name[:100]!r}; the tools are {', '.join(known)}.",
-                code="unknown_tool",
-            )
-
-
 def check_patterns(asked: ApprovalRequest | None) -> None:
     """Raises `ValidationFailedError` for the first pattern that cannot be used, and for all of them together where they
     take too long to compile. Blocks for up to `COMPILE_S`, with Python's lock held for each pattern's time."""
@@ -345,10 +325,10 @@ def check_patterns(asked: ApprovalRequest | None) -> None:
             Pattern(pattern)
         except PatternError as error:
             message = f"Input should be a regular expression in RE2 syntax: {error}"
-            raise _invalid(f"approval.policy.commands.{index}", message) from error
+            raise invalid_field(f"approval.policy.commands.{index}", message) from error
         if thread_time() > ends:
             message = f"The patterns take more than {COMPILE_S:g} s to compile"
-            raise _invalid("approval.policy.commands", message)
+            raise invalid_field("approval.policy.commands", message)
 
 
 async def check_output(asked: OutputRequest | None) -> None:
@@ -358,7 +338,7 @@ async def check_output(asked: OutputRequest | None) -> None:
     try:
         await asyncio.to_thread(checked_schema, asked.json_schema)
     except SchemaError as error:
-        raise _invalid("output.schema", f"Input should be a JSON Schema of draft 2020-12: {error}") from error
+        raise invalid_field("output.schema", f"Input should be a JSON Schema of draft 2020-12: {error}") from error
 
 
 def has_patterns(asked: ApprovalRequest | None) -> bool:
@@ -368,12 +348,6 @@ def has_patterns(asked: ApprovalRequest | None) -> bool:
 
 def _commands(asked: ApprovalRequest | None) -> Sequence[str]:
     return asked.policy.commands if asked is not None and not isinstance(asked.policy, str) else ()
-
-
-def _invalid(field: str, message: str) -> ValidationFailedError:
-    found = {"field": field, "message": message[:200]}
-    detail = f"The request is not valid: {field}: {message[:1].lower()}{found['message'][1:]}."
-    return ValidationFailedError(detail, errors=[found])
 
 
 def operators_approval(setting: str | dict[str, Any], known: Sequence[str]) -> Approval:

@@ -3,6 +3,7 @@ needs."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,6 +22,7 @@ from app.context.content import ReasoningRule, sendable
 from app.context.policies import CompactionSettings
 from app.context.prompts import Generation, Notes, PromptEnvironment, render_notes, render_system, template_for
 from app.context.selection import is_request
+from app.context.skills import render_skills
 from app.context.tokens import Calibration
 from app.context.validator import Repair
 from app.db.repositories import compactions, messages, parts, queue, steps
@@ -29,9 +31,11 @@ from app.llm.base import ModelInfo, ToolSchema
 from app.llm.known_models import offered_effort
 from app.messages import Message, Role, Usage
 from app.runtime.learned_models import LearnedWindows
+from app.runtime.skills import OperatorSkills
 from app.runtime.transactions import compactions as rounds
 from app.sessions import Approval, SandboxSpec
-from app.tools.registry import ToolRegistry, tools_for
+from app.tools import client
+from app.tools.registry import LEAN_SETS, ToolRegistry, tools_for
 from app.tools.submit import OutputFormat
 
 RECENT = 50
@@ -44,8 +48,8 @@ PAGE = 500
 @dataclass(frozen=True, slots=True)
 class AgentSetup:
     """Shared by all agents of this server. Times are in seconds, `output_chars` in characters. `template` are the
-    instructions of the system prompt, `summary_template` an operator's sections of a summary. `ask_window` asks a
-    model's server for its window if it is not known otherwise; `model_info` then has it."""
+    instructions of the system prompt, `summary_template` an operator's sections of a summary, `skills` an operator's.
+    `ask_window` asks a model's server for its window if it is not known otherwise; `model_info` then has it."""
 
     models: ModelCalls
     model_info: Callable[[str], ModelInfo]
@@ -62,6 +66,7 @@ class AgentSetup:
     background_slots: BackgroundSlots = field(default_factory=BackgroundSlots)
     """Slots for summaries that are prepared in the background."""
     run_rules: RunRules = field(default_factory=RunRules)
+    skills: OperatorSkills = field(default_factory=OperatorSkills)
 
     async def ask_windows(self, *models: str | None) -> None:
         """Asks the servers of a session's models for their windows, if they are not known otherwise."""
@@ -85,9 +90,10 @@ class AgentSetup:
         output = OutputFormat.of_session(row)
         # Explicitly named tools are offered even if fewer would suit the window better.
         tools = self.registry.schemas(tools_for(budget.limit) if row.tools is None else row.tools)
+        clients = [spec.schema for spec in client.load(row.client_tools)]
         return AgentConfig(
             model=row.model,
-            tools=(*tools, *([output.tool()] if output is not None else [])),
+            tools=(*tools, *clients, *([output.tool()] if output is not None else [])),
             system=self.system(row, budget, notes),
             budget=budget,
             calibration=self.calibration(row.model),
@@ -110,9 +116,13 @@ class AgentSetup:
             output_chars=self.output_chars,
             lean=budget.lean,
         )
-        shown = render_notes(notes or Notes.load(row.notes), budget.usable)
+        notes = notes or Notes.load(row.notes)
+        # The smallest windows have no tool to copy the operator's with.
+        ours = () if LEAN_SETS[0][0] >= budget.limit else self.skills.skills
+        skills = render_skills((*notes.skills, *ours), budget.usable)
+        shown = [section for section in (skills, render_notes(notes, budget.usable)) if section]
         template = template_for(self.template, lean=budget.lean)
-        return render_system(template, environment, row.system_prompt, shown)
+        return render_system(template, environment, row.system_prompt, "\n\n".join(shown))
 
     def calibration(self, model: str) -> Calibration:
         """How far estimates are off for a model, as learned by this server."""
@@ -167,8 +177,9 @@ def _reported(
         if not _was_reported(last):
             return None, 0
         waiting = newest.message_id if newest is not None and is_waiting else None
+        end = next((m.seq for m in history if m.id == waiting), sys.maxsize)
         # A step's count at its end includes its results; only later messages are added to it.
-        until = max((m.seq for m in history if m.role in (Role.ASSISTANT, Role.TOOL) and m.id != waiting), default=0)
+        until = max((m.seq for m in history if m.role in (Role.ASSISTANT, Role.TOOL) and m.seq < end), default=0)
         return Usage(input_tokens=last.context["tokens"]), until
     if generation.reason == "checkpoint" and checkpoints:
         counted = compactions.counted(connection, session_id, checkpoints[-1].round)

@@ -18,8 +18,8 @@ from app.agent.conversation import Conversation, run_off_loop
 from app.agent.record import StoredConversation
 from app.context.policies import CompactionSettings
 from app.context.projection import Transcript
-from app.context.prompts import Notes
-from app.context.tokens import estimate_tools
+from app.context.prompts import Generation, Notes, sections_of
+from app.context.tokens import estimate_text, estimate_tools
 from app.context.validator import repair
 from app.db.repositories import compactions, events, messages, parts, sessions, steps
 from app.errors import ConflictError, MalformedRequestError, NotFoundError
@@ -36,6 +36,7 @@ from app.runtime.values.history import (
     StepPage,
     StepView,
     StreamItem,
+    SystemSection,
     SystemView,
     ToolCallView,
     ToolView,
@@ -143,9 +144,18 @@ def _view(row: Row[Any], step: int | None, transcript: Transcript, state: Contex
         step=step,
         generation=generation.number,
         model=generation.model,
-        system=SystemView(text=generation.system, tokens=generation.system_tokens),
+        system=_system(generation),
         tools=tuple(ToolView.of(tool, tokens=estimate_tools([tool])) for tool in generation.tools),
         messages=tuple(map(ContextItemView.of, transcript.items)),
+    )
+
+
+def _system(generation: Generation) -> SystemView:
+    parts = sections_of(generation.system)
+    return SystemView(
+        text=generation.system,
+        tokens=generation.system_tokens,
+        sections=tuple(SystemSection(source=source, tokens=estimate_text(text)) for source, text in parts),
     )
 
 

@@ -50,11 +50,13 @@ check reads one row."""
 @dataclass(slots=True)
 class OwnerCounts:
     """What happens to owners on this server: sessions that it took over from other nodes of a cluster, and owners whose
-    write was refused since another one had taken over. `waited` gets the seconds that a run waited for its owner."""
+    write was refused since another one had taken over. `waited` gets the seconds that a run waited for its owner,
+    `client_waited` those that a call waited for a client, and how that ended."""
 
     take_overs: int = 0
     refused: int = 0
     waited: Callable[[float], None] = lambda _: None
+    client_waited: Callable[[str, float], None] = lambda _, __: None
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,10 +114,14 @@ class ToolOutcome:
 class Tool(Protocol[A]):
     """One tool. `parallel_safe` calls of one model message may run at the same time."""
 
-    name: ClassVar[str]
-    description: ClassVar[str]
     parallel_safe: ClassVar[bool]
     arguments: type[Arguments]
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def description(self) -> str: ...
 
     async def run(self, args: A, context: ToolContext) -> ToolOutcome:
         """Carries out the call. Raises `ToolError` (or another `PalimpsestError`) for what the model should fix."""

@@ -34,6 +34,8 @@ LEAN_SETS: tuple[tuple[int, tuple[str, ...]], ...] = ((3_071, _LEAST), (6_143, _
 """Largest window in tokens of each set. `recall` is in all of them, since a small window soon clears old outputs and
 their placeholders name it; a command can do whatever else is left out."""
 
+FILE_TOOLS = frozenset(tool.name for tool in (ReadFile, WriteFile, EditFile, ListDirectory, SearchFiles))
+"""The tools whose `path` is a file or a folder of the workspace."""
 _DROPPED = frozenset({"title", "minLength", "maxLength", "minimum", "maximum", "exclusiveMinimum", "maxItems"})
 """Keywords that cost tokens in every request. Bounds are checked when a call is parsed, with an error that names them;
 several providers ignore or refuse them in a schema."""
@@ -49,11 +51,11 @@ class ToolRegistry:
             for name, tool in self._tools.items()
         }
 
-    def plus(self, tool: AnyTool, schema: ToolSchema) -> ToolRegistry:
-        """These tools and one that a session has of its own, with what its model sees of it."""
+    def plus(self, *own: tuple[AnyTool, ToolSchema]) -> ToolRegistry:
+        """These tools and those that a session has of its own, each with what its model sees of it."""
         more = ToolRegistry(())
-        more._tools = {**self._tools, tool.name: tool}
-        more._schemas = {**self._schemas, tool.name: schema}
+        more._tools = {**self._tools, **{tool.name: tool for tool, _ in own}}
+        more._schemas = {**self._schemas, **{tool.name: schema for tool, schema in own}}
         return more
 
     def names(self) -> tuple[str, ...]:

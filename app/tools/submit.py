@@ -26,7 +26,7 @@ _DESCRIPTION = (
     "Ends the task with its result{name}. Call it once, when all work is done, with the complete result; a text answer"
     " does not end this task."
 )
-_COMBINING = ("$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "not", "if", "enum", "const")
+TOP_REFUSED = ("$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "not", "if", "enum", "const")
 """Keywords that providers refuse at the top of a tool's arguments."""
 
 
@@ -49,7 +49,7 @@ class OutputFormat:
     def _is_object(self) -> bool:
         """Whether the arguments themselves can be the value."""
         kind = self.schema.get("type", "object" if "properties" in self.schema else None)
-        return kind == "object" and not any(keyword in self.schema for keyword in _COMBINING)
+        return kind == "object" and not any(keyword in self.schema for keyword in TOP_REFUSED)
 
     def tool(self) -> ToolSchema:
         """The tool as a model sees it."""

@@ -257,6 +257,20 @@ async def test_a_call_that_nobody_decides_has_a_status(at_server: Terminal, prov
     assert (ran.status, ran.out) == (4, "I may not look.\n")
 
 
+async def test_a_run_carries_out_local_tools(at_server: Terminal, provider: FakeProvider) -> None:
+    """A command gets the arguments as JSON; its output is the result, a failure an error."""
+    described = {"name": "fails", "command": "echo no >&2; exit 3", "description": "Fails.", "timeout_s": 60}
+    (at_server.folder / "fails.json").write_text(json.dumps(described))
+    provider.script(Reply(ToolCall("shout", {"text": "hi"}), ToolCall("fails")), Reply(Text("done")))
+    ran = await at_server.ok("run", "look", "-q", "--tool", "shout=tr a-z A-Z", "--tool", "@fails.json")
+    assert ran.out == "done\n"
+    assert list(provider.requests[1].tool_results.values()) == ['{"TEXT": "HI"}', "Error: exit code 3\nno"]
+    assert {"shout", "fails", "execute_command"} <= set(provider.requests[0].tool_names)
+    for given in ("shout", "=ls", "@missing.json"):
+        refused = await at_server.run("run", "look", "--tool", given)
+        assert (refused.status, "(bad_tool)" in refused.err) == (2, True), refused.err
+
+
 async def test_a_message_that_cannot_fit_is_refused_with_what_to_do(
     at_server: Terminal, provider: FakeProvider
 ) -> None:

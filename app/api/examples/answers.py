@@ -43,6 +43,7 @@ from app.runtime.values.checkpoints import (
     Uncovered,
     UncoveredPath,
 )
+from app.runtime.values.client_calls import PendingToolCall, PendingToolCalls, ToolCallAnswer
 from app.runtime.values.history import (
     ContextItemView,
     ContextView,
@@ -51,6 +52,7 @@ from app.runtime.values.history import (
     MessagePage,
     StepPage,
     StepView,
+    SystemSection,
     SystemView,
     ToolCallView,
     ToolView,
@@ -83,6 +85,7 @@ from app.runtime.values.sessions import (
     ApprovalRequest,
     ApprovalRulesRequest,
     CancelRequest,
+    ClientToolRequest,
     ForkCreate,
     GitSource,
     LimitsPatch,
@@ -131,6 +134,19 @@ ANSWERS: tuple[BaseModel, ...] = (
         ),
         last_seq=11,
     ),
+    PendingToolCalls(
+        items=(
+            PendingToolCall(
+                call_id=CALL_ID,
+                message_id=CALL_MESSAGE_ID,
+                name="open_ticket",
+                arguments={"title": "Greeting is missing"},
+                requested_at=AT,
+                expires_at=EXPIRES_AT,
+            ),
+        ),
+        last_seq=11,
+    ),
     USER,
     MessagePage(items=(USER, ASSISTANT, TOOL), last_seq=18, next_cursor=None),
     ContextView(
@@ -139,7 +155,11 @@ ANSWERS: tuple[BaseModel, ...] = (
         step=2,
         generation=0,
         model=MODEL,
-        system=SystemView(text="You write small Python programs.", tokens=8),
+        system=SystemView(
+            text="You write small Python programs.",
+            tokens=8,
+            sections=(SystemSection(source="instructions", tokens=8),),
+        ),
         tools=(
             ToolView(name="execute_command", description="Runs a shell command.", parameters=_PARAMETERS, tokens=38),
         ),
@@ -275,7 +295,18 @@ REQUESTS: tuple[Value, ...] = (
         approval=ApprovalRequest(
             policy=ApprovalRulesRequest(tools=["write_file"], commands=[r"\brm\b"]), timeout_s=600
         ),
-        tools=["execute_command", "read_file", "write_file"],
+        tools=[
+            "execute_command",
+            "read_file",
+            "write_file",
+            ClientToolRequest(
+                type="client",
+                name="open_ticket",
+                description="Opens a ticket and returns its number.",
+                parameters={"type": "object", "properties": {"title": {"type": "string"}}, "required": ["title"]},
+                timeout_s=120,
+            ),
+        ],
         source=Source(git=GitSource(url=records.REPOSITORY, ref="main", depth=1)),
         output=OutputRequest(schema=records.OUTPUT_SCHEMA, name="report", description="What the program prints."),
         secrets={"API_TOKEN": SecretStr("*" * 10)},
@@ -289,6 +320,7 @@ REQUESTS: tuple[Value, ...] = (
     QueueEdit(content="Use spaces, please."),
     SecretPut(value=SecretStr("*" * 10)),
     ApprovalAnswer(decision="deny", reason="Write the test first."),
+    ToolCallAnswer(output="Ticket 17 is open."),
     records.COMPACTION_REQUEST,
     LoginCreate(key="a-key-of-this-server"),
     *receivers.REQUESTS,

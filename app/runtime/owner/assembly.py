@@ -4,7 +4,10 @@ the compactions that users request while it works."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+from sqlalchemy import Row
 
 from app.agent.changes import PlanChanged
 from app.agent.compaction.compactor import Compactor
@@ -12,7 +15,7 @@ from app.agent.compaction.ladder import Ladder, RoundSetup
 from app.agent.compaction.triggers import ManualRound
 from app.agent.conversation import Conversation, run_off_loop
 from app.agent.interrupt import Interrupt
-from app.agent.protocols import ApprovalGate
+from app.agent.protocols import CallGate
 from app.agent.record import StoredConversation
 from app.agent.step import Step
 from app.agent.tool_executor import Collector, ToolExecutor, ToolSetup
@@ -21,12 +24,17 @@ from app.db.engine import Database
 from app.events import PlanItem
 from app.llm.base import ToolSchema
 from app.runtime.agents import read_again, read_past
+from app.runtime.owner.instructions import FolderInstructions
 from app.runtime.owner.notes import StoredHistory
 from app.runtime.owner.recorder import Recorder
 from app.runtime.owner.state import SessionState
 from app.runtime.setup import RuntimeSetup
+from app.runtime.skills import OperatorSkills
 from app.runtime.transactions import compactions
 from app.sandbox.base import Sandbox, Stream
+from app.sandbox.paths import resolve
+from app.tools import client
+from app.tools.client import ClientTool
 from app.tools.masking import MaskedCollector
 from app.tools.output import OutputLimit
 from app.tools.registry import ToolRegistry
@@ -69,7 +77,7 @@ def make_step(
     recorder: Recorder,
     conversation: Conversation,
     interrupt: Interrupt,
-    approval_gate: ApprovalGate,
+    gate: CallGate,
 ) -> Step:
     """The step, which calls the model and runs its tools in the session's sandbox."""
 
@@ -99,7 +107,7 @@ def make_step(
 
     agents = setup.agents
     tools = ToolSetup(
-        registry=_with_output(agents.registry, session),
+        registry=SessionTools(agents.registry, session),
         sandbox=sandbox,
         collector=collector,
         env=lambda: session.masking.values,
@@ -107,18 +115,65 @@ def make_step(
         command_timeout_s=agents.command_timeout_s,
         max_command_timeout_s=agents.max_command_timeout_s,
         history=StoredHistory(setup.database, session.id, setup.output_path),
-        approval_gate=approval_gate,
+        gate=gate,
+        files=WatchedFiles(agents.skills, session.instructions, sandbox),
     )
     executor = ToolExecutor(tools, recorder, allowed=offered, set_plan=set_plan, interrupt=interrupt)
     return Step(recorder, conversation, agents.models, executor, interrupt)
 
 
-def _with_output(registry: ToolRegistry, session: SessionState) -> ToolRegistry:
-    """The tools with `submit_output` for a session whose runs have to end by it. Always included, since a change of the
-    session may ask for it; only what the model was offered can be called."""
-    tool, format = SubmitOutput(session.output_format), session.output_format()
-    seen = format.tool() if format is not None else ToolSchema(tool.name, tool.description, {"type": "object"})
-    return registry.plus(tool, seen)
+class WatchedFiles:
+    """What follows from the files that tools use: an operator's skill is copied into the workspace before it is first
+    read, and instructions of folders are given before the next step."""
+
+    def __init__(
+        self, skills: OperatorSkills, instructions: FolderInstructions, sandbox: Callable[[], Awaitable[Sandbox]]
+    ) -> None:
+        self._skills = skills
+        self._instructions = instructions
+        self._sandbox = sandbox
+        self._copied: set[str] = set()
+        self._turn = asyncio.Lock()
+
+    async def before(self, path: str) -> None:
+        """See `FileWatch.before`."""
+        name = self._skills.folder_of(resolve(path)) if self._skills.skills else None
+        if name is None:
+            return
+        async with self._turn:
+            if name not in self._copied:
+                await self._skills.copy(name, await self._sandbox())
+                self._copied.add(name)
+
+    def after(self, path: str) -> None:
+        """See `FileWatch.after`."""
+        self._instructions.touch(path)
+
+
+class SessionTools:
+    """The tools of a session as its row says: those of the server, the client's, and `submit_output`, which is always
+    included, since a change of the session may ask for it. Only what the model was offered can be called."""
+
+    def __init__(self, registry: ToolRegistry, session: SessionState) -> None:
+        self._server = registry
+        self._session = session
+        self._made: tuple[Any, ToolRegistry] | None = None
+
+    def __call__(self) -> ToolRegistry:
+        row = self._session.row
+        if self._made is None or self._made[0] is not row:
+            self._made = (row, self._server.plus(self._submit_output(), *_client_tools(row)))
+        return self._made[1]
+
+    def _submit_output(self) -> tuple[SubmitOutput, ToolSchema]:
+        tool, format = SubmitOutput(self._session.output_format), self._session.output_format()
+        seen = format.tool() if format is not None else ToolSchema(tool.name, tool.description, {"type": "object"})
+        return tool, seen
+
+
+def _client_tools(row: Row[Any]) -> Iterator[tuple[ClientTool, ToolSchema]]:
+    for spec in client.load(row.client_tools):
+        yield ClientTool(spec), spec.schema
 
 
 class ManualRounds:

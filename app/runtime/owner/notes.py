@@ -1,5 +1,5 @@
-"""What an agent is given beyond its context: AGENTS.md and MEMORY.md of its workspace, and the session's past for its
-tools."""
+"""What an agent is given beyond its context: AGENTS.md, MEMORY.md and the skills of its workspace, and the session's
+past for its tools."""
 
 from __future__ import annotations
 
@@ -27,13 +27,15 @@ from app.errors import (
 )
 from app.messages import ToolResultPart, ToolStatus, now, rfc3339
 from app.runtime.setup import RuntimeSetup
+from app.runtime.skills import workspace_skills
 from app.runtime.vault import read_masking
 from app.sandbox.base import Sandbox
 from app.sessions import SandboxSpec
 from app.tools.base import Finding, PastOutput
 from app.tools.memory import MEMORY_FILE, read_note
 
-AGENTS_FILE = "AGENTS.md"
+AGENTS_FILES = ("AGENTS.md", "CLAUDE.md")
+"""Files with instructions, in the order in which one is looked for."""
 READ_WAIT_S = 10.0
 """Timeout in seconds for reading the files from the sandbox; after it the run continues without them."""
 _AT_ONCE = timedelta(seconds=1)
@@ -42,13 +44,18 @@ log = structlog.get_logger(__name__)
 
 
 async def workspace_notes(sandbox: Sandbox) -> Notes:
-    """The current content of both files. Creates and starts nothing: a workspace that does not exist yet has none. A
-    file that is too large or binary is reported to the model; a link or a directory does not count as a file. Raises
-    `SandboxUnavailableError` if the sandbox does not answer, and `TimeoutError` if it takes too long."""
+    """The current content of both files, and the skills. Creates nothing, since a workspace that does not exist yet has
+    none, and starts a sandbox only to list a folder of skills. A file that is too large or binary is reported to the
+    model; a link or a directory does not count as a file. Raises `SandboxUnavailableError` if the sandbox does not
+    answer, and `TimeoutError` if it takes too long."""
     async with asyncio.timeout(READ_WAIT_S):
         if not await sandbox.has_workspace():
             return Notes()
-        return Notes(agents=await _read(sandbox, AGENTS_FILE), memory=await _read(sandbox, MEMORY_FILE))
+        memory, skills = await _read(sandbox, MEMORY_FILE), await workspace_skills(sandbox)
+        for name in AGENTS_FILES:
+            if text := await _read(sandbox, name):
+                return Notes(text, memory, name, skills)
+        return Notes(memory=memory, skills=skills)
 
 
 async def _read(sandbox: Sandbox, path: str) -> str:
@@ -85,8 +92,7 @@ async def read_notes(session_id: str, sandbox: Callable[[], Sandbox], mask: Mask
     """A session's notes for a new context; None if they cannot be read, since nothing must fail because of notes. A
     command may have written secrets into them."""
     try:
-        found = await workspace_notes(sandbox())
-        return Notes.load(Notes(mask(found.agents), mask(found.memory)).dump())
+        return Notes.load((await workspace_notes(sandbox())).masked(mask).dump())
     except (PalimpsestError, TimeoutError) as error:
         log.warning("notes_read_failed", session_id=session_id, reason=str(error) or "the sandbox took too long")
         return None

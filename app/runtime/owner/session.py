@@ -26,7 +26,7 @@ from app.db.repositories import steps
 from app.errors import PalimpsestError, StaleOwnerError, StorageError, SupersededError
 from app.messages import Role, Usage, now
 from app.runtime.owner import approvals, source
-from app.runtime.owner.approvals import StoredApprovals
+from app.runtime.owner.approvals import StoredWaits
 from app.runtime.owner.assembly import ManualRounds, make_step, open_conversation
 from app.runtime.owner.checkpoints import RunCheckpoints, RunNote
 from app.runtime.owner.notes import are_due as notes_are_due
@@ -94,7 +94,7 @@ class SessionOwner:
 
     def __init__(self, setup: RuntimeSetup, claimed: Row[Any], resting: Callable[[bool], None]) -> None:
         """`claimed` is the session's row at its claim. `resting` is called with True when the run starts to wait for
-        an approval, and with False when it continues."""
+        a person or a client, and with False when it continues."""
         self._setup = setup
         self._claimed = claimed
         self._session = session = SessionState(setup, claimed)
@@ -117,7 +117,7 @@ class SessionOwner:
             resting(rests)
 
         self._rests = rest
-        self._approval_gate = StoredApprovals(self._recorder, claimed.id, claimed.epoch, rest)
+        self._gate = StoredWaits(self._recorder, claimed.id, claimed.epoch, rest, setup.counts.client_waited)
 
     @property
     def model(self) -> str:
@@ -165,8 +165,8 @@ class SessionOwner:
         self._rounds.revert()
 
     def take_decision(self) -> None:
-        """A waiting call was approved or denied."""
-        self._approval_gate.ring()
+        """A waiting call was approved or denied, or a client has posted its result."""
+        self._gate.ring()
 
     def reconfigure(self, row: Row[Any]) -> None:
         """The session was changed; its next step uses the new row. A change always has an event, so a known row with
@@ -283,6 +283,10 @@ class SessionOwner:
             self._setup.workspaces.between_steps(self._session.id)
         await self._session.load_secrets()
         await self._ask_windows()
+        with suppress(Stopped):
+            new = await self._interrupt.guard(self._session.new_instructions(conversation), patient=True)
+            if new is not None:  # unguarded, so that the conversation is as it is stored
+                await conversation.add(new, self._recorder)
         if spilled := conversation.spilled():
             with suppress(Stopped):
                 await self._interrupt.guard(self._session.write_spilled(spilled), patient=True)
@@ -350,7 +354,7 @@ class SessionOwner:
             self,
             self._message_source,
             conversation,
-            make_step(self._setup, self._session, self._recorder, conversation, self._interrupt, self._approval_gate),
+            make_step(self._setup, self._session, self._recorder, conversation, self._interrupt, self._gate),
             self._interrupt,
             compactor,
             RunStart(Progress(row.run_steps, row.steps, usage, cost), goes_on, elapsed_s, waiting),

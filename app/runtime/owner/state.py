@@ -11,6 +11,7 @@ from typing import Any
 import structlog
 from sqlalchemy import Row
 
+from app.agent.conversation import Conversation
 from app.agent.protocols import AgentConfig
 from app.agent.record import StoredConversation
 from app.context.budget import BelievedSource
@@ -21,6 +22,7 @@ from app.db.repositories import secrets, sessions
 from app.errors import PalimpsestError, StaleOwnerError, StorageError, SupersededError
 from app.messages import Message
 from app.runtime.agents import load_conversation
+from app.runtime.owner.instructions import FolderInstructions
 from app.runtime.owner.notes import keep_notes, read_notes, refresh_notes
 from app.runtime.sandboxes.slots import Lease
 from app.runtime.setup import RuntimeSetup
@@ -66,6 +68,8 @@ class SessionState:
         self._secrets: list[tuple[str, str]] = []
         self.masking = Masking({})
         """The session's secrets, as of `load_secrets`."""
+        self.instructions = FolderInstructions()
+        """Those of folders that tools have used."""
         self.before_use: Callable[[], Awaitable[None]] | None = None
         """Awaited before the sandbox is used."""
 
@@ -137,6 +141,13 @@ class SessionState:
         except (PalimpsestError, TimeoutError) as error:
             self._spill_failures += 1
             log.warning("message_spill_failed", session_id=self.id, reason=str(error) or "the sandbox took too long")
+
+    async def new_instructions(self, conversation: Conversation) -> Message | None:
+        """The instructions of folders that tools have used since the last step, if the model does not see them."""
+        if not self.instructions.touched:
+            return None
+        shown, usable = conversation.transcript.messages, self.config().budget.usable
+        return await self.instructions.read(shown, lambda: self._hold().sandbox, self.masking.text, usable)
 
     async def load_secrets(self) -> None:
         """Reads the secrets again, which may have been changed."""

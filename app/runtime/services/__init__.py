@@ -14,6 +14,7 @@ from app.runtime.admission import ServiceRules
 from app.runtime.dispatch import Dispatch
 from app.runtime.incoming import IncomingArchives
 from app.runtime.services.checkpoints import CheckpointService
+from app.runtime.services.client_calls import ClientCallService
 from app.runtime.services.files import FileService
 from app.runtime.services.history import CompactionService, EventService, HistoryService
 from app.runtime.services.queue import ApprovalService, QueueService
@@ -29,6 +30,7 @@ from app.runtime.webhooks.addresses import Destinations
 __all__ = [
     "ApprovalService",
     "CheckpointService",
+    "ClientCallService",
     "CompactionService",
     "EventService",
     "FileService",
@@ -53,6 +55,7 @@ class Services:
     sessions: SessionService
     queue: QueueService
     approvals: ApprovalService
+    client_calls: ClientCallService
     history: HistoryService
     compactions: CompactionService
     files: FileService
@@ -86,6 +89,7 @@ def build_services(
         sessions=SessionService(setup, registry, rules, outputs, starts, incoming),
         queue=QueueService(setup, registry, rules.queue_limit, starts),
         approvals=ApprovalService(setup, registry),
+        client_calls=ClientCallService(setup, registry),
         history=HistoryService(setup, output_path),
         compactions=CompactionService(setup, registry),
         files=FileService(

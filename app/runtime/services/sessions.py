@@ -30,6 +30,7 @@ from app.runtime.dispatch import Dispatch
 from app.runtime.fingerprints import request_fingerprint
 from app.runtime.history import read_place, session_cursor
 from app.runtime.incoming import IncomingArchives, digest
+from app.runtime.requested_tools import check_client_tools
 from app.runtime.setup import RuntimeSetup
 from app.runtime.starting import RunStarts
 from app.runtime.transactions import forks, lifecycle
@@ -101,6 +102,7 @@ class SessionService:
                 return (known if archive is None else await self._begun(known, key)), False
         await self._check_patterns(body.approval)
         await check_output(body.output)
+        await check_client_tools(body.tools, self._setup.agents.registry.names())
         drafted = await draft(body, fingerprint, self._setup, self._rules)
         if archive is None:
             return await self._create(drafted, key)
@@ -193,10 +195,12 @@ class SessionService:
         """Changes a session from its next step on."""
         await self._check_patterns(body.approval)
         await check_output(body.output)
+        built_in = self._setup.agents.registry.names()
+        await check_client_tools(body.tools, built_in)
         fields = checked_patch(body, self._setup, self._rules)
         session, row = await self._setup.write(
             session_id,
-            lambda c: lifecycle.patch(c, session_id, body, fields, self._rules),
+            lambda c: lifecycle.patch(c, session_id, body, fields, self._rules, built_in),
         )
         self._registry.reconfigure(session_id, row)
         return session

@@ -93,6 +93,12 @@ class Metrics:
         self.run_wait = histogram(
             "palimpsest_run_wait_seconds", "Time from the start of a run to its owner's claim.", buckets=WAIT_BUCKETS
         )
+        self._client_wait = histogram(
+            "palimpsest_client_wait_seconds",
+            "Time that calls waited for their result from a client.",
+            ("ended_by",),
+            buckets=TOOL_BUCKETS,
+        )
         self._lag = histogram(
             "palimpsest_event_loop_lag_seconds", "How late the event loop wakes a sleeping task.", buckets=LAG_BUCKETS
         )
@@ -153,6 +159,10 @@ class Metrics:
             return
         self._commit_seconds.observe(commit.seconds)
         self._batch.observe(commit.writes)
+
+    def client_waited(self, ended_by: str, seconds: float) -> None:
+        """Counts a call that waited for a client."""
+        self._client_wait.labels(ended_by).observe(seconds)
 
     def repaired(self, repairs: Iterable[Repair]) -> None:
         """Counts stored repairs, which have no event."""
@@ -241,6 +251,7 @@ def add_readings(
     """Must be called on the server's event loop. `directories` contain the server's data."""
     _add_runs(metrics, registry, database)
     counts.waited = metrics.run_wait.observe
+    counts.client_waited = metrics.client_waited
     metrics.counter(
         "palimpsest_stale_owners",
         "Owners whose write was refused because another one had taken over.",

@@ -9,6 +9,7 @@ from sqlalchemy import Connection
 
 from app.agent.changes import (
     AttemptVoided,
+    CallsAwaited,
     CallsHeld,
     CallsReleased,
     Change,
@@ -26,7 +27,7 @@ from app.agent.changes import (
     StepClosed,
     StepOpened,
 )
-from app.db.repositories import messages, parts, sessions
+from app.db.repositories import client_calls, messages, parts, sessions
 from app.eventlog.log import Appender, StreamItem
 from app.events import MessageCreated, PlanUpdated, ReasoningCompleted, TextCompleted, ToolCalled, ToolResulted
 from app.messages import Message, ReasoningPart, Role, ToolCallPart
@@ -59,6 +60,8 @@ def write_change(connection: Connection, appender: Appender, change: Change) -> 
             steps.void_attempt(connection, appender, change)
         case CallsHeld():
             runs.hold_calls(connection, appender, change)
+        case CallsAwaited():
+            runs.await_client(connection, appender, change)
         case CallsReleased():
             runs.release_calls(connection, appender, change)
         case StepClosed():
@@ -102,6 +105,8 @@ def close_part(connection: Connection, appender: Appender, change: PartClosed) -
     """Stores a complete part of an answer."""
     part = change.part
     parts.put(connection, appender.session_id, change.message_id, part, closed=True)
+    if not change.is_shown:
+        return
     written = ReasoningCompleted if isinstance(part, ReasoningPart) else TextCompleted
     event = ToolCalled if isinstance(part, ToolCallPart) else written
     appender.emit(event, part, closes=part.id, message_id=change.message_id, part_id=part.id)
@@ -116,4 +121,6 @@ def close_result(connection: Connection, appender: Appender, change: ResultClose
     parts.put(connection, session_id, change.message_id, part, closed=True, output_ref=change.output_ref)
     messages.add_tokens(connection, session_id, change.message_id, part.tokens)
     parts.set_call_status(connection, session_id, part.call_id, part.status)
+    if change.is_posted:
+        client_calls.forget_output(connection, session_id, part.call_id)
     appender.emit(ToolResulted, part, closes=part.id, message_id=change.message_id, part_id=part.id)

@@ -39,6 +39,7 @@ _COPIED = (
     "reasoning_effort",
     "system_prompt",
     "tools",
+    "client_tools",
     "output_format",
     "compaction",
     "metadata",

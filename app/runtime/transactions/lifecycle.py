@@ -4,7 +4,7 @@ export."""
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -27,6 +27,7 @@ from app.runtime.admission import (
     limits_within,
 )
 from app.runtime.history import PAGE_BYTES
+from app.runtime.requested_tools import checked_rules, known_tools
 from app.runtime.transactions import queue as inbox
 from app.runtime.transactions import runs
 from app.runtime.transactions.changes import add_message
@@ -137,9 +138,12 @@ def patch(
     body: SessionPatch,
     fields: dict[str, Any],
     rules: ServiceRules,
+    tools: Sequence[str] = (),
 ) -> tuple[tuple[Session, Row[Any]], list[StreamItem]]:
-    """Changes a session's row; returns the session and the row."""
+    """Changes a session's row; returns the session and the row. `tools` are the names of the built-in ones. Raises the
+    errors of `checked_patch`."""
     row = sessions.row(connection, session_id)
+    checked_rules(body.approval, known_tools(tools, fields.get("client_tools", row.client_tools)))
     if "limits" in body.model_fields_set:
         base = rules.limits if body.limits is None else Limits(**row.limits)
         fields = {**fields, "limits": limits_within(body.limits, base, rules.most).model_dump()}

@@ -16,7 +16,7 @@ from app.agent.changes import Change, PartClosed, ResponseClosed, ResultClosed, 
 from app.agent.conversation import is_last_word
 from app.agent.loop import RunResult
 from app.context.tokens import PER_MESSAGE, estimate_part
-from app.db.repositories import events, messages, parts, sessions, steps
+from app.db.repositories import client_calls, events, messages, parts, sessions, steps
 from app.db.repositories import steps as approvals
 from app.errors import NotFoundError, UnavailableError
 from app.eventlog.log import Appender, StreamItem
@@ -30,10 +30,10 @@ from app.messages import (
     ToolStatus,
     Usage,
     new_id,
-    now,
 )
 from app.runtime.transactions.changes import write_change
-from app.runtime.transactions.runs import has_expired, resolve_approvals
+from app.runtime.transactions.client_calls import is_left_waiting, would_continue
+from app.runtime.transactions.runs import end_client_calls, resolve_approvals
 from app.sessions import ContextState, Outcome
 from app.tools.submit import OutputFormat
 
@@ -68,12 +68,15 @@ def recover(
 ) -> tuple[RunResult | None, list[StreamItem]]:
     """Closes what the last owner left open, and records that in the event log. Returns how the run ends, None if it
     continues. `outputs` are the stored outputs of open calls, by id. With `parks` the run waits for a resume, unless it
-    waits for an approval anyway. `workspace_as_of` is the time of the snapshot that the workspace was restored from."""
+    waits for a person or a client anyway. `workspace_as_of` is the time of the snapshot that the workspace was restored
+    from."""
     row = sessions.row(connection, session_id)
     open_step = _open_step(connection, row)
-    held = open_step is not None and approvals.are_held(connection, session_id, open_step.message_id)
-    if held and not (parks and _would_continue(connection, session_id)):
+    held = open_step is not None and is_left_waiting(connection, session_id, open_step.message_id)
+    if held and not (parks and would_continue(connection, session_id)):
         return None, report_recovery(connection, session_id, epoch, workspace_as_of)
+    if held and open_step is not None:
+        outputs = {**outputs, **_posted(connection, session_id, open_step.message_id)}
     changes, calls = _closing_changes(connection, session_id, open_step, outputs)
     result = _verdict(row)
     if result is None and not changes and _had_finished(connection, row):
@@ -84,6 +87,8 @@ def recover(
     appender = Appender(connection, session_id, epoch=epoch)
     if held:
         resolve_approvals(connection, appender, approvals.open_approvals(connection, session_id), "deny", "timeout")
+        late = [row.call_id for row in client_calls.open_ones(connection, session_id)]
+        end_client_calls(connection, appender, late, "timeout")
     for change in changes:
         write_change(connection, appender, change)
     appender.emit(SessionRecovered, interrupted_step=step, closed_calls=tuple(calls), workspace_as_of=workspace_as_of)
@@ -96,16 +101,11 @@ def recover(
 def report_recovery(
     connection: Connection, session_id: str, epoch: int, workspace_as_of: datetime | None
 ) -> list[StreamItem]:
-    """Leaves a step that waits for approvals, or a run that has not begun, as it is. Nothing was interrupted, so it
-    does not count as a recovery: a run may wait through any number of restarts."""
+    """Leaves a step that waits, or a run that has not begun, as it is. Nothing was interrupted, so it does not count as
+    a recovery: a run may wait through any number of restarts."""
     appender = Appender(connection, session_id, epoch=epoch)
     appender.emit(SessionRecovered, workspace_as_of=workspace_as_of)
     return appender.flush()
-
-
-def _would_continue(connection: Connection, session_id: str) -> bool:
-    """Whether a run whose calls were held has nothing left to wait for: all approvals are decided or expired."""
-    return all(has_expired(row, now()) for row in approvals.open_approvals(connection, session_id))
 
 
 def _verdict(row: Row[Any]) -> RunResult | None:
@@ -239,17 +239,30 @@ def _interrupted_result(message_id: str, row: Row[Any], index: int, outputs: Map
         status=ToolStatus.INTERRUPTED,
     )
     if left is not None:
-        output = f"{left.shown}\n{INTERRUPTED_NOTE}\n{left.note}"
+        output = "\n".join(filter(None, (left.shown, INTERRUPTED_NOTE, left.note)))
         part = part.model_copy(update={"output": output, "truncated": left.is_clipped, "bytes": left.size})
     part = part.model_copy(update={"tokens": estimate_part(part)})
-    return ResultClosed(message_id, part, left.key if left is not None else None)
+    is_posted = left is not None and left.key is None
+    return ResultClosed(message_id, part, left.key if left is not None else None, is_posted)
+
+
+def _posted(connection: Connection, session_id: str, message_id: str) -> dict[str, LeftOutput]:
+    """What a client has posted for calls whose results the model has not got."""
+    rows = client_calls.of_message(connection, session_id, message_id)
+    found = {row.call_id: row.output.encode() for row in rows if row.output is not None}
+    half = SHOWN_BYTES // 2
+    return {
+        call_id: LeftOutput(None, call_id, len(data), data[:half], data[max(half, len(data) - half) :])
+        for call_id, data in found.items()
+    }
 
 
 @dataclass(frozen=True, slots=True)
 class LeftOutput:
-    """The stored output of a call that was never finished. `key` is the store's, `size` in bytes."""
+    """The stored output of a call that was never finished. `key` is the store's, None for what a client has posted;
+    `size` in bytes."""
 
-    key: str
+    key: str | None
     call_id: str
     size: int
     head: bytes
@@ -269,7 +282,9 @@ class LeftOutput:
 
     @property
     def note(self) -> str:
-        """The note that tells the model how to read it."""
+        """The note that tells the model how to read it; empty if nothing more is stored."""
+        if self.key is None:
+            return ""
         return (
             f"[its output until shortly before is kept, {self.size:,} bytes:"
             f' recall("{self.call_id}") returns it, by lines or by grep]'

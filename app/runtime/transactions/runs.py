@@ -1,4 +1,5 @@
-"""The start, the waiting for approvals and the end of a run: the only places that change a session's status."""
+"""The start, the waiting for people and clients, and the end of a run: the only places that change a session's
+status."""
 
 from __future__ import annotations
 
@@ -10,17 +11,17 @@ from typing import Any, Literal, NamedTuple
 import orjson
 from sqlalchemy import Connection, Row
 
-from app.agent.changes import CallsHeld, CallsReleased
+from app.agent.changes import CallsAwaited, CallsHeld, CallsReleased
 from app.agent.limits import SESSION_LIMITS
 from app.agent.loop import RunResult
 from app.db.engine import Database
-from app.db.repositories import events, messages, parts, queue, sessions, steps
+from app.db.repositories import client_calls, events, messages, parts, queue, sessions, steps
 from app.errors import ConflictError, NotFoundError
 from app.eventlog.log import Appender, StreamItem
-from app.events import ApprovalRequested, ApprovalResolved, SessionIdle, SessionRunning, SessionUpdated
+from app.events import ApprovalRequested, ApprovalResolved, SessionIdle, SessionRunning, SessionUpdated, ToolCalled
 from app.messages import Usage, parse_arguments, rfc3339
 from app.runtime.values.queue import ApprovalAnswer, ApprovalList, PendingApproval
-from app.sessions import ApprovalDecision, ApprovalEnd, Outcome, QueueMode, Status
+from app.sessions import ApprovalDecision, ApprovalEnd, ClientWaitEnd, Outcome, QueueMode, Status
 from app.tools.submit import OutputFormat
 
 Trigger = Literal["message", "resume", "recovery"]
@@ -51,8 +52,39 @@ def hold_calls(connection: Connection, appender: Appender, change: CallsHeld) ->
     _set_status(connection, appender, Status.AWAITING_APPROVAL)
 
 
+def await_client(connection: Connection, appender: Appender, change: CallsAwaited) -> None:
+    """Has calls wait for a client; all calls of the message without a result are pending meanwhile."""
+    session_id = appender.session_id
+    waits = [(call.call_id, timeout_s) for call, timeout_s in change.calls]
+    client_calls.add(connection, session_id, change.message_id, waits, appender.at)
+    parts.hold_calls(connection, session_id, change.message_id)
+    for call, _ in change.calls:
+        appender.emit(
+            ToolCalled, call, closes=call.id, message_id=change.message_id, part_id=call.id, waits_for_client=True
+        )
+    _set_status(connection, appender, Status.AWAITING_CLIENT)
+
+
+def end_client_calls(
+    connection: Connection,
+    appender: Appender,
+    call_ids: Sequence[str],
+    by: ClientWaitEnd,
+    output: str | None = None,
+    *,
+    is_error: bool = False,
+) -> None:
+    """Ends the wait of calls. After the last of them the session is running again."""
+    if not call_ids:
+        return
+    session_id = appender.session_id
+    client_calls.end(connection, session_id, call_ids, by, appender.at, output, is_error=is_error)
+    if client_calls.count_open(connection, session_id) == 0:
+        _set_status(connection, appender, Status.RUNNING)
+
+
 def release_calls(connection: Connection, appender: Appender, change: CallsReleased) -> None:
-    """Marks the calls of a message that were not denied as started; they have no event until their results."""
+    """Marks the calls of a message without a result as started; they have no event until their results."""
     parts.start_calls(connection, appender.session_id, change.message_id)
 
 
@@ -105,9 +137,12 @@ def resolve_approvals(
         _set_status(connection, appender, Status.RUNNING)
 
 
-def withdraw_approvals(connection: Connection, appender: Appender, by: ApprovalEnd) -> None:
-    """Cancels all pending approvals of a session."""
-    resolve_approvals(connection, appender, steps.open_approvals(connection, appender.session_id), "cancelled", by)
+def withdraw_waits(connection: Connection, appender: Appender, by: ApprovalEnd) -> None:
+    """Cancels all pending approvals of a session, and ends the waits for clients."""
+    session_id = appender.session_id
+    resolve_approvals(connection, appender, steps.open_approvals(connection, session_id), "cancelled", by)
+    waiting = [row.call_id for row in client_calls.open_ones(connection, session_id)]
+    end_client_calls(connection, appender, waiting, "error" if by == "user" else by)
 
 
 def _set_status(connection: Connection, appender: Appender, status: Status) -> None:
@@ -172,9 +207,9 @@ def finish(
     held = row.queue_held or _holds(result, modes)
     goes_on = not held and bool(modes)
     appender = Appender(connection, session_id, epoch=epoch)
-    if row.status == Status.AWAITING_APPROVAL:
-        # A run that crashed: its held calls will not run.
-        withdraw_approvals(connection, appender, "error")
+    if row.status in (Status.AWAITING_APPROVAL, Status.AWAITING_CLIENT):
+        # A run that crashed: its waiting calls will not run.
+        withdraw_waits(connection, appender, "error")
     note(connection, appender)
     _end(connection, appender, row, result, final, held=held)
     if goes_on:

@@ -74,9 +74,18 @@ class ToolView(Value):
     tokens: int
 
 
+class SystemSection(Value):
+    """A part of the system text: `instructions` are the server's or the session's own, `environment` says where
+    commands run; the others are skills, files of the workspace, and the plan."""
+
+    source: str = Field(examples=["AGENTS.md"])
+    tokens: int
+
+
 class SystemView(Value):
     text: str
     tokens: int
+    sections: tuple[SystemSection, ...] = ()
 
 
 class ContextView(Value):

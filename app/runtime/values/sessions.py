@@ -23,6 +23,7 @@ from app.messages import Value, clean_text
 from app.raw_messages import RawMessages
 from app.runtime.values.secrets import NamedSecrets
 from app.sessions import MIN_CPUS, AllowedHosts, Network, ReasoningEffort, SandboxKind, SandboxSpec, Session
+from app.tools import client
 
 MAX_CONTENT_CHARS = 1_000_000
 """Maximum length of a message; a JSON body over 1 MiB is refused anyway."""
@@ -289,6 +290,57 @@ class OutputRequest(Value):
         return {"schema": kept, "name": self.name, "description": self.description}
 
 
+class ClientToolRequest(Value):
+    """A tool that a client carries out: a call of it waits, as `tool.call` with `waits_for_client`, until its result is
+    posted to `/v1/sessions/{id}/tool-calls/{call_id}/result`."""
+
+    type: Literal["client"]
+    name: Annotated[
+        Text,
+        StringConstraints(min_length=1, max_length=64),
+        Field(
+            description="Letters, digits, _ and -; not the name of another tool, and not beginning with mcp__.",
+            examples=["open_ticket"],
+            json_schema_extra={"pattern": client.NAME_PATTERN},
+        ),
+    ]
+    description: Annotated[Text, StringConstraints(min_length=1, max_length=client.MAX_DESCRIPTION_CHARS)] = Field(
+        description="What it does and returns; the model sees it."
+    )
+    parameters: dict[str, Any] = Field(
+        description="A JSON Schema of draft 2020-12 for an object, at most 32 KiB; a call that does not meet it gets an"
+        " error instead of waiting.",
+        examples=[{"type": "object", "properties": {"title": {"type": "string"}}, "required": ["title"]}],
+    )
+    timeout_s: Annotated[float, Field(gt=0, le=client.MAX_TIMEOUT_S), JsonNumber] | None = Field(
+        default=600, description="Seconds that a call waits; without a result in time it has failed. Null: no end."
+    )
+
+    @property
+    def spec(self) -> client.ClientToolSpec:
+        """The tool without the keywords that name its schema."""
+        parameters = {name: value for name, value in self.parameters.items() if name not in ("$schema", "$id")}
+        return client.ClientToolSpec(self.name, self.description, parameters, self.timeout_s)
+
+
+def _tool(value: Any) -> Any:
+    """Like `_sandbox`."""
+    if isinstance(value, dict):
+        return ClientToolRequest.model_validate(value)
+    if isinstance(value, str | ClientToolRequest):
+        return value
+    raise PydanticCustomError("tool", "Input should be a tool's name or an object")
+
+
+RequestedTools = Annotated[
+    list[Annotated[str | ClientToolRequest, BeforeValidator(_tool)]],
+    Field(
+        description="Names of the built-in tools to offer, all of them if none is named, and client tools to add.",
+        examples=[["execute_command", "read_file"]],
+    ),
+]
+
+
 class SessionCreate(Value):
     """`POST /v1/sessions`. With `task`, the task is queued and the run starts."""
 
@@ -302,7 +354,7 @@ class SessionCreate(Value):
     compaction: Compaction | None = None
     limits: LimitsPatch | None = None
     approval: ApprovalRequest | None = None
-    tools: list[str] | None = Field(default=None, description="Names of the tools to offer; all of them if omitted.")
+    tools: RequestedTools | None = None
     output: OutputRequest | None = None
     history: HistoryImport | None = None
     source: Source | None = None
@@ -322,7 +374,7 @@ class SessionPatch(Value):
     model: ModelName | None = None
     reasoning_effort: Effort = None
     system_prompt: SystemPrompt | None = None
-    tools: list[str] | None = None
+    tools: RequestedTools | None = None
     output: OutputRequest | None = None
     compaction: Compaction | None = None
     limits: LimitsPatch | None = None

@@ -301,7 +301,7 @@ def executor(
         return cast(Sandbox, object())
 
     setup = ToolSetup(
-        ToolRegistry(tools),
+        lambda: ToolRegistry(tools),
         sandbox or empty,
         lambda _, live, limit: _shown(collector(), live),
         60,

@@ -120,7 +120,7 @@ def make(
         Acting("waits", True, scene, lambda _: scene.hold.wait()),
         Acting("waits_alone", False, scene, lambda _: scene.hold.wait()),
     ]
-    setup = ToolSetup(ToolRegistry(tools), sandbox, lambda _, live, limit: Kept(live, limit), 60, 60, limit_of)
+    setup = ToolSetup(lambda: ToolRegistry(tools), sandbox, lambda _, live, limit: Kept(live, limit), 60, 60, limit_of)
     return ToolExecutor(setup, sink, allowed=lambda: None, set_plan=set_plan, interrupt=interrupt or Interrupt())
 
 
@@ -259,7 +259,7 @@ async def test_the_number_of_calls_decides_how_much_of_each_output_is_shown() ->
         told.append(context.limit)
 
     tools: list[Any] = [Acting("safe", True, Scene(), note)]
-    setup = ToolSetup(ToolRegistry(tools), sandbox, collector, 60, 60, limit_of)
+    setup = ToolSetup(lambda: ToolRegistry(tools), sandbox, collector, 60, 60, limit_of)
     executor = ToolExecutor(setup, KeptSink(), allowed=lambda: None, set_plan=set_plan, interrupt=Interrupt())
     for count in (1, 3):
         await executor.run(Batch([call("safe") for _ in range(count)]))

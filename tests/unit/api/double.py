@@ -14,6 +14,7 @@ from app.messages import ToolCallPart, Usage, new_id, now
 from app.runtime.services import (
     ApprovalService,
     CheckpointService,
+    ClientCallService,
     CompactionService,
     HistoryService,
     LoginService,
@@ -31,6 +32,7 @@ from app.runtime.values.checkpoints import (
     RestoreResult,
     Uncovered,
 )
+from app.runtime.values.client_calls import PendingToolCall, PendingToolCalls, ToolCallAnswer
 from app.runtime.values.history import (
     CompactionCreate,
     CompactionList,
@@ -236,6 +238,27 @@ class InMemoryApprovals(ApprovalService):
         self._decided[session_id] = answer
 
 
+class InMemoryClientCalls(ClientCallService):
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+        self._answered: dict[str, ToolCallAnswer] = {}
+
+    async def pending(self, session_id: str) -> PendingToolCalls:
+        self._memory.get(session_id)
+        waiting = PendingToolCall(
+            call_id=CALL_ID, message_id=new_id(), name="open_ticket", arguments={}, requested_at=AT, expires_at=AT
+        )
+        return PendingToolCalls(items=() if session_id in self._answered else (waiting,), last_seq=1)
+
+    async def answer(self, session_id: str, call_id: str, posted: ToolCallAnswer) -> None:
+        self._memory.get(session_id)
+        if call_id != CALL_ID:
+            raise NotFoundError("There is no such call.", code="call_not_found")
+        if session_id in self._answered:
+            raise ConflictError("It waits no more.", code="call_resolved")
+        self._answered[session_id] = posted
+
+
 class InMemoryHistory(HistoryService):
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
@@ -414,6 +437,7 @@ class InMemoryService(Memory):
             sessions=InMemorySessions(self),
             queue=InMemoryQueue(self),
             approvals=InMemoryApprovals(self),
+            client_calls=InMemoryClientCalls(self),
             history=InMemoryHistory(self),
             compactions=InMemoryCompactions(self),
             files=InMemoryFiles(self),

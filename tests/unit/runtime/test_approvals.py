@@ -13,7 +13,7 @@ from app.db.repositories import sessions, steps
 from app.errors import ConflictError, InvalidRequestError, NotFoundError
 from app.messages import FinishReason, ToolCallPart, ToolStatus, now
 from app.runtime.admission import covers, joined, operators_approval
-from app.runtime.owner.approvals import StoredApprovals, ended_by, waiting_step
+from app.runtime.owner.approvals import StoredWaits, ended_by, waiting_step
 from app.runtime.owner.recorder import Recorder
 from app.runtime.transactions import recovery, runs
 from app.runtime.transactions.recovery import MAX_RECOVERIES, NOT_STARTED_NOTE
@@ -131,7 +131,7 @@ async def test_a_run_frees_its_resources_while_it_waits(stage: Stage, decided: b
         rests.append(now)
         begun.set()
 
-    approval_gate = StoredApprovals(
+    approval_gate = StoredWaits(
         Recorder(stage.database, stage.bus, stage.session_id, epoch), stage.session_id, epoch, rest
     )
     waiting = asyncio.create_task(approval_gate.decisions(attempt.message_id))
@@ -154,7 +154,7 @@ async def test_a_decision_at_the_same_moment_does_not_keep_a_cancelled_run_waiti
     epoch = await stage.claim()
     begun = asyncio.Event()
     recorder = Recorder(stage.database, stage.bus, stage.session_id, epoch)
-    approval_gate = StoredApprovals(recorder, stage.session_id, epoch, lambda _: begun.set())
+    approval_gate = StoredWaits(recorder, stage.session_id, epoch, lambda _: begun.set())
     waiting = asyncio.create_task(approval_gate.decisions(attempt.message_id))
     async with asyncio.timeout(10):
         await begun.wait()

@@ -1,0 +1,55 @@
+"""Tools that a client carries out, as requests define them, their calls, and the results that clients post."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, Field, StringConstraints, model_validator
+from pydantic_core import PydanticCustomError
+
+from app.messages import Timestamp, Value
+from app.runtime.values.sessions import MAX_CONTENT_CHARS, Text
+
+
+class PendingToolCall(Value):
+    """A call that waits for its result from a client; without one by `expires_at`, if set, the model gets an error."""
+
+    call_id: str
+    message_id: str
+    name: str
+    arguments: dict[str, Any] | str
+    requested_at: Timestamp
+    expires_at: Timestamp | None
+
+
+class PendingToolCalls(Value):
+    """The calls that wait for a client, in the model's order."""
+
+    items: tuple[PendingToolCall, ...]
+    last_seq: int
+
+
+Posted = Annotated[Text, StringConstraints(max_length=MAX_CONTENT_CHARS)]
+
+
+def _exactly_one(name: str) -> dict[str, Any]:
+    return {"required": [name], "properties": {name: {"not": {"type": "null"}}}}
+
+
+class ToolCallAnswer(Value):
+    """`POST /v1/sessions/{id}/tool-calls/{call_id}/result`: the output of the call, or why it failed. The model sees
+    it, shortened like any output if it is long."""
+
+    model_config = ConfigDict(json_schema_extra={"oneOf": [_exactly_one("output"), _exactly_one("error")]})
+
+    output: Posted | None = Field(default=None, examples=["The page has 3 errors."])
+    error: Posted | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> ToolCallAnswer:
+        if (self.output is None) == (self.error is None):
+            raise PydanticCustomError("one_result", "Give either output or error")
+        return self
+
+
+ToolCallStatus = Literal["pending"]
