@@ -80,15 +80,28 @@ async def piped(pieces: AsyncIterator[bytes]) -> AsyncIterator[BinaryIO]:
 
 
 async def _feed(pieces: AsyncIterator[bytes], writing: int) -> None:
-    loop = asyncio.get_running_loop()
-    transport, protocol = await loop.connect_write_pipe(asyncio.streams.FlowControlMixin, os.fdopen(writing, "wb"))
-    writer = asyncio.StreamWriter(transport, protocol, None, loop)
+    """Writes and closes the pipe itself: uvloop's `connect_write_pipe` closes the descriptor twice
+    (MagicStack/uvloop#763), and with it a file that the thread has opened in between."""
+    os.set_blocking(writing, False)
     try:
         async for piece in pieces:
-            writer.write(piece)
-            await writer.drain()
+            left = memoryview(piece)
+            while left:
+                try:
+                    left = left[os.write(writing, left) :]
+                except BlockingIOError:
+                    await _writable(writing)
     finally:
-        writer.close()
+        os.close(writing)
+
+
+async def _writable(writing: int) -> None:
+    loop, ready = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_writer(writing, ready.set)
+    try:
+        await ready.wait()
+    finally:
+        loop.remove_writer(writing)
 
 
 async def without_special_files(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

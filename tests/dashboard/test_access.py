@@ -131,6 +131,13 @@ async def _check_all_views(page: Page, session_id: str) -> dict[str, list[str]]:
     await page.get_by_role("treeitem", name="answer.py").click()
     await expect(page.get_by_role("region", name="File")).to_contain_text("return 42")
     found["files"] = await _violations(page)
+    await tab(page, "Changes").click()
+    await expect(page.get_by_role("region", name="src/answer.py")).to_contain_text("return 42")
+    found["changes"] = await _violations(page)
+    await button(page, "Restore…").click()
+    await expect(page.get_by_role("region", name="Files that change")).to_be_visible()
+    found["restore"] = await _violations(page)
+    await page.keyboard.press("Escape")
     for view in ("Usage", "Events"):
         await tab(page, view).click()
         await expect(page.get_by_role("main", name=view)).not_to_contain_text("Loading")

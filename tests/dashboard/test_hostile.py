@@ -109,6 +109,9 @@ async def test_hostile_content_is_shown_as_text_in_every_view(page: Page, site: 
     await expect(page.get_by_role("main")).to_contain_text(SCRIPT)
     await _nothing_ran(page, site)
     await _files(page, site)
+    await tab(page, "Changes").click()
+    await expect(page.get_by_role("region", name="photo_‹U+202E›gnp.exe")).to_contain_text(SCRIPT)
+    await _nothing_ran(page, site)
     for view in ("Usage", "Events"):
         await tab(page, view).click()
         await expect(page.get_by_role("main", name=view)).to_be_visible()

@@ -131,9 +131,11 @@ export function StatusBadge({ session }) {
   if (status === "awaiting_approval") return html`<${Badge} kind="waiting">awaiting approval<//>`;
   if (status === "running") return html`<${Badge} kind="running">running<//>`;
   if (outcome === null) return html`<${Badge} kind="idle">idle<//>`;
-  const kind = { completed: "good", failed: "bad" }[outcome] ?? "warn";
-  return html`<${Badge} kind=${kind}>${outcome.replace("_", " ")}<//>`;
+  return html`<${Badge} kind=${outcomeKind(outcome)}>${outcome.replace("_", " ")}<//>`;
 }
+
+/** The kind of badge for how a run ended. */
+export const outcomeKind = (outcome) => ({ completed: "good", failed: "bad" })[outcome] ?? "warn";
 
 /** A failed load, with a button to retry. */
 export function Failure({ problem, onRetry }) {

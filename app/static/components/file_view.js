@@ -7,6 +7,7 @@ import { pieces, textRows } from "../core/text_rows.js";
 import { html, signal, useEffect, useMemo, useState } from "../core/ui.js";
 import { folderOf, nameOf, SHOWN_BYTES } from "../state/files.js";
 import { Button, Failure, say } from "./basic.js";
+import { characterWidth } from "./character_width.js";
 import { FixedRows } from "./fixed_rows.js";
 import { colored, highlighted, languageOf } from "./highlight.js";
 
@@ -95,18 +96,4 @@ function useTokens(path, text) {
     };
   }, [path, text]);
   return found.text === text ? found.tokens : [];
-}
-
-let width = null;
-
-/** The width of a character of code, in px. */
-function characterWidth() {
-  if (width !== null) return width;
-  const ruler = document.createElement("code");
-  ruler.className = "file-ruler";
-  ruler.textContent = "0".repeat(100);
-  document.body.append(ruler);
-  width = ruler.getBoundingClientRect().width / 100 || 8;
-  ruler.remove();
-  return width;
 }

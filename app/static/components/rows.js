@@ -4,20 +4,41 @@
 const FRAME = 28;
 const LINE = 23;
 const FOLD = 34;
+const END = 90;
 /** Characters per line of text. */
 const ACROSS = 95;
 
-/** The rows in order: `{key, id}` for a message, `{key, round}` for a completed round, which follows the last message
- * that it covers, including the results of its calls. Subscribes to the order of the messages. */
-export function rowsOf(transcript, rounds) {
+/** The rows in order: `{key, id, isAnswer}` for a message, `{key, end, hasAnswer}` for the end of a run, and `{key,
+ * round}` for a completed round, which follows the last message that it covers, including the results of its calls.
+ * `ends` are those of state/run_ends.js. A completed run's last message is its answer. Subscribes to the order of the
+ * messages. */
+export function rowsOf(transcript, rounds, ends = []) {
   const after = roundsByLast(rounds);
   const rows = [];
-  for (const id of transcript.order.value) {
-    if (transcript.message(id).peek().role !== "tool") rows.push({ key: id, id });
+  const order = transcript.order.value;
+  const seqOf = (place) => (place < order.length ? transcript.message(order[place]).peek().seq : lastSeq(transcript));
+  let next = transcript.hasEarlier.value ? ends.findIndex(({ seq }) => seq > seqOf(0)) : 0;
+  if (next < 0) next = ends.length;
+  order.forEach((id, place) => {
+    const { role } = transcript.message(id).peek();
+    if (role !== "tool") rows.push({ key: id, id });
+    for (; next < ends.length && ends[next].seq < seqOf(place + 1); next += 1) addEnd(rows, ends[next], transcript);
     for (const round of after.get(id) ?? []) rows.push({ key: `round ${round.round}`, round });
-  }
+  });
   return rows;
 }
+
+/** A seq before which all ends are shown after the last message: later messages may not be loaded. */
+const lastSeq = (transcript) => (transcript.hasLater.value ? 0 : Infinity);
+
+function addEnd(rows, end, transcript) {
+  const last = rows.at(-1);
+  const isAnswer = end.answer !== null && last?.id !== undefined && isText(transcript.message(last.id).peek());
+  if (isAnswer) last.isAnswer = true;
+  rows.push({ key: `end ${end.seq}`, end, hasAnswer: isAnswer });
+}
+
+const isText = ({ role, parts }) => role === "assistant" && parts.some(({ type }) => type === "text");
 
 function roundsByLast(rounds) {
   const found = new Map();
@@ -31,6 +52,7 @@ function roundsByLast(rounds) {
 /** The estimated height of a row, in px. A good estimate keeps the scroll bar steady. */
 export function estimate(transcript, row) {
   if (row.round) return 44;
+  if (row.end) return END;
   const message = transcript.message(row.id)?.peek();
   if (!message || message.is_summary) return FRAME + FOLD;
   return message.parts.reduce((height, part) => height + heightOf(part), FRAME);

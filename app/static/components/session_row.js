@@ -14,6 +14,7 @@ export function SessionRow({ session, name, onChanged, openDialog }) {
     <div class="row-name">
       <a href=${sessionLink(session.id)}>${name}</a>
       ${session.error && html`<${Problem} error=${session.error} outcome=${session.outcome} />`}
+      ${!session.error && html`<${Result} session=${session} />`}
     </div>
     <div class="row-status"><${StatusBadge} session=${session} /><${MoreBadges} session=${session} /></div>
     <span class="row-model dim">${session.model}</span>
@@ -28,6 +29,16 @@ export function SessionRow({ session, name, onChanged, openDialog }) {
 function Problem({ error, outcome }) {
   const text = plainLine(error.detail || error.title || error.code || "");
   return html`<p class="row-error ${outcome === "failed" ? "" : "dim"}" title=${text}>${text}</p>`;
+}
+
+/** Characters of a result in the list. */
+const RESULT = 200;
+
+/** The beginning of the last run's output or answer. */
+function Result({ session: { output, answer } }) {
+  const text = output == null ? answer : JSON.stringify(output);
+  if (!text) return null;
+  return html`<p class="row-result dim">${plainLine(text.slice(0, RESULT).trim())}</p>`;
 }
 
 const plural = (number, noun) => `${count(number)} ${noun}${number === 1 ? "" : "s"}`;

@@ -10,10 +10,12 @@ import { labelOf, Message } from "./message.js";
 import { WholeOutput, WholeOutputContext } from "./output.js";
 import { offsetOf, usePlace } from "./scroll_position.js";
 import { RoundRule } from "./round_rule.js";
+import { RunCard } from "./run_card.js";
 import { estimate, rowsOf } from "./rows.js";
 import { useVirtualizer } from "./virtual.js";
 import { count } from "../core/format.js";
-import { html, useCallback, useComputed, useLayoutEffect, useRef, useSignal } from "../core/ui.js";
+import { html, useCallback, useComputed, useEffect, useLayoutEffect, useRef, useSignal } from "../core/ui.js";
+import { runEndsOf } from "../state/run_ends.js";
 
 /** More is loaded when fewer rows than this are left beyond the visible ones. */
 const NEAR_EDGE = 15;
@@ -23,7 +25,8 @@ export function Transcript({ state }) {
   const { reading } = transcript;
   const box = useRef(null);
   const whole = useSignal(null);
-  const rows = useComputed(() => rowsOf(transcript, state.rounds.value)).value;
+  const ends = useRunEnds(state);
+  const rows = useComputed(() => rowsOf(transcript, state.rounds.value, ends.value)).value;
   const isFollowed = reading.left.value === null;
   const virtualizer = useVirtualizer({
     count: rows.length,
@@ -64,16 +67,14 @@ export function Transcript({ state }) {
             return html`<article
               key=${key}
               ref=${virtualizer.measureElement}
-              class=${row.round ? "row round-rule" : "row"}
+              class=${classOf(row)}
               style=${{ top: `${start}px` }}
               data-index=${index}
               aria-posinset=${index + 1}
               aria-setsize=${setSize}
               ...${attributes(transcript, row)}
             >
-              ${row.round
-                ? html`<${RoundRule} sessionId=${state.id} round=${row.round} />`
-                : html`<${Message} state=${state} id=${row.id} />`}
+              <${Content} state=${state} row=${row} isLatest=${row.end === ends.value.at(-1)} />
             </article>`;
           })}
         </div>
@@ -84,7 +85,33 @@ export function Transcript({ state }) {
   </div>`;
 }
 
-function attributes(transcript, { id, round }) {
+/** The signal of the ends of runs, which are loaded as messages are. */
+function useRunEnds(state) {
+  const { order, hasLater } = state.transcript;
+  const ends = runEndsOf(state);
+  const seqAt = (place) => state.transcript.message(order.value.at(place))?.peek().seq;
+  const [first, last] = [seqAt(0), hasLater.value ? seqAt(-1) : Infinity];
+  useEffect(() => ends.watch(), [ends]);
+  useEffect(() => {
+    if (first !== undefined) ends.cover(first, last);
+  }, [first, last]);
+  return ends.items;
+}
+
+function classOf({ round, end, isAnswer }) {
+  if (round) return "row round-rule";
+  if (end) return "row run-end-row";
+  return isAnswer ? "row answer" : "row";
+}
+
+function Content({ state, row: { id, round, end, hasAnswer }, isLatest }) {
+  if (round) return html`<${RoundRule} sessionId=${state.id} round=${round} />`;
+  if (end) return html`<${RunCard} ...${{ state, end, isLatest, hasAnswer }} />`;
+  return html`<${Message} state=${state} id=${id} />`;
+}
+
+function attributes(transcript, { id, round, end }) {
+  if (end) return { "data-run-end": end.seq, "aria-label": `End of a run: ${end.outcome.replace("_", " ")}` };
   if (round) return { "data-round": round.round, "aria-label": `Compaction round ${round.round}` };
   const message = transcript.message(id)?.peek();
   if (!message) return {};

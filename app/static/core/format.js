@@ -75,7 +75,11 @@ export function plain(text) {
   return text.replace(ANSI, "").replace(/\r\n/g, "\n").replace(HIDDEN, shown);
 }
 
-/** The same, on one line. */
+/** Makes control and bidirectional characters visible but removes nothing, for a text in which a reader looks for what
+ * was changed. */
+export const visible = (text) => text.replace(HIDDEN, shown);
+
+/** The same as `plain`, on one line. */
 export const plainLine = (text) => plain(text).replace(/[\n\t]/g, " ");
 
 /** A session's name on one line: its title, else its task. */

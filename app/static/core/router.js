@@ -3,7 +3,7 @@
 import { signal } from "./ui.js";
 
 /** The views of a session, in tab order. */
-export const VIEWS = ["conversation", "context", "files", "usage", "events"];
+export const VIEWS = ["conversation", "context", "files", "changes", "usage", "events"];
 
 /** `{page: "sessions" | "usage" | "session", id?, view?}`. */
 export const route = signal(parse(location.hash));

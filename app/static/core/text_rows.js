@@ -34,7 +34,7 @@ function addLine(rows, text, start, end, line, columns) {
 }
 
 /** The end of the row that starts at `from`; a row has at least one character. */
-function cut(text, from, end, columns) {
+export function cut(text, from, end, columns) {
   if (end - from <= columns / TAB) return end;
   let width = 0;
   let place = from;

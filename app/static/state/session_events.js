@@ -73,9 +73,9 @@ const CHANGES = {
     state.runs.value += 1;
     state.update({ status: "running", outcome: null, error: null });
   },
-  "session.idle": (state, { outcome, error }) => {
+  "session.idle": (state, { outcome, error, answer, output }) => {
     state.retrying.value = null;
-    state.update({ status: "idle", outcome, error: error ?? null });
+    state.update({ status: "idle", outcome, error: error ?? null, answer: answer ?? null, output: output ?? null });
   },
   "message.queued": (state, { message_id: id, mode, content, position }, seq) => {
     const items = without(state.queue.value, "id", id);

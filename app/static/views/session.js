@@ -9,6 +9,7 @@ import { nameOf, plain } from "../core/format.js";
 import { route, sessionLink, VIEWS } from "../core/router.js";
 import { html, useEffect, useMemo } from "../core/ui.js";
 import { SessionState } from "../state/session.js";
+import { ChangesView } from "./changes.js";
 import { ContextView } from "./context.js";
 import { ConversationView } from "./conversation.js";
 import { EventsView } from "./events.js";
@@ -19,6 +20,7 @@ const SHOWN = {
   conversation: ConversationView,
   context: ContextView,
   files: FilesView,
+  changes: ChangesView,
   usage: SessionUsageView,
   events: EventsView,
 };
@@ -26,6 +28,7 @@ const NAMES = {
   conversation: "Conversation",
   context: "Context",
   files: "Files",
+  changes: "Changes",
   usage: "Usage",
   events: "Events",
 };

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import os
 import tarfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
+import uvloop
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -145,3 +148,36 @@ def test_a_file_that_changes_size_keeps_the_size_in_its_header(tmp_path: Path, c
 async def test_an_archive_without_pieces_is_refused() -> None:
     with pytest.raises(SandboxError):
         await filtered(b"", 1)
+
+
+class Probed(io.FileIO):
+    """Notes whether its descriptor was open when it was closed."""
+
+    closes: ClassVar[list[bool]] = []
+
+    def close(self) -> None:
+        if not self.closed:
+            try:
+                os.fstat(self.fileno())
+                self.closes.append(True)
+            except OSError:
+                self.closes.append(False)
+        super().close()
+
+
+@pytest.mark.parametrize("loop_factory", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_the_pipe_of_an_archive_is_closed_once(
+    loop_factory: Callable[[], asyncio.AbstractEventLoop], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """uvloop's own writing to pipes closes a descriptor twice, and with it what a thread has opened in between."""
+    monkeypatch.setattr(os, "fdopen", lambda file, mode, **_: Probed(file, mode))
+    monkeypatch.setattr(Probed, "closes", [])
+    data = os.urandom(300_000)
+
+    async def read() -> bytes:
+        async with tar.piped(pieces_of(data, 100_000)) as pipe:
+            return await asyncio.to_thread(pipe.read)
+
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        assert runner.run(read()) == data
+    assert all(Probed.closes)

@@ -1,0 +1,98 @@
+/** Restores a checkpoint, after a preview of what that changes. */
+
+import { html, useEffect, useId, useState } from "../core/ui.js";
+import { count } from "../core/format.js";
+import { Badge, Button, Dialog, Failure, say } from "./basic.js";
+import { checkpointName, files, Lines, shownPath, STATUS_KINDS } from "./change_labels.js";
+
+/** Files listed in the preview. */
+const LISTED = 200;
+const RUNNING = "A run is active. Wait until it ends or cancel it, then restore.";
+
+/** `changes` are the session's; `onClose` is called when it is done or cancelled. */
+export function RestoreDialog({ state, changes, onClose }) {
+  const id = useId();
+  const items = changes.checkpoints.value ?? [];
+  const [chosen, setChosen] = useState(changes.from.value ?? items[0]?.id);
+  const [preview, retry] = usePreview(changes, chosen);
+  const [refusal, setRefusal] = useState(null);
+  const isActive = state.session.value.status !== "idle";
+  const restore = async () => {
+    let result;
+    try {
+      result = await changes.restore(chosen);
+    } catch (problem) {
+      setRefusal(problem.code === "session_running" ? RUNNING : problem.message);
+      return;
+    }
+    say(`Workspace restored. To undo this, restore “${checkpointName(result.saved)}”.`);
+    onClose();
+  };
+  const isSame = preview.list?.items.length === 0;
+  return html`<${Dialog} title="Restore a checkpoint" onClose=${onClose}>
+    <div class="field">
+      <label for=${id}>Checkpoint</label>
+      <select id=${id} value=${chosen} onChange=${({ currentTarget }) => setChosen(currentTarget.value)}>
+        ${items.map((item) => html`<option key=${item.id} value=${item.id}>${checkpointName(item)}</option>`)}
+      </select>
+    </div>
+    <div class="restore-preview" aria-live="polite" aria-busy=${!preview.list && !preview.problem}>
+      ${preview.problem && html`<${Failure} problem=${preview.problem} onRetry=${retry} />`}
+      ${!preview.list && !preview.problem && html`<p class="dim">Comparing with the workspace…</p>`}
+      ${preview.list && html`<${Preview} list=${preview.list} />`}
+    </div>
+    <p>
+      The workspace as it is now is saved as a checkpoint first, so you can undo this. The conversation stays, and so do
+      files that checkpoints don't cover.
+    </p>
+    ${(isActive || refusal) && html`<p class="restore-refusal" role="alert">${isActive ? RUNNING : refusal}</p>`}
+    <footer>
+      <button type="button" onClick=${onClose}>Cancel</button>
+      <${Button} kind="danger" disabled=${isActive || isSame || !preview.list} onClick=${restore}>Restore<//>
+    </footer>
+  <//>`;
+}
+
+/** The changes from a checkpoint to now: `[{list, problem}, retry]`. */
+function usePreview(changes, chosen) {
+  const [preview, setPreview] = useState({});
+  const [tries, setTries] = useState(0);
+  useEffect(() => {
+    let isWanted = true;
+    setPreview({});
+    changes.preview(chosen).then(
+      (list) => isWanted && setPreview({ list }),
+      (problem) => isWanted && setPreview({ problem }),
+    );
+    return () => {
+      isWanted = false;
+    };
+  }, [chosen, tries]);
+  return [preview, () => setTries(tries + 1)];
+}
+
+/** What a restore does to a file that has changed since. */
+const UNDONE = { added: "deleted", deleted: "added", modified: "modified", renamed: "renamed" };
+
+function Preview({ list: { items, additions, deletions, truncated } }) {
+  if (items.length === 0) return html`<p>The workspace is already as it was then.</p>`;
+  return html`<p>
+      This changes <strong>${files(items.length)}${truncated ? " or more" : ""}</strong>:
+      ${" "}<${Lines} additions=${deletions} deletions=${additions} />
+    </p>
+    <div class="restore-files" tabindex="0" role="region" aria-label="Files that change">
+      <ul>
+        ${items.slice(0, LISTED).map((item) => html`<${Undone} key=${item.path} item=${item} />`)}
+        ${items.length > LISTED && html`<li class="dim">and ${count(items.length - LISTED)} more</li>`}
+      </ul>
+    </div>`;
+}
+
+function Undone({ item: { path, old_path: old, status, binary, additions, deletions } }) {
+  const undone = UNDONE[status];
+  return html`<li>
+    <${Badge} kind=${STATUS_KINDS[undone]}>${undone}<//>${" "}
+    <code><bdi>${shownPath(path)}</bdi>${old !== null && html` → <bdi>${shownPath(old)}</bdi>`}</code>${" "}
+    ${!binary && html`<${Lines} additions=${deletions} deletions=${additions} />`}
+  </li>`;
+}
