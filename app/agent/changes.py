@@ -120,8 +120,8 @@ class CallsReleased:
 
 @dataclass(frozen=True, slots=True)
 class ResultClosed:
-    """A call has a result. `message_id` is the tool message that holds the results of the step. `is_posted` says that a
-    client has posted it, or has not in time."""
+    """A call has a result. `message_id` is the tool message that holds the results of the step. `is_posted` says that
+    it was a client's to post."""
 
     message_id: str
     part: ToolResultPart

@@ -205,8 +205,10 @@ class ToolExecutor:
         status, why = _STOPS[self._interrupt.reason]
         for index, call in enumerate(batch.calls):
             if call.call_id not in batch.results:
-                when = "while it waited for the client, which may have begun" if call.call_id in waited else _UNSTARTED
-                self._close(batch, result_without_run(index, call, status, f"[{why} {when}]"))
+                is_out = call.call_id in waited
+                when = "while it waited for the client, which may have begun" if is_out else _UNSTARTED
+                part = result_without_run(index, call, status, f"[{why} {when}]")
+                self._close(batch, part, is_posted=is_out)
 
     def _groups(self, batch: Batch) -> Iterator[Group]:
         """Groups adjacent safe calls; every other call is alone, which keeps the model's order where it matters. Those

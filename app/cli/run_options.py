@@ -55,8 +55,7 @@ ToolOptions = Annotated[
     typer.Option(
         "--tool",
         metavar="NAME=COMMAND",
-        help="A tool that this machine carries out: COMMAND gets the arguments as JSON on standard input. Or @FILE, a"
-        " JSON object with name, command, description, parameters, timeout_s. Repeatable.",
+        help="A tool run here: it gets its arguments as JSON. Or @FILE, see README.",
     ),
 ]
 Quiet = Annotated[

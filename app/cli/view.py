@@ -145,6 +145,8 @@ class View:
 
     def _call(self, data: Data) -> None:
         self._pending[data["call_id"]] = Call(data["name"], data["arguments"])
+        if data.get("waits_for_client"):
+            self._note(f"{data['name']} waits for its result from a client")
         if self._current is None:
             self._enter(data["call_id"])
 

@@ -71,6 +71,7 @@ EXCLUDED: Mapping[str, Sequence[str]] = {
         "test_allowed_hosts.py::test_a_killed_server_leaves_no_way_open",
         "test_approval_restarts.py",
         "test_background_compaction.py::test_a_background_summary_ends_with_its_server",
+        "test_client_tools.py::test_calls_wait_through_a_restart",
         "test_compaction_recovery.py::test_a_compaction_survives_a_kill",
         "test_sources.py::test_a_kill_during_a_clone_loses_nothing",
         "test_compaction_recovery.py::test_a_run_continues_after_its_server_ended_during_an_automatic_round",

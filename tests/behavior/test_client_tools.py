@@ -12,6 +12,7 @@ import pytest
 
 from tests.behavior.approving import command, runs
 from tests.behavior.checks import Follower, assert_sound, following
+from tests.behavior.combinations import first_of
 from tests.behavior.harness import ANTHROPIC, OPENAI, Client, Event, of_type
 from tests.behavior.test_approvals import statuses
 from tests.behavior.test_cancel_resume import CANCEL_S, cancel
@@ -47,6 +48,7 @@ async def waiting(follower: Follower, count: int = 1) -> Event:
 
 
 @pytest.mark.parametrize("model", [OPENAI, ANTHROPIC])
+@pytest.mark.shared_server
 async def test_a_client_posts_the_result_of_a_call(client: Client, provider: FakeProvider, model: str) -> None:
     provider.script(Reply(Text("I open one."), ticket()), Reply(Text("done")))
     session_id = (await client.create("task", model=model, tools=["read_file", tool()]))["id"]
@@ -76,6 +78,7 @@ async def test_a_client_posts_the_result_of_a_call(client: Client, provider: Fak
     assert provider.refusals == []
 
 
+@pytest.mark.shared_server
 async def test_calls_wait_in_the_models_order_and_adjacent_ones_together(
     client: Client, provider: FakeProvider
 ) -> None:
@@ -114,6 +117,7 @@ async def test_calls_wait_in_the_models_order_and_adjacent_ones_together(
     assert provider.refusals == []
 
 
+@pytest.mark.shared_server
 async def test_a_call_waits_for_approval_first(client: Client, provider: FakeProvider) -> None:
     provider.script(Reply(ticket("yes"), ticket("no")), Reply(Text("done")))
     approval = {"policy": {"tools": ["open_ticket"]}, "timeout_s": 60}
@@ -136,6 +140,7 @@ async def test_a_call_waits_for_approval_first(client: Client, provider: FakePro
     assert provider.refusals == []
 
 
+@pytest.mark.shared_server
 async def test_a_result_that_does_not_come_or_is_long(client: Client, provider: FakeProvider) -> None:
     provider.script(Reply(ticket("late", "slow"), ticket("long")), Reply(Text("done")))
     tools = [tool(), tool("slow", timeout_s=0.3)]
@@ -171,6 +176,7 @@ async def test_a_result_that_does_not_come_or_is_long(client: Client, provider: 
         ("limit", "interrupted", "limit_reached"),
     ],
 )
+@pytest.mark.shared_server
 async def test_what_ends_the_step_ends_the_wait(
     client: Client, provider: FakeProvider, how: str, status: str, outcome: str
 ) -> None:
@@ -208,7 +214,8 @@ async def _left(client: Client, provider: FakeProvider, task: str, **more: Any) 
     return made["id"], call
 
 
-async def test_calls_wait_through_a_kill(start: Start, provider: FakeProvider) -> None:
+@first_of(how=[signal.SIGKILL, signal.SIGTERM])
+async def test_calls_wait_through_a_restart(start: Start, provider: FakeProvider, how: signal.Signals) -> None:
     """The result of the command before is kept, the one after it runs once, and the time counts from the call."""
     first = start()
     async with Client(first.url) as client:
@@ -220,7 +227,7 @@ async def test_calls_wait_through_a_kill(start: Start, provider: FakeProvider) -
         # Neither is seen by the server before it is gone, or both are: the outcome is the same.
         ends = (cancel(client, cancelled), client.post(interrupted, "stop that", "interrupt"))
         await asyncio.gather(*ends)
-        first.end(signal.SIGKILL)
+        first.end(how)
 
     async with Client(start().url) as client:
         assert (await client.session(held))["status"] == "awaiting_client"
@@ -239,12 +246,15 @@ async def test_calls_wait_through_a_kill(start: Start, provider: FakeProvider) -
         assert (recovered.data["interrupted_step"], recovered.data["closed_calls"]) == (None, [])
         assert statuses(await assert_sound(client, expired)) == ["completed", "error", "completed"]
         assert await runs(client, expired) == "one\ntwo\n"
+        metrics = (await client.http.get("/metrics")).text
+        assert "palimpsest_context_repairs_total{" not in metrics, "no result is in the context twice"
         for session_id in (cancelled, interrupted):
             assert statuses(await assert_sound(client, session_id)) == ["completed", "cancelled", "cancelled"]
             assert await runs(client, session_id) == "one\n"
     assert provider.refusals == []
 
 
+@pytest.mark.shared_server
 async def test_tools_that_a_session_cannot_have(client: Client) -> None:
     refused: list[tuple[list[Any], str]] = [
         ([tool("read_file")], "another tool has this name"),
@@ -266,6 +276,7 @@ async def test_tools_that_a_session_cannot_have(client: Client) -> None:
         assert (made.status_code, why in made.text) == (422, True), (why, made.text)
 
 
+@pytest.mark.shared_server
 async def test_changed_tools_apply_from_the_next_step_and_forks_have_them(
     client: Client, provider: FakeProvider
 ) -> None:

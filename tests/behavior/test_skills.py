@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.behavior.checks import assert_sound
 from tests.behavior.conftest import StartServer
 from tests.behavior.harness import Client, of_type
@@ -103,6 +105,7 @@ async def test_instructions_of_a_folder_come_when_it_is_touched(
     assert provider.refusals == []
 
 
+@pytest.mark.shared_server
 async def test_without_them_nothing_is_added(client: Client, provider: FakeProvider) -> None:
     provider.script(Reply(read("src/a.py")), Reply(Text("done")))
     session_id = await prepared(client, {"src/a.py": b"x"})

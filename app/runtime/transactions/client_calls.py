@@ -24,14 +24,14 @@ def answer(
 ) -> tuple[None, list[StreamItem]]:
     """Stores a result. Raises `NotFoundError` for an unknown call, and `ConflictError` for one that has a result or
     does not wait for a client."""
-    sessions.row(connection, session_id)
+    # First, since it locks the session: of two results at once, one is refused.
+    appender = Appender(connection, session_id)
     row = client_calls.get(connection, session_id, call_id)
     if row is None:
         raise _not_waiting(connection, session_id, call_id)
     if row.ended_by is not None:
         detail = f"The call no longer waits: ended by {row.ended_by} at {rfc3339(row.ended_at)}."
         raise ConflictError(detail, code="call_resolved")
-    appender = Appender(connection, session_id)
     if has_expired(row, appender.at):
         raise ConflictError("The time for the result is over: the call has failed.", code="call_resolved")
     is_error = posted.error is not None

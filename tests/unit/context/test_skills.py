@@ -17,6 +17,11 @@ def test_a_front_matter_names_and_describes() -> None:
     assert parse_skill(text, PATH) == Skill("pdf", "Fills forms. Use for PDFs.", PATH)
 
 
+def test_what_cannot_be_seen_is_not_shown() -> None:
+    text = '---\nname: pdf\ndescription: "a\\e[2Jb\\u202Ec\\Nd"\n---\n'
+    assert parse_skill(text, PATH) == Skill("pdf", "a [2Jb c d", PATH)
+
+
 @pytest.mark.parametrize(
     "text",
     [

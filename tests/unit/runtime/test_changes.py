@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from sqlalchemy import Connection
 
 from app.agent.changes import (
+    CallsAwaited,
     CallsHeld,
     CallsReleased,
     Change,
@@ -78,6 +79,10 @@ class Story:
         held = CallsHeld(attempt.message_id, tuple(calls[1:]), None)
         return [*changes, held, CallsReleased(attempt.message_id)]
 
+    def awaited(self) -> list[Change]:
+        attempt, calls, changes = self._called(3)
+        return [*changes, CallsAwaited(attempt.message_id, tuple((call, 60.0) for call in calls[:2]))]
+
     def control(self) -> list[Change]:
         return [ControlAdded(control_message("limit"))]
 
@@ -108,6 +113,7 @@ MAKERS: list[Callable[[Story], list[Change]]] = [
     Story.reasoning,
     Story.calls,
     Story.held,
+    Story.awaited,
     Story.control,
     Story.plan,
     Story.pruned,
