@@ -3,7 +3,8 @@ vendor` does.
 
 The page has no build step, so its libraries are checked in: files of npm packages in the versions below, each with its
 license, and unchanged except for imports by bare name: browsers resolve those only with an inline import map, so they
-are replaced by relative paths. `manifest.json` records the origin and SHA-256 of each file, and a test verifies them.
+are replaced by relative paths. A CommonJS file is made a module by a line at each end. `manifest.json` records the
+origin and SHA-256 of each file, and a test verifies them.
 Needs npm; nothing is built and no package's script runs.
 """
 
@@ -43,6 +44,7 @@ PACKAGES = (
     Package("@preact/signals-core", "1.14.5", "LICENSE", {"dist/signals-core.mjs": "signals-core.js"}),
     Package("@preact/signals", "2.11.4", "LICENSE", {"dist/signals.mjs": "signals.js"}),
     Package("htm", "3.1.1", "LICENSE", {"dist/htm.mjs": "htm.js"}),
+    Package("ignore", "7.0.16", "LICENSE-MIT", {"index.js": "ignore.js"}),
     Package("marked", "18.2.1", "LICENSE", {"lib/marked.esm.js": "marked.js"}),
     Package(
         "@tanstack/virtual-core",
@@ -100,6 +102,13 @@ def with_relative_imports(text: str, depth: int) -> str:
     return _IMPORT.sub(replaced, text)
 
 
+def as_module(text: str) -> str:
+    """The module with what a CommonJS file exports as its default export; other modules are unchanged."""
+    if "module.exports = " not in text:
+        return text
+    return f"const module = {{ exports: {{}} }};\n{text}\nexport default module.exports;\n"
+
+
 def unpacked(package: Package, folder: Path) -> Path:
     """Fetches the package with npm; returns its folder."""
     spec = f"{package.name}@{package.version}"
@@ -119,7 +128,7 @@ def take(package: Package, root: Path, vendor: Path) -> dict[str, dict[str, str]
     for source, name in package.files.items():
         content = _SOURCE_MAP.sub(b"\n", (root / source).read_bytes())
         if name.endswith(".js"):
-            content = with_relative_imports(content.decode(), name.count("/")).encode()
+            content = as_module(with_relative_imports(content.decode(), name.count("/"))).encode()
         (vendor / name).parent.mkdir(parents=True, exist_ok=True)
         (vendor / name).write_bytes(content)
         entries[name] = {

@@ -8,6 +8,7 @@ import { html, render } from "./core/ui.js";
 import { Login, LoginDialog, LogoutButton } from "./views/login.js";
 import { Sessions } from "./views/sessions.js";
 import { SessionView } from "./views/session.js";
+import { SettingsView } from "./views/settings.js";
 import { UsageView } from "./views/usage.js";
 
 function Page() {
@@ -20,6 +21,7 @@ function Page() {
       <nav aria-label="Pages">
         <a href="#/" aria-current=${current("sessions")}>Sessions</a>
         <a href="#/usage" aria-current=${current("usage")}>Usage</a>
+        <a href="#/settings" aria-current=${current("settings")}>Settings</a>
       </nav>
       <${ThemeChooser} />
       <${LogoutButton} />
@@ -27,6 +29,7 @@ function Page() {
     ${page === "session" && html`<${SessionView} key=${id} id=${id} />`}
     ${page === "sessions" && html`<${Sessions} />`}
     ${page === "usage" && html`<${UsageView} />`}
+    ${page === "settings" && html`<${SettingsView} />`}
     <${Notes} />
     ${needsKey.value && html`<${LoginDialog} />`}`;
 }

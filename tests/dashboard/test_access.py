@@ -108,6 +108,12 @@ async def _check_all_views(page: Page, session_id: str) -> dict[str, list[str]]:
     await button(page, "New session").click()
     await page.get_by_text("More", exact=True).click()
     found["list"] = await _violations(page)
+    await page.locator("summary").filter(has_text="Secrets").click()
+    await button(page, "Add secret").click()
+    await page.get_by_role("radio", name="Git repository").check()
+    found["repository"] = await _violations(page)
+    await page.get_by_role("radio", name="Folder or archive").check()
+    found["files to bring in"] = await _violations(page)
     await open_session(page, session_id)
     await expect(page.get_by_role("region", name="Pending messages")).to_be_visible()
     found["conversation"] = await _violations(page)
@@ -145,6 +151,9 @@ async def _check_all_views(page: Page, session_id: str) -> dict[str, list[str]]:
     await page.goto("/#/usage")
     await expect(page.get_by_role("heading", level=1)).to_be_visible()
     found["all usage"] = await _violations(page)
+    await page.goto("/#/settings")
+    await button(page, "New webhook").click()
+    found["settings"] = await _violations(page)
     return {view: violations for view, violations in found.items() if violations}
 
 

@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from scripts.vendor import IMPORTS, PACKAGES, TEST_VENDOR, VENDOR, with_relative_imports
+from scripts.vendor import IMPORTS, PACKAGES, TEST_VENDOR, VENDOR, as_module, with_relative_imports
 from tests.behavior.process import ROOT
 from tests.behavior.test_page import IMPORT, without_comments
 
@@ -76,6 +76,12 @@ def test_nothing_of_a_style_comes_from_elsewhere() -> None:
 )
 def test_bare_names_become_files(text: str, depth: int, expected: str) -> None:
     assert with_relative_imports(text, depth) == expected
+
+
+def test_a_commonjs_file_becomes_a_module() -> None:
+    made = as_module("const x = 1\nmodule.exports = x")
+    assert made == "const module = { exports: {} };\nconst x = 1\nmodule.exports = x\nexport default module.exports;\n"
+    assert as_module("export default 1;") == "export default 1;"
 
 
 def test_bare_names_stand_for_files_that_are_there() -> None:

@@ -1,30 +1,42 @@
-/** The form for a new session: task, model, and all other options under "More". */
+/** The form for a new session: task, model, workspace, secrets, and all other options under "More". */
 
+import { bytes } from "../core/format.js";
 import { go, sessionLink } from "../core/router.js";
 import { html, useEffect, useRef, useState } from "../core/ui.js";
 import { changeDraft, clearDraft, createSession, draft, errorsOf, requestOf } from "../state/draft.js";
+import { secretNames } from "../state/draft_inputs.js";
+import { clearIncoming, incoming, takeDropped } from "../state/incoming.js";
 import { loadModels } from "../state/models.js";
 import { CreateMore } from "./create_more.js";
 import { AreaField, Form } from "./fields.js";
 import { ModelField } from "./model_field.js";
 import { sayProblem } from "./basic.js";
+import { SecretFields } from "./secret_fields.js";
+import { UploadProgress } from "./upload_progress.js";
+import { WorkspaceField } from "./workspace_field.js";
 
-/** Fields that are visible without opening "More". */
-const IN_SIGHT = ["task", "model", "otherModel"];
+/** Fields that are visible without opening anything. */
+const IN_SIGHT = ["task", "model", "otherModel", "files", "gitUrl", "gitRef", "gitDepth", "gitCredential"];
+
+const isOfSecrets = (name) => name.startsWith("secrets");
 
 /** `onClose` is set if the form can be closed. */
 export function CreateForm({ onClose }) {
   const form = useRef(null);
-  const { errors, rest, isBusy, start } = useStart(onClose);
+  const { errors, rest, isBusy, upload, start } = useStart(onClose);
   const [isMore, setMore] = useState(false);
+  const [hasSecrets, setHasSecrets] = useState(draft.peek().secrets.length > 0);
+  const { isOver, ...dropping } = useDropping();
   useEffect(() => {
     loadModels().catch(sayProblem);
     // The user has opened the form, so it takes the focus.
     if (onClose) form.current.querySelector("textarea").focus();
   }, []);
   useEffect(() => {
-    if (Object.keys(errors).some((name) => !IN_SIGHT.includes(name))) setMore(true);
-    // Once "More" is open.
+    const names = Object.keys(errors);
+    if (names.some(isOfSecrets)) setHasSecrets(true);
+    if (names.some((name) => !IN_SIGHT.includes(name) && !isOfSecrets(name))) setMore(true);
+    // Once they are open.
     requestAnimationFrame(() => form.current?.querySelector('[aria-invalid="true"]')?.focus());
   }, [errors]);
   const submit = (event) => {
@@ -34,16 +46,31 @@ export function CreateForm({ onClose }) {
   const onKeyDown = (event) => {
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) submit(event);
   };
+  const names = secretNames(draft.value);
   return html`<${Form.Provider} value=${{ values: draft.value, change: changeDraft, errors }}>
-    <form ref=${form} class="create" aria-label="New session" onSubmit=${submit} onKeyDown=${onKeyDown} noValidate>
+    <form
+      ref=${form}
+      class="create ${isOver ? "drop-target" : ""}"
+      aria-label="New session"
+      onSubmit=${submit}
+      onKeyDown=${onKeyDown}
+      noValidate
+      ...${dropping}
+    >
       <${AreaField} name="task" label="Task" rows="4" placeholder="What should the agent do?" />
       <${ModelField} />
+      <${WorkspaceField} />
+      <details open=${hasSecrets} onToggle=${(event) => setHasSecrets(event.currentTarget.open)}>
+        <summary>Secrets${names.length > 0 && html` <span class="dim">${names.join(", ")}</span>`}</summary>
+        <${SecretFields} />
+      </details>
       <details open=${isMore} onToggle=${(event) => setMore(event.currentTarget.open)}>
         <summary>More</summary>
         <${CreateMore} />
       </details>
       ${rest.length > 0 &&
       html`<div class="failure" role="alert">${rest.map((text) => html`<p key=${text}>${text}</p>`)}</div>`}
+      ${upload && html`<${UploadProgress} ...${upload} />`}
       <footer>
         <button type="submit" class="primary" aria-disabled=${isBusy ? "true" : undefined} aria-busy=${isBusy}>
           Start
@@ -55,25 +82,75 @@ export function CreateForm({ onClose }) {
   <//>`;
 }
 
-/** The draft's errors, and `start`, which creates the session, closes the form and opens the session. */
+/** The form's props that take dropped files, and whether some are dragged over it. */
+function useDropping() {
+  const [isOver, setOver] = useState(false);
+  const hasFiles = ({ dataTransfer }) => dataTransfer?.types.includes("Files");
+  return {
+    isOver,
+    onDragOver: (event) => {
+      if (!hasFiles(event)) return;
+      event.preventDefault();
+      setOver(true);
+    },
+    onDragLeave: ({ currentTarget, relatedTarget }) => currentTarget.contains(relatedTarget) || setOver(false),
+    onDrop: (event) => {
+      if (!hasFiles(event)) return;
+      event.preventDefault();
+      setOver(false);
+      changeDraft({ from: "files" });
+      takeDropped(event.dataTransfer);
+    },
+  };
+}
+
+/** The archive to send with the draft, or null; adds an error if it is not ready. */
+function archiveOf({ from }, errors) {
+  if (from !== "files") return null;
+  const { status, archive = null } = incoming.value ?? {};
+  if (!status) errors.files = "Choose a folder or an archive, or start with an empty workspace.";
+  else if (status === "reading") errors.files = "The files are still being read.";
+  else if (status === "failed") errors.files = "These files could not be read.";
+  return archive;
+}
+
+/** A problem's messages, as `errorsOf` has them. */
+function wrongOf(problem, values, archive) {
+  const { limit_bytes: limit } = problem.body;
+  if (!archive || problem.code !== "too_large") return errorsOf(problem, values);
+  return { errors: { files: `These files are larger than the ${bytes(limit)} that the server accepts.` }, rest: [] };
+}
+
+/** The draft's errors, the `upload` that runs, and `start`, which creates the session, closes the form and opens the
+ * session. Whatever fails, the draft is kept. */
 function useStart(onClose) {
   const [wrong, setWrong] = useState({ errors: {}, rest: [] });
   const [isBusy, setBusy] = useState(false);
+  const [upload, setUpload] = useState(null);
+  const aborting = useRef(null);
+  useEffect(() => () => aborting.current?.abort(), []);
   async function start() {
     if (isBusy) return;
-    const { body, errors } = requestOf(draft.value);
+    const values = draft.value;
+    const { body, errors } = requestOf(values);
+    const archive = archiveOf(values, errors);
     setWrong({ errors, rest: [] });
     if (Object.keys(errors).length > 0) return;
     setBusy(true);
+    const abort = (aborting.current = new AbortController());
+    const onProgress = (share) => setUpload({ share, size: archive.size, onCancel: () => abort.abort() });
+    if (archive) onProgress(0);
     try {
-      const { id } = await createSession(body);
+      const { id } = await createSession(body, archive, { onProgress, signal: abort.signal });
       clearDraft();
+      clearIncoming();
       onClose?.();
       go(sessionLink(id));
     } catch (problem) {
-      setWrong(errorsOf(problem));
+      if (!abort.signal.aborted) setWrong(wrongOf(problem, values, archive));
       setBusy(false);
+      setUpload(null);
     }
   }
-  return { ...wrong, isBusy, start };
+  return { ...wrong, isBusy, upload, start };
 }

@@ -19,7 +19,22 @@ export function CreateMore() {
     <${LimitFields} />
     <${ApprovalFields} byDefault="Server default" timeout="300, or the server default; “none” for no limit" />
     <${AreaField} name="systemPrompt" label="System prompt" rows="3" placeholder="server default" />
+    <${OutputField} />
   </div>`;
+}
+
+function OutputField() {
+  const help = "A JSON Schema. The run completes only with a value that matches it, which is the session's output.";
+  return html`<${AreaField}
+    name="output"
+    label="Output (JSON Schema)"
+    help=${help}
+    rows="4"
+    class="mono"
+    spellcheck=${false}
+    autocapitalize="none"
+    placeholder=${'{"type": "object", "properties": {"passed": {"type": "boolean"}}, "required": ["passed"]}'}
+  />`;
 }
 
 function CompactionField() {

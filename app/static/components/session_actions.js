@@ -6,6 +6,7 @@ import { saveAs } from "../core/save.js";
 import { html, useState } from "../core/ui.js";
 import { say, sayProblem } from "./basic.js";
 import { Menu } from "./menu.js";
+import { SecretsDialog } from "./secrets_dialog.js";
 import { SessionDialog } from "./session_dialogs.js";
 import { SettingsDialog } from "./settings_dialog.js";
 
@@ -19,6 +20,7 @@ export function SessionActions({ state, session }) {
   const items = [
     { label: "Rename", onClick: () => setDialog("rename") },
     { label: "Settings", onClick: () => setDialog("settings") },
+    { label: "Secrets", onClick: () => setDialog("secrets") },
     { label: "Fork", onClick: () => setDialog("fork") },
     { label: "Export as OpenAI messages", onClick: () => saveHistory(state.id, "openai") },
     { label: "Export as Anthropic messages", onClick: () => saveHistory(state.id, "anthropic") },
@@ -30,6 +32,7 @@ export function SessionActions({ state, session }) {
   };
   return html`<${Menu} label="Actions" items=${items} />
     ${dialog === "settings" && html`<${SettingsDialog} session=${session} onClose=${close} />`}
+    ${dialog === "secrets" && html`<${SecretsDialog} sessionId=${state.id} onClose=${close} />`}
     <${SessionDialog} name=${dialog} session=${session} onClose=${close} onDeleted=${onDeleted} />`;
 }
 

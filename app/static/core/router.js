@@ -1,11 +1,11 @@
-/** The current page, from the address's hash: `#/`, `#/usage`, `#/sessions/ID`, `#/sessions/ID/VIEW`. */
+/** The current page, from the address's hash: `#/`, `#/usage`, `#/settings`, `#/sessions/ID`, `#/sessions/ID/VIEW`. */
 
 import { signal } from "./ui.js";
 
 /** The views of a session, in tab order. */
 export const VIEWS = ["conversation", "context", "files", "changes", "usage", "events"];
 
-/** `{page: "sessions" | "usage" | "session", id?, view?}`. */
+/** `{page: "sessions" | "usage" | "settings" | "session", id?, view?}`. */
 export const route = signal(parse(location.hash));
 
 addEventListener("hashchange", () => {
@@ -15,7 +15,7 @@ addEventListener("hashchange", () => {
 export function parse(hash) {
   const [first, id, view] = hash.replace(/^#\/?/, "").split("/").map(decoded);
   if (first === "sessions" && id) return { page: "session", id, view: VIEWS.includes(view) ? view : VIEWS[0] };
-  return { page: first === "usage" ? "usage" : "sessions" };
+  return { page: ["usage", "settings"].includes(first) ? first : "sessions" };
 }
 
 /** The hash of a session's view. */

@@ -2,7 +2,9 @@
 
 import { post } from "../core/http.js";
 import { signal } from "../core/ui.js";
+import { send } from "../core/upload.js";
 import { uuid7 } from "../core/uuid.js";
+import { NO_INPUTS, outputOf, secretField, secretsOf, sourceOf } from "./draft_inputs.js";
 
 const EMPTY = {
   task: "",
@@ -21,6 +23,7 @@ const EMPTY = {
   commands: "",
   timeout: "",
   systemPrompt: "",
+  ...NO_INPUTS,
 };
 
 /** The value of `model` that selects `otherModel`. */
@@ -54,6 +57,13 @@ const FIELDS = {
   "approval.policy.commands": "commands",
   "approval.timeout_s": "timeout",
   system_prompt: "systemPrompt",
+  output: "output",
+  secrets: "secrets",
+  archive: "files",
+  "source.git": "gitUrl",
+  "source.git.ref": "gitRef",
+  "source.git.depth": "gitDepth",
+  "source.git.credential": "gitCredential",
 };
 
 /** The form's field for errors that name none, by error code. */
@@ -63,6 +73,13 @@ const BY_CODE = {
   unknown_tool: "tools",
   approval_not_allowed: "approval",
   sandbox_not_allowed: "sandbox",
+  invalid_archive: "files",
+  archive_too_large: "files",
+  workspace_full: "files",
+  invalid_source: "gitUrl",
+  source_not_allowed: "gitUrl",
+  unknown_secret: "gitCredential",
+  secret_key_missing: "secrets",
 };
 
 /** The request for a draft: `{body, errors}`, errors by field, empty if the body can be sent. */
@@ -80,6 +97,9 @@ export function requestOf(values) {
     compaction: values.compaction,
     limits: limitsOf(values, errors),
     approval: approvalOf(values, errors),
+    output: outputOf(values, errors),
+    source: sourceOf(values, errors),
+    secrets: secretsOf(values, errors),
   };
   return { body: given(body), errors };
 }
@@ -121,13 +141,14 @@ function numberOf(values, field, errors) {
   return number;
 }
 
-/** A problem's messages by field, `{errors, rest}`: `rest` are those that belong to no field of the form. */
-export function errorsOf(problem) {
+/** A problem's messages by field, `{errors, rest}`: `rest` are those that belong to no field of the form. `values` are
+ * those of a new session. */
+export function errorsOf(problem, values = NO_INPUTS) {
   const named = problem.body.errors ?? [{ field: problem.body.field ?? "", message: problem.message }];
   const errors = {};
   const rest = [];
   for (const { field, message } of named) {
-    const place = fieldOf(field) ?? BY_CODE[problem.code];
+    const place = secretField(field, values) ?? fieldOf(field) ?? BY_CODE[problem.code];
     if (place && !errors[place]) errors[place] = message;
     else rest.push(place || !field ? message : `${field}: ${message}`);
   }
@@ -144,14 +165,26 @@ function fieldOf(name) {
   return null;
 }
 
-let last = { id: null, request: null };
+const NOTHING = { id: null, request: null, archive: null };
+let last = NOTHING;
 
-/** Creates a session and returns it. The same body keeps the same id until it succeeds, so that a retry after a lost
- * response does not create a second session. */
-export async function createSession(body) {
+/** Creates a session and returns it. The same body and archive keep the same id until they succeed, so that a retry
+ * after a lost response does not create a second session. With an `archive`, a File or Blob, `upload` is `{onProgress,
+ * signal}` as for `send`. */
+export async function createSession(body, archive = null, upload = {}) {
   const request = JSON.stringify(body);
-  if (last.request !== request) last = { id: uuid7(), request };
-  const session = await post("/v1/sessions", { id: last.id, ...body });
-  last = { id: null, request: null };
+  if (last.request !== request || last.archive !== archive) last = { id: uuid7(), request, archive };
+  const whole = { id: last.id, ...body };
+  const session = archive
+    ? await send("POST", "/v1/sessions", formOf(whole, archive), upload)
+    : await post("/v1/sessions", whole);
+  last = NOTHING;
   return session;
+}
+
+function formOf(body, archive) {
+  const form = new FormData();
+  form.append("session", JSON.stringify(body));
+  form.append("archive", archive, archive.name ?? "folder.tar");
+  return form;
 }

@@ -1,5 +1,7 @@
 /** Applies a session's events to its SessionState. */
 
+import { sourceChanged } from "./source.js";
+
 /** How many live steps and prunes are kept; older ones are in the API's lists. */
 const LIVE_KEPT = 500;
 
@@ -65,6 +67,8 @@ function changeStep(state, { step, attempt, message_id, context }, changes) {
   state.stepNews.value += 1;
 }
 
+const sourceEvent = (type) => (state, data, seq) => sourceChanged(state, { seq, type, data });
+
 const CHANGES = {
   "session.created": (state, { session }) => state.update(session),
   "session.updated": (state, { session }) => state.update(session),
@@ -77,6 +81,9 @@ const CHANGES = {
     state.retrying.value = null;
     state.update({ status: "idle", outcome, error: error ?? null, answer: answer ?? null, output: output ?? null });
   },
+  "source.started": sourceEvent("source.started"),
+  "source.completed": sourceEvent("source.completed"),
+  "source.failed": sourceEvent("source.failed"),
   "message.queued": (state, { message_id: id, mode, content, position }, seq) => {
     const items = without(state.queue.value, "id", id);
     items.splice(position - 1, 0, { id, mode, content, position, status: "pending", seq });
