@@ -8,12 +8,12 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Any, Protocol
+from typing import Protocol
 
 import structlog
 from structlog.contextvars import bind_contextvars
 
-from app.agent.approvals import Batch, NoApprovalGate, denials, result_without_run, which_wait
+from app.agent.approvals import Batch, Checked, NoApprovalGate, denials, result_without_run, which_wait
 from app.agent.changes import CallsHeld, CallsReleased, ResultClosed
 from app.agent.interrupt import Interrupt, StopReason
 from app.agent.protocols import ApprovalGate, LivePart, SandboxSource, Sink
@@ -92,19 +92,19 @@ class ToolExecutor:
         arguments, need none."""
         if approval.policy == "never":
             return
-        checked = [(call, values) for call in batch.calls if (values := self._arguments(call)) is not None]
+        checked = [(call, found) for call in batch.calls if (found := self._checked(call)) is not None]
         # In a thread, since patterns may be slow.
-        waits = await asyncio.to_thread(which_wait, [(call.name, values) for call, values in checked], approval)
+        waits = await asyncio.to_thread(which_wait, [found for _, found in checked], approval)
         held = tuple(call for (call, _), wait in zip(checked, waits, strict=True) if wait)
         batch.held = CallsHeld(message_id, held, approval.timeout_s) if held else None
 
-    def _arguments(self, call: ToolCallPart) -> dict[str, Any] | None:
-        """A call's arguments as its tool gets them; None if it cannot run."""
+    def _checked(self, call: ToolCallPart) -> Checked | None:
+        """The tool that a call runs, which one tool may leave to another, and its arguments; None if it cannot run."""
         try:
-            _, arguments = self._setup.registry.parse(call.name, call.arguments_text, self._allowed())
+            tool, arguments = self._setup.registry.parse(call.name, call.arguments_text, self._allowed())
         except ToolError:
             return None
-        return arguments.model_dump()
+        return tool.name, arguments.model_dump()
 
     async def run(self, batch: Batch) -> None:
         """Waits until nothing is held, then runs all calls and records each result as it arrives. When cancelled, it
@@ -174,7 +174,7 @@ class ToolExecutor:
         try:
             async with self._slots:
                 begun = True
-                outcome = await self._outcome(call, collector, limit)
+                outcome = await self._outcome(call, live, collector, limit)
         except asyncio.CancelledError:
             if begun:
                 status, why = _STOPS[self._interrupt.reason]
@@ -192,11 +192,13 @@ class ToolExecutor:
     def _preview(self, live: LivePart) -> Callable[[Stream, str, int], None]:
         return lambda stream, text, _offset: self._sink.live(live, text, stream=stream)
 
-    async def _outcome(self, call: ToolCallPart, collector: Collector, limit: OutputLimit) -> ToolOutcome:
+    async def _outcome(
+        self, call: ToolCallPart, live: LivePart, collector: Collector, limit: OutputLimit
+    ) -> ToolOutcome:
         """Runs the call; exceptions become an error that the model sees and can act on."""
         try:
             tool, arguments = self._setup.registry.parse(call.name, call.arguments_text, self._allowed())
-            return await tool.run(arguments, self._context(call, collector, limit))
+            return await tool.run(arguments, self._context(call, live, collector, limit))
         except PalimpsestError as error:
             return ToolOutcome(ToolStatus.ERROR, note=f"Error: {error.detail}")
         except asyncio.CancelledError:
@@ -205,7 +207,7 @@ class ToolExecutor:
             log.exception("tool_crashed", tool=call.name, call_id=call.call_id)
             return ToolOutcome(ToolStatus.ERROR, note=f"Error: {call.name} failed inside the service. Try another way.")
 
-    def _context(self, call: ToolCallPart, collector: Collector, limit: OutputLimit) -> ToolContext:
+    def _context(self, call: ToolCallPart, live: LivePart, collector: Collector, limit: OutputLimit) -> ToolContext:
         return ToolContext(
             call_id=call.call_id,
             sandbox=self._sandbox,
@@ -216,6 +218,7 @@ class ToolExecutor:
             history=self._setup.history,
             limit=limit,
             env=self._setup.env(),
+            progress=lambda text: self._sink.live(live, text, stream="stderr"),
         )
 
     async def _sandbox(self) -> Sandbox:

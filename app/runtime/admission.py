@@ -24,6 +24,8 @@ from app.interchange import ImportedHistory, import_history
 from app.messages import Message, new_id
 from app.raw_messages import RawMessages
 from app.runtime.agents import AgentSetup
+from app.runtime.mcp.catalog import PREFIX
+from app.runtime.mcp.config import merged
 from app.runtime.setup import RuntimeSetup
 from app.runtime.values.sessions import (
     MAX_SYSTEM_PROMPT_CHARS,
@@ -127,6 +129,7 @@ def _import(body: SessionCreate, history: HistoryImport) -> tuple[ImportedHistor
 def _checked_fields(body: SessionCreate, setup: RuntimeSetup, rules: ServiceRules) -> dict[str, Any]:
     """The columns of a new session."""
     checked_rules(body.approval, setup.agents.registry.names())
+    setup.mcp.check(body.mcp_servers)
     model = body.model or rules.default_model
     setup.agents.models.resolve(model)
     limits = limits_within(body.limits, rules.limits, rules.most)
@@ -142,6 +145,7 @@ def _checked_fields(body: SessionCreate, setup: RuntimeSetup, rules: ServiceRule
         "reasoning_effort": body.reasoning_effort,
         "system_prompt": body.system_prompt,
         "tools": _checked_tools(body.tools, setup.agents.registry.names()),
+        "mcp_servers": merged(None, body.mcp_servers, setup.mcp.defaults),
         "output_format": body.output.stored() if body.output is not None else None,
         "sandbox": sandbox.model_dump(),
         "compaction": compaction.model_dump(),
@@ -154,9 +158,10 @@ def _checked_fields(body: SessionCreate, setup: RuntimeSetup, rules: ServiceRule
 
 
 def checked_patch(body: SessionPatch, setup: RuntimeSetup, rules: ServiceRules) -> dict[str, Any]:
-    """The columns that a patch sets, except limits, compaction and approval: their values depend on the session's, so
-    they are only validated here. Raises the same errors as `draft`."""
+    """The columns that a patch sets, except limits, compaction, approval and MCP servers: their values depend on the
+    session's, so they are only validated here. Raises the same errors as `draft`."""
     checked_rules(body.approval, setup.agents.registry.names())
+    setup.mcp.check(body.mcp_servers)
     given = body.model_fields_set
     fields: dict[str, Any] = {}
     if "model" in given:
@@ -326,10 +331,11 @@ def told(policy: ApprovalPolicy) -> str:
 
 
 def checked_rules(asked: ApprovalRequest | None, known: Sequence[str]) -> None:
-    """Raises `InvalidRequestError` for a tool that does not exist: otherwise a typo would let its calls pass."""
+    """Raises `InvalidRequestError` for a tool that does not exist: otherwise a typo would let its calls pass. Those of
+    MCP servers are known only when they are connected."""
     tools = asked.policy.tools if asked is not None and not isinstance(asked.policy, str) else ()
     for name in tools:
-        if name not in known:
+        if name not in known and not name.startswith(PREFIX):
             raise InvalidRequestError(
                 f"approval.policy.tools: there is no tool {name[:100]!r}; the tools are {', '.join(known)}.",
                 code="unknown_tool",

@@ -21,6 +21,7 @@ from app.db.engine import Database
 from app.events import PlanItem
 from app.llm.base import ToolSchema
 from app.runtime.agents import read_again, read_past
+from app.runtime.mcp.tools import SessionTools
 from app.runtime.owner.notes import StoredHistory
 from app.runtime.owner.recorder import Recorder
 from app.runtime.owner.state import SessionState
@@ -99,7 +100,7 @@ def make_step(
 
     agents = setup.agents
     tools = ToolSetup(
-        registry=_with_output(agents.registry, session),
+        registry=SessionTools(_with_output(agents.registry, session), session),
         sandbox=sandbox,
         collector=collector,
         env=lambda: session.masking.values,

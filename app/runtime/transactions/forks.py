@@ -39,6 +39,7 @@ _COPIED = (
     "reasoning_effort",
     "system_prompt",
     "tools",
+    "mcp_servers",
     "output_format",
     "compaction",
     "metadata",
