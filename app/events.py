@@ -100,6 +100,26 @@ class SourceFailed(SessionEvent):
     detail: str
 
 
+class McpReady(SessionEvent):
+    """An MCP server is connected, or its list has changed: `tools` are the names of those that the model may use, and
+    `left_out` says why others cannot be used, by the server's names."""
+
+    type: ClassVar[str] = "mcp.ready"
+    server: str
+    protocol: str
+    tools: tuple[str, ...]
+    left_out: dict[str, str] = Field(default_factory=dict)
+
+
+class McpFailed(SessionEvent):
+    """An MCP server cannot be used, and its tools are not offered. It is tried again while the session works."""
+
+    type: ClassVar[str] = "mcp.failed"
+    server: str
+    code: str
+    detail: str
+
+
 class SessionRecovered(SessionEvent):
     type: ClassVar[str] = "session.recovered"
     interrupted_step: int | None = None

@@ -330,6 +330,18 @@ class Settings(BaseSettings):
         " loopback or link-local, such as `10.1.0.0/16,fd00::/8`. Anyone with an API key can then have the server call"
         " them.",
     )
+    mcp_servers: dict[str, Any] = Field(
+        {},
+        description="JSON: MCP servers of every session, by name, each `{url, headers?}` or `{command, args?, env?}`,"
+        " with `tools?` and `approval?`; a value may be `{secret, prefix?}`, a secret of the session. Their URLs may"
+        " have any address.",
+    )
+    mcp_networks: Annotated[tuple[IPvAnyNetwork, ...], NoDecode] = Field(
+        (),
+        description="Networks, separated by commas, whose addresses the URLs of sessions' MCP servers may have although"
+        " they are private, loopback or link-local. Anyone with an API key can then have the server call them.",
+    )
+    mcp_call_s: float = Field(300, gt=0, description="Seconds that a call of an MCP server's tool may take.")
     queue_limit: int = Field(100, ge=1, description="Maximum messages in one session's queue.")
     upload_max_bytes: int = Field(64 * 1024 * 1024, ge=1, description="Maximum size of an uploaded file, in bytes.")
     archive_max_bytes: int = Field(
@@ -360,7 +372,10 @@ class Settings(BaseSettings):
         "auto", description="`auto` is `console` on a terminal and `json` elsewhere."
     )
 
-    @field_validator("api_keys", "allowed_hosts", "webhook_networks", "git_networks", "checkpoint_skip", mode="before")
+    @field_validator(
+        *("api_keys", "allowed_hosts", "webhook_networks", "mcp_networks", "git_networks", "checkpoint_skip"),
+        mode="before",
+    )
     @classmethod
     def _split(cls, value: Any) -> Any:
         if isinstance(value, str):

@@ -8,12 +8,12 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Any, Protocol
+from typing import Protocol
 
 import structlog
 from structlog.contextvars import bind_contextvars
 
-from app.agent.approvals import Batch, NoCallGate, denials, result_without_run, which_wait
+from app.agent.approvals import Batch, Checked, NoCallGate, denials, result_without_run, which_wait
 from app.agent.changes import CallsAwaited, CallsHeld, CallsReleased, Change, ResultClosed
 from app.agent.interrupt import Interrupt, StopReason
 from app.agent.protocols import CallGate, ClientAnswer, FileWatch, LivePart, NoFileWatch, SandboxSource, Sink
@@ -106,22 +106,22 @@ class ToolExecutor:
         return [batch.held] if batch.held is not None else self._first_wait(batch)
 
     async def _hold(self, batch: Batch, approval: Approval) -> CallsHeld | None:
-        found = [(call, await self._arguments(call)) for call in batch.calls]
-        checked = [(call, values) for call, values in found if values is not None]
+        every = [(call, await self._checked(call)) for call in batch.calls]
+        checked = [(call, found) for call, found in every if found is not None]
         # In a thread, since patterns may be slow.
-        waits = await asyncio.to_thread(which_wait, [(call.name, values) for call, values in checked], approval)
+        waits = await asyncio.to_thread(which_wait, [found for _, found in checked], approval)
         held = tuple(call for (call, _), wait in zip(checked, waits, strict=True) if wait)
         return CallsHeld(batch.asked_by, held, approval.timeout_s) if held else None
 
-    async def _arguments(self, call: ToolCallPart) -> dict[str, Any] | None:
-        """A call's arguments as its tool gets them; None if it cannot run."""
+    async def _checked(self, call: ToolCallPart) -> Checked | None:
+        """The tool that a call runs, which one tool may leave to another, and its arguments; None if it cannot run."""
         try:
             tool, arguments = self._setup.registry().parse(call.name, call.arguments_text, self._allowed())
             if isinstance(tool, ClientTool):
                 await tool.check(arguments)
         except ToolError:
             return None
-        return arguments.model_dump()
+        return tool.name, arguments.model_dump()
 
     async def _find_clients(self, batch: Batch) -> None:
         """Sets which calls a client carries out. Those that wait already do so even if the session has lost the
@@ -131,7 +131,7 @@ class ToolExecutor:
             tool = self._tool(call.name)
             if not isinstance(tool, ClientTool) or call.call_id in batch.clients:
                 continue
-            if await self._arguments(call) is not None:
+            if await self._checked(call) is not None:
                 batch.clients[call.call_id] = tool.timeout_s
 
     async def run(self, batch: Batch) -> None:
@@ -249,7 +249,7 @@ class ToolExecutor:
             async with self._slots:
                 begun = True
                 if answer is None:
-                    outcome = await self._outcome(call, collector, limit)
+                    outcome = await self._outcome(call, live, collector, limit)
                 else:
                     outcome = posted(answer, collector)
         except asyncio.CancelledError:
@@ -271,15 +271,17 @@ class ToolExecutor:
     def _preview(self, live: LivePart) -> Callable[[Stream, str, int], None]:
         return lambda stream, text, _offset: self._sink.live(live, text, stream=stream)
 
-    async def _outcome(self, call: ToolCallPart, collector: Collector, limit: OutputLimit) -> ToolOutcome:
+    async def _outcome(
+        self, call: ToolCallPart, live: LivePart, collector: Collector, limit: OutputLimit
+    ) -> ToolOutcome:
         """Runs the call; exceptions become an error that the model sees and can act on."""
         try:
             tool, arguments = self._setup.registry().parse(call.name, call.arguments_text, self._allowed())
             if tool.name not in FILE_TOOLS:
-                return await tool.run(arguments, self._context(call, collector, limit))
+                return await tool.run(arguments, self._context(call, live, collector, limit))
             path = str(getattr(arguments, "path", None) or ".")
             await self._setup.files.before(path)
-            outcome = await tool.run(arguments, self._context(call, collector, limit))
+            outcome = await tool.run(arguments, self._context(call, live, collector, limit))
             self._setup.files.after(path)
             return outcome
         except PalimpsestError as error:
@@ -290,7 +292,7 @@ class ToolExecutor:
             log.exception("tool_crashed", tool=call.name, call_id=call.call_id)
             return ToolOutcome(ToolStatus.ERROR, note=f"Error: {call.name} failed inside the service. Try another way.")
 
-    def _context(self, call: ToolCallPart, collector: Collector, limit: OutputLimit) -> ToolContext:
+    def _context(self, call: ToolCallPart, live: LivePart, collector: Collector, limit: OutputLimit) -> ToolContext:
         return ToolContext(
             call_id=call.call_id,
             sandbox=self._sandbox,
@@ -301,6 +303,7 @@ class ToolExecutor:
             history=self._setup.history,
             limit=limit,
             env=self._setup.env(),
+            progress=lambda text: self._sink.live(live, text, stream="stderr"),
         )
 
     async def _sandbox(self) -> Sandbox:

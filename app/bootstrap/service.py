@@ -19,6 +19,7 @@ from app.bootstrap.agents import Prompts, build_agents, build_collector, login_r
 from app.bootstrap.broker import open_relay
 from app.bootstrap.checkpoints import build_checkpoints, recovered_checkpoints
 from app.bootstrap.cluster import add_node_readings, cluster_looks, cluster_node
+from app.bootstrap.mcp import mcp_host
 from app.bootstrap.providers import build_providers, default_model
 from app.bootstrap.sandboxes import build_sandboxes, looking_for_sandboxes, open_factories, sandbox_kinds
 from app.bootstrap.sources import open_sources
@@ -156,6 +157,8 @@ async def _setup(
     workspaces = await _open_workspaces(settings, base, node_id, stack)
     vault = _vault(settings)
     moves = clustered or workspaces is not None
+    mcp = mcp_host(settings)
+    stack.callback(mcp.close)
     return RuntimeSetup(
         base.database,
         bus,
@@ -169,6 +172,7 @@ async def _setup(
         workspaces=workspaces,
         sources=await open_sources(settings, partial(_secret, base.database, vault)),
         vault=vault,
+        mcp=mcp,
         checkpoints=None if moves else build_checkpoints(settings, base.sandboxes),
     )
 

@@ -55,6 +55,9 @@ class View:
             "source.started": lambda data: self._note(f"cloning {data['url']}"),
             "source.completed": lambda data: self._note(f"cloned at {data['commit'][:12]}"),
             "source.failed": lambda data: self._note(f"not cloned ({data['code']}): {data['detail']}", fg="yellow"),
+            "mcp.failed": lambda data: self._note(
+                f"MCP server {data['server']} is away ({data['code']}): {data['detail']}", fg="yellow"
+            ),
             "session.idle": self._idle,
             "message.created": self._message,
             "text.delta": lambda data: self._part(data),

@@ -46,6 +46,11 @@ sessions = Table(
     Column("system_prompt", Text),
     Column("tools", Json, comment="Names of the tools offered; null: all of them."),
     Column("client_tools", Text, comment="JSON of the tools that a client carries out; null: none."),
+    Column(
+        "mcp_servers",
+        Json,
+        comment="MCP servers by name, in addition to the operator's; null for a name leaves one of those out.",
+    ),
     Column("sandbox", Json, nullable=False),
     Column("compaction", Json, nullable=False, comment="Policy and settings, complete."),
     Column("compaction_count", Integer, nullable=False, default=0),
@@ -195,6 +200,17 @@ secrets = Table(
     Column("value", Text, nullable=False, comment="Encrypted, in base64."),
     Column("created_at", UtcTime, nullable=False),
     Column("updated_at", UtcTime, nullable=False),
+)
+
+mcp_catalogs = Table(
+    "mcp_catalogs",
+    metadata,
+    session_id(),
+    Column("server", String(32), primary_key=True, comment="Its name."),
+    Column("protocol", String(20), comment="The negotiated version; null: never connected."),
+    Column("catalog", Json, comment="Its tools, as they can be offered, and which cannot."),
+    Column("code", String(60), comment="Why it cannot be used; null: it can."),
+    Column("detail", Text),
 )
 
 search_entries = Table(

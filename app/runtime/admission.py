@@ -24,6 +24,7 @@ from app.interchange import ImportedHistory, import_history
 from app.messages import Message, new_id
 from app.raw_messages import RawMessages
 from app.runtime.agents import AgentSetup
+from app.runtime.mcp.config import merged
 from app.runtime.requested_tools import checked_rules, chosen_tools, invalid_field, known_tools
 from app.runtime.setup import RuntimeSetup
 from app.runtime.values.sessions import (
@@ -129,6 +130,7 @@ def _checked_fields(body: SessionCreate, setup: RuntimeSetup, rules: ServiceRule
     """The columns of a new session."""
     tools = chosen_tools(body.tools, setup.agents.registry.names())
     checked_rules(body.approval, known_tools(setup.agents.registry.names(), tools["client_tools"]))
+    setup.mcp.check(body.mcp_servers)
     model = body.model or rules.default_model
     setup.agents.models.resolve(model)
     limits = limits_within(body.limits, rules.limits, rules.most)
@@ -144,6 +146,7 @@ def _checked_fields(body: SessionCreate, setup: RuntimeSetup, rules: ServiceRule
         "reasoning_effort": body.reasoning_effort,
         "system_prompt": body.system_prompt,
         **tools,
+        "mcp_servers": merged(None, body.mcp_servers, setup.mcp.defaults),
         "output_format": body.output.stored() if body.output is not None else None,
         "sandbox": sandbox.model_dump(),
         "compaction": compaction.model_dump(),
@@ -156,8 +159,9 @@ def _checked_fields(body: SessionCreate, setup: RuntimeSetup, rules: ServiceRule
 
 
 def checked_patch(body: SessionPatch, setup: RuntimeSetup, rules: ServiceRules) -> dict[str, Any]:
-    """The columns that a patch sets, except limits, compaction and approval: their values depend on the session's, so
-    they are validated here as far as they do not. Raises the same errors as `draft`."""
+    """The columns that a patch sets, except limits, compaction, approval and MCP servers: their values depend on the
+    session's, so they are validated here as far as they do not. Raises the same errors as `draft`."""
+    setup.mcp.check(body.mcp_servers)
     given = body.model_fields_set
     fields: dict[str, Any] = {}
     if "model" in given:

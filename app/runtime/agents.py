@@ -31,6 +31,7 @@ from app.llm.base import ModelInfo, ToolSchema
 from app.llm.known_models import offered_effort
 from app.messages import Message, Role, Usage
 from app.runtime.learned_models import LearnedWindows
+from app.runtime.mcp.offer import NOTHING, Offer
 from app.runtime.skills import OperatorSkills
 from app.runtime.transactions import compactions as rounds
 from app.sessions import Approval, SandboxSpec
@@ -82,8 +83,11 @@ class AgentSetup:
         """How a model's window is divided by these settings. Raises `UnknownModelError`."""
         return make_budget(self.model_info(model), settings, self.windows.get(model))
 
-    def config(self, row: Row[Any], notes: Notes | None = None) -> AgentConfig:
-        """The agent's configuration from a session's row; `notes` replace the stored ones."""
+    def config(
+        self, row: Row[Any], notes: Notes | None = None, offer: Callable[[int], Offer] = lambda _: NOTHING
+    ) -> AgentConfig:
+        """The agent's configuration from a session's row; `notes` replace the stored ones. `offer` returns the tools of
+        MCP servers for a window of so many tokens."""
         settings = CompactionSettings(**row.compaction)
         budget = self.budget(row.model, settings)
         info = self.model_info(row.model)
@@ -91,16 +95,17 @@ class AgentSetup:
         # Explicitly named tools are offered even if fewer would suit the window better.
         tools = self.registry.schemas(tools_for(budget.limit) if row.tools is None else row.tools)
         clients = [spec.schema for spec in client.load(row.client_tools)]
+        reach = offer(budget.limit)
         return AgentConfig(
             model=row.model,
-            tools=(*tools, *clients, *([output.tool()] if output is not None else [])),
+            tools=(*tools, *clients, *reach.schemas, *([output.tool()] if output is not None else [])),
             system=self.system(row, budget, notes),
             budget=budget,
             calibration=self.calibration(row.model),
             settings=settings,
             reasoning_effort=offered_effort(row.reasoning_effort, info.reasoning_efforts),
             summary_template=self.summary_template,
-            approval=Approval(**row.approval),
+            approval=reach.approval(Approval(**row.approval)),
             binds_thinking=info.binds_thinking,
             echoes_reasoning=info.echoes_reasoning,
             has_output=output is not None,

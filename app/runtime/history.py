@@ -7,7 +7,7 @@ import base64
 import binascii
 import re
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -25,6 +25,7 @@ from app.db.repositories import compactions, events, messages, parts, sessions, 
 from app.errors import ConflictError, MalformedRequestError, NotFoundError
 from app.messages import ToolCallPart, ToolResultPart, Usage
 from app.runtime.agents import AgentSetup, generation_of
+from app.runtime.mcp.offer import NOTHING, Offer
 from app.runtime.owner.notes import are_due as notes_are_due
 from app.runtime.transactions import compactions as rounds
 from app.runtime.values.history import (
@@ -108,12 +109,16 @@ def sent_context(connection: Connection, session_id: str, step: int) -> ContextV
 
 
 async def next_context(
-    row: Row[Any], stored: StoredConversation, agents: AgentSetup, notes: Notes | None = None
+    row: Row[Any],
+    stored: StoredConversation,
+    agents: AgentSetup,
+    notes: Notes | None = None,
+    offer: Callable[[int], Offer] = lambda _: NOTHING,
 ) -> ContextView:
-    """What the next step would send; `notes` replace the stored ones. After an answer the next step sends one more
-    message: the one that triggers it."""
+    """What the next step would send; `notes` replace the stored ones, `offer` is as in `AgentSetup.config`. After an
+    answer the next step sends one more message: the one that triggers it."""
     conversation = await run_off_loop(stored.history, agents.conversation, stored, row)
-    config = agents.config(row, notes)
+    config = agents.config(row, notes, offer)
     await conversation.refresh(config)
     await _settle(conversation)
     state = conversation.state(config.budget)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from app.errors import InvalidRequestError, ValidationFailedError
+from app.runtime.mcp.catalog import PREFIX
 from app.runtime.values.sessions import ApprovalRequest, ClientToolRequest
 from app.tools import client
 from app.tools.json_schema import SchemaError
@@ -49,10 +50,11 @@ def known_tools(built_in: Sequence[str], client_tools: str | None) -> tuple[str,
 
 
 def checked_rules(asked: ApprovalRequest | None, known: Sequence[str]) -> None:
-    """Raises `InvalidRequestError` for a tool that does not exist: otherwise a typo would let its calls pass."""
+    """Raises `InvalidRequestError` for a tool that does not exist: otherwise a typo would let its calls pass. Those of
+    MCP servers are known only when they are connected."""
     tools = asked.policy.tools if asked is not None and not isinstance(asked.policy, str) else ()
     for name in tools:
-        if name not in known:
+        if name not in known and not name.startswith(PREFIX):
             raise InvalidRequestError(
                 f"approval.policy.tools: there is no tool {name[:100]!r}; the tools are {', '.join(known)}.",
                 code="unknown_tool",

@@ -26,6 +26,7 @@ from app.messages import new_id, now
 from app.runtime.agents import AgentSetup
 from app.runtime.background import in_background
 from app.runtime.checkpoints.keeper import Checkpoints
+from app.runtime.mcp.host import McpHost
 from app.runtime.sandboxes.pool import Sandboxes
 from app.runtime.sources import Sources
 from app.runtime.transactions import compactions
@@ -67,7 +68,7 @@ class RuntimeSetup:
     whose interrupted runs this server must not continue. `large_reads` is for `reading_whole`. `node` identifies this
     server in a cluster; None outside of one. `workspaces` stores workspaces for other machines, None if there is no
     store; `checkpoints` keeps them as they were, None if workspaces move between machines; `counts` is for the
-    metrics, `sources` clones repositories; `vault` encrypts the secrets of sessions."""
+    metrics, `sources` clones repositories; `vault` encrypts the secrets of sessions, `mcp` is for their MCP servers."""
 
     database: Database
     bus: Bus
@@ -85,6 +86,7 @@ class RuntimeSetup:
     counts: OwnerCounts = field(default_factory=OwnerCounts)
     sources: Sources | None = None
     vault: Vault = field(default_factory=lambda: Vault(None, None))
+    mcp: McpHost = field(default_factory=McpHost)
 
     async def write(self, session_id: str, work: Callable[[Connection], tuple[T, list[StreamItem]]]) -> T:
         """Commits a write to a session on behalf of others than its owner, and publishes its events. Raises

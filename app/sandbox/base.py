@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol, runtime_checkable
@@ -12,6 +13,21 @@ WORKSPACE = "/workspace"
 Stream = Literal["stdout", "stderr"]
 OnOutput = Callable[[Stream, bytes], None]
 """Called with each piece of output as it arrives; it must not block."""
+
+
+class LiveInput:
+    """The standard input of a command that is written while it runs. It never ends; the command has to be ended."""
+
+    def __init__(self) -> None:
+        self._pieces: asyncio.Queue[bytes] = asyncio.Queue(maxsize=1)
+
+    async def send(self, data: bytes) -> None:
+        """Waits while the command does not read."""
+        await self._pieces.put(data)
+
+    async def next(self) -> bytes:
+        """The next piece, for the sandbox."""
+        return await self._pieces.get()
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +111,7 @@ class Sandbox(Protocol):
         *,
         timeout_s: float,
         on_output: OnOutput,
-        stdin: bytes | None = None,
+        stdin: bytes | LiveInput | None = None,
         env: Mapping[str, str] | None = None,
     ) -> ExecResult:
         """Runs a shell command in the workspace, as an unprivileged user and without the service's environment. `env`

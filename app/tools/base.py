@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
@@ -88,7 +88,7 @@ class ToolContext:
     """What a call may use. `sandbox` returns the session's sandbox, started; tools that need none do not call it.
     `set_plan` replaces the session's plan. `limit` is how much of `output` the model will see: a tool whose answer can
     be read in parts stays within it, so that no answer is clipped in its middle. `env` are the variables
-    of commands, which are the session's secrets."""
+    of commands, which are the session's secrets. `progress` shows a text in the live preview alone."""
 
     call_id: str
     sandbox: Callable[[], Awaitable[Sandbox]]
@@ -99,6 +99,7 @@ class ToolContext:
     history: SessionHistory
     limit: OutputLimit
     env: Mapping[str, str] = field(default_factory=dict)
+    progress: Callable[[str], None] = lambda _: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +115,6 @@ class ToolOutcome:
 class Tool(Protocol[A]):
     """One tool. `parallel_safe` calls of one model message may run at the same time."""
 
-    parallel_safe: ClassVar[bool]
     arguments: type[Arguments]
 
     @property
@@ -122,6 +122,9 @@ class Tool(Protocol[A]):
 
     @property
     def description(self) -> str: ...
+
+    @property
+    def parallel_safe(self) -> bool: ...
 
     async def run(self, args: A, context: ToolContext) -> ToolOutcome:
         """Carries out the call. Raises `ToolError` (or another `PalimpsestError`) for what the model should fix."""

@@ -327,6 +327,8 @@ _HANDLERS: dict[str, Callable[[Replica, Json, int], None]] = {
     "source.started": Replica._noted,
     "source.completed": Replica._noted,
     "source.failed": Replica._noted,
+    "mcp.ready": Replica._noted,
+    "mcp.failed": Replica._noted,
     "message.queued": Replica._queued,
     "message.edited": Replica._queued,
     "message.withdrawn": Replica._left_queue,

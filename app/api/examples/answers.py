@@ -58,6 +58,7 @@ from app.runtime.values.history import (
     ToolView,
     UnpackedArchive,
 )
+from app.runtime.values.mcp import McpServer, McpServerView, SecretRef, SessionTool, ToolList
 from app.runtime.values.queue import (
     ApprovalAnswer,
     ApprovalList,
@@ -115,6 +116,32 @@ _SAVED = Checkpoint(
     bytes=4_117,
 )
 _UNCOVERED = Uncovered(items=(UncoveredPath(path="node_modules", reason="cache"),), truncated=False)
+_TOOLS = ToolList(
+    items=(
+        SessionTool(name="execute_command", source="builtin", description="Runs a shell command.", tokens=96),
+        SessionTool(
+            name="mcp__docs__search",
+            source="mcp",
+            server="docs",
+            server_tool="search",
+            description="Searches the handbook.",
+            tokens=48,
+        ),
+    ),
+    servers=(
+        McpServerView(
+            name="docs",
+            source="session",
+            url="https://mcp.example.com/mcp",
+            status="ready",
+            protocol="2025-11-25",
+            tools=1,
+        ),
+    ),
+    tokens=144,
+    window=400_000,
+    last_seq=9,
+)
 ANSWERS: tuple[BaseModel, ...] = (
     COMPLETED,
     SessionPage(items=(COMPLETED,), next_cursor=None),
@@ -190,6 +217,7 @@ ANSWERS: tuple[BaseModel, ...] = (
         next_cursor=None,
     ),
     ToolCallView(message_id=CALL_MESSAGE_ID, call=CALL, result_message_id=RESULT_MESSAGE_ID, result=RESULT),
+    _TOOLS,
     records.ROUND,
     records.COMPACTION_PREVIEW,
     records.ROUNDS,
@@ -307,6 +335,14 @@ REQUESTS: tuple[Value, ...] = (
                 timeout_s=120,
             ),
         ],
+        mcp_servers={
+            "docs": McpServer(
+                url="https://mcp.example.com/mcp",
+                headers={"Authorization": SecretRef.model_validate({"secret": "DOCS_TOKEN", "prefix": "Bearer "})},
+                tools=["search"],
+            ),
+            "files": McpServer(command="mcp-server-files", args=["/workspace"], approval="always"),
+        },
         source=Source(git=GitSource(url=records.REPOSITORY, ref="main", depth=1)),
         output=OutputRequest(schema=records.OUTPUT_SCHEMA, name="report", description="What the program prints."),
         secrets={"API_TOKEN": SecretStr("*" * 10)},

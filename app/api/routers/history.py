@@ -38,6 +38,7 @@ from app.runtime.values.history import (
     StepPage,
     ToolCallView,
 )
+from app.runtime.values.mcp import ToolList
 from app.runtime.values.sessions import Text
 from app.sessions import CompactionEvent
 
@@ -84,6 +85,13 @@ async def get_context(
     async with services.history.whole(session_id):
         view = await services.history.context(session_id, step=step)
         return await asyncio.to_thread(json_response, view)
+
+
+@router.get("/tools", responses=problems("session_not_found", "unknown_model"))
+async def list_tools(services: Services, session_id: SessionId) -> ToolList:
+    """The tools that the next step offers, each with where it comes from and what it costs, and the session's MCP
+    servers as they were when last connected: while it runs, and with its next run."""
+    return await services.history.tools(session_id)
 
 
 @router.get("/steps", responses=problems("session_not_found", "malformed_cursor"))

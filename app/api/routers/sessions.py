@@ -39,6 +39,8 @@ REFUSED = (
     "unknown_model",
     "missing_api_key",
     "unknown_tool",
+    "mcp_address_refused",
+    "too_many_mcp_servers",
     "invalid_compaction",
     "metadata_too_large",
 )

@@ -24,6 +24,7 @@ from app.db.engine import Database
 from app.events import PlanItem
 from app.llm.base import ToolSchema
 from app.runtime.agents import read_again, read_past
+from app.runtime.mcp.tools import McpTools
 from app.runtime.owner.instructions import FolderInstructions
 from app.runtime.owner.notes import StoredHistory
 from app.runtime.owner.recorder import Recorder
@@ -151,8 +152,9 @@ class WatchedFiles:
 
 
 class SessionTools:
-    """The tools of a session as its row says: those of the server, the client's, and `submit_output`, which is always
-    included, since a change of the session may ask for it. Only what the model was offered can be called."""
+    """The tools of a session as its row says: those of the server, the client's, those of MCP servers, and
+    `submit_output`, which is always included, since a change of the session may ask for it. Only what the model was
+    offered can be called."""
 
     def __init__(self, registry: ToolRegistry, session: SessionState) -> None:
         self._server = registry
@@ -162,7 +164,8 @@ class SessionTools:
     def __call__(self) -> ToolRegistry:
         row = self._session.row
         if self._made is None or self._made[0] is not row:
-            self._made = (row, self._server.plus(self._submit_output(), *_client_tools(row)))
+            own = self._server.plus(self._submit_output(), *_client_tools(row))
+            self._made = (row, McpTools(own, self._session))
         return self._made[1]
 
     def _submit_output(self) -> tuple[SubmitOutput, ToolSchema]:

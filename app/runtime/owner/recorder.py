@@ -54,7 +54,7 @@ class Recorder:
         """`repaired` is called with the repairs of a context once they are stored."""
         self._database = database
         self._bus = bus
-        self._session_id = session_id
+        self.session_id = session_id
         self.epoch = epoch
         self._channel = bus.channel(session_id)
         self._dirty: dict[str, tuple[LivePart, OpenPart]] = {}
@@ -65,7 +65,7 @@ class Recorder:
     def record(self, *changes: Change) -> asyncio.Future[int]:
         """See `ports.Sink.record`."""
         return self.submit(
-            lambda c: commit_changes(c, self._session_id, self.epoch, changes), lambda: self._report_repairs(changes)
+            lambda c: commit_changes(c, self.session_id, self.epoch, changes), lambda: self._report_repairs(changes)
         )
 
     def submit(
@@ -85,10 +85,10 @@ class Recorder:
                 raise
 
         def publish(result: tuple[T, list[StreamItem]]) -> None:
-            self._bus.publish(self._session_id, result[1])
+            self._bus.publish(self.session_id, result[1])
             committed()
 
-        written = self._database.writer.submit(fenced, publish, self._fail, session_id=self._session_id)
+        written = self._database.writer.submit(fenced, publish, self._fail, session_id=self.session_id)
         return _first(written)
 
     def _report_repairs(self, changes: Sequence[Change]) -> None:
@@ -97,7 +97,7 @@ class Recorder:
             if isinstance(change, GenerationOpened) and change.repairs:
                 kinds = dict(Counter(repair.kind for repair in change.repairs))
                 number = change.generation.number
-                log.warning("context_repaired", session_id=self._session_id, generation=number, repairs=kinds)
+                log.warning("context_repaired", session_id=self.session_id, generation=number, repairs=kinds)
                 self._repaired(change.repairs)
 
     def _fail(self, error: Exception) -> None:
@@ -105,11 +105,11 @@ class Recorder:
 
     def open_round(self, opening: RoundOpening) -> asyncio.Future[int]:
         """See `ports.Sink.open_round`."""
-        return self.submit(lambda c: compactions.open_round(c, self._session_id, self.epoch, opening))
+        return self.submit(lambda c: compactions.open_round(c, self.session_id, self.epoch, opening))
 
     def complete_round(self, completed: RoundCompleted, *changes: Change) -> asyncio.Future[int | InForce]:
         """See `ports.Sink.complete_round`."""
-        return self.submit(lambda c: _complete_round(c, self._session_id, self.epoch, completed, changes))
+        return self.submit(lambda c: _complete_round(c, self.session_id, self.epoch, completed, changes))
 
     def live(self, part: LivePart, text: str, *, stream: Stream = "stdout") -> None:
         """See `ports.Sink.live`."""
@@ -141,10 +141,10 @@ class Recorder:
 
         def work(connection: Connection) -> tuple[None, list[StreamItem]]:
             # Nothing is appended, but the fence applies here too.
-            events.lock(connection, self._session_id, now(), epoch=self.epoch)
+            events.lock(connection, self.session_id, now(), epoch=self.epoch)
             ids = {message_id for message_id, _ in written}
-            voided = {message_id for message_id in ids if messages.is_voided(connection, self._session_id, message_id)}
-            parts.put_open(connection, self._session_id, [part for part in written if part[0] not in voided])
+            voided = {message_id for message_id in ids if messages.is_voided(connection, self.session_id, message_id)}
+            parts.put_open(connection, self.session_id, [part for part in written if part[0] not in voided])
             return None, []
 
         if written and self._failure is None:

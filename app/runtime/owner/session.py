@@ -29,6 +29,7 @@ from app.runtime.owner import approvals, source
 from app.runtime.owner.approvals import StoredWaits
 from app.runtime.owner.assembly import ManualRounds, make_step, open_conversation
 from app.runtime.owner.checkpoints import RunCheckpoints, RunNote
+from app.runtime.owner.mcp import McpServers
 from app.runtime.owner.notes import are_due as notes_are_due
 from app.runtime.owner.recorder import Recorder
 from app.runtime.owner.state import SessionState
@@ -104,6 +105,7 @@ class SessionOwner:
         self._message_source = StoredMessages(self._recorder, claimed.id, claimed.epoch, session.read)
         self._broke_off = False
         self._checkpoints = RunCheckpoints(setup, session, self._recorder)
+        self._mcp = McpServers(setup, session, self._recorder)
         self.catch_up: Callable[[], Awaitable[None]] | None = None
         """Called before each step and after the last one: acts on what other nodes of a cluster have changed."""
         self._has_work = asyncio.Event()
@@ -183,7 +185,11 @@ class SessionOwner:
             stack.callback(self._checkpoints.close)
             if (workspaces := self._setup.workspaces) is not None:
                 stack.callback(workspaces.leave, self._session.id)
-            await self._work()
+            try:
+                await self._work()
+            finally:
+                # Before the sandbox is released, in which some run.
+                await asyncio.shield(self._mcp.aclose())
             # The sandbox stays: its idle time begins when the snapshot is taken.
             await self._settle()
 
@@ -256,6 +262,7 @@ class SessionOwner:
             return
         await self._ask_windows()
         await self._read_first_notes(stored)
+        await self._mcp.recall()
         config = self._session.config()
         if (opened := await conversation.refresh(config)) is not None:
             await self._recorder.record(opened)
@@ -282,6 +289,7 @@ class SessionOwner:
         if self._setup.workspaces is not None:
             self._setup.workspaces.between_steps(self._session.id)
         await self._session.load_secrets()
+        await self._connect_mcp()
         await self._ask_windows()
         with suppress(Stopped):
             new = await self._interrupt.guard(self._session.new_instructions(conversation), patient=True)
@@ -290,6 +298,10 @@ class SessionOwner:
         if spilled := conversation.spilled():
             with suppress(Stopped):
                 await self._interrupt.guard(self._session.write_spilled(spilled), patient=True)
+
+    async def _connect_mcp(self) -> None:
+        with suppress(Stopped):
+            await self._interrupt.guard(self._mcp.prepare())
 
     async def before_end(self) -> None:
         """See `RunningSession.before_end`."""
@@ -343,6 +355,8 @@ class SessionOwner:
         """One run; failures become its result."""
         # A call that waited for approval runs before the first step is prepared.
         await self._session.load_secrets()
+        if waiting is not None:
+            await self._connect_mcp()
         row = self._session.row
         usage = Usage(**row.usage)
         cost = usage.cost_usd

@@ -22,6 +22,10 @@ from app.db.repositories import secrets, sessions
 from app.errors import PalimpsestError, StaleOwnerError, StorageError, SupersededError
 from app.messages import Message
 from app.runtime.agents import load_conversation
+from app.runtime.mcp.catalog import Catalog
+from app.runtime.mcp.config import servers_of
+from app.runtime.mcp.offer import NOTHING, Offer, make_offer
+from app.runtime.mcp.tools import Servers
 from app.runtime.owner.instructions import FolderInstructions
 from app.runtime.owner.notes import keep_notes, read_notes, refresh_notes
 from app.runtime.sandboxes.slots import Lease
@@ -72,6 +76,11 @@ class SessionState:
         """Those of folders that tools have used."""
         self.before_use: Callable[[], Awaitable[None]] | None = None
         """Awaited before the sandbox is used."""
+        self._catalogs: tuple[Catalog, ...] = ()
+        self.mcp_offer: Offer = NOTHING
+        """What the present configuration offers of MCP servers."""
+        self.mcp_servers: Servers | None = None
+        """Where calls of their tools go to."""
 
     def adopt(self, row: Row[Any]) -> None:
         """Uses a row unless a newer one is known: a read may finish after a later change was reported. One that another
@@ -110,8 +119,19 @@ class SessionState:
         window = agents.window(self.row.model)
         if self._config is None or self._window != window:
             self._window = window
-            self._config = agents.config(self.row)
+            self._config = agents.config(self.row, offer=self._offer)
         return self._config
+
+    def offer_mcp(self, catalogs: tuple[Catalog, ...]) -> None:
+        """What MCP servers offer from the next step on."""
+        if catalogs != self._catalogs:
+            self._catalogs = catalogs
+            self._config = None
+
+    def _offer(self, window: int) -> Offer:
+        servers = servers_of(self.row, self._setup.mcp.defaults)
+        self.mcp_offer = make_offer(self._catalogs, servers, window) if servers else NOTHING
+        return self.mcp_offer
 
     async def refreshed(self, config: AgentConfig) -> AgentConfig:
         """A configuration with the notes read again, which are only stored once a context is built with them. Model,

@@ -32,6 +32,9 @@ from app.runtime import history
 from app.runtime.agents import AgentSetup, load_conversation
 from app.runtime.dispatch import Dispatch
 from app.runtime.history import log_page, read_seq
+from app.runtime.mcp.host import NO_DEFAULTS, McpHost
+from app.runtime.mcp.offer import Offer
+from app.runtime.mcp.reading import read_tools, stored_offer
 from app.runtime.owner.notes import are_due as notes_are_due
 from app.runtime.owner.notes import read_beside_owner, swept
 from app.runtime.setup import RuntimeSetup
@@ -51,6 +54,7 @@ from app.runtime.values.history import (
     StepPage,
     ToolCallView,
 )
+from app.runtime.values.mcp import ToolList
 from app.sessions import CompactionEvent, Session
 
 
@@ -83,8 +87,12 @@ class HistoryService:
         if step is not None:
             return await self._database.read(lambda c: history.sent_context(c, session_id, step))
         notes = await self._first_notes(session_id)
-        row, stored = await self._database.read(lambda c: _read(c, session_id))
-        return await history.next_context(row, stored, self._agents, notes)
+        row, stored, offer = await self._database.read(lambda c: _read(c, session_id, self._setup.mcp))
+        return await history.next_context(row, stored, self._agents, notes, offer)
+
+    async def tools(self, session_id: str) -> ToolList:
+        """The tools that the next step offers, those of MCP servers as they were when last connected."""
+        return await self._database.read(lambda c: read_tools(c, session_id, self._agents, self._setup.mcp))
 
     async def _first_notes(self, session_id: str) -> Notes | None:
         row = await self._database.read(lambda c: history.reads_notes(c, session_id))
@@ -158,30 +166,43 @@ class EventService:
 
 
 async def opening(
-    database: Database, session_id: str, settings: CompactionSettings, agents: AgentSetup, notes: Notes | None
+    database: Database,
+    session_id: str,
+    settings: CompactionSettings,
+    agents: AgentSetup,
+    notes: Notes | None,
+    mcp: McpHost = NO_DEFAULTS,
 ) -> RoundOpening:
     """How a round would start, measured in the same way as by the session's owner: the whole request, including system
     text and tools. Additions of a running step are not included, so that such a round completes with more
     `tokens_before`. `notes` are the workspace's, for a session without a context. Raises `NotFoundError`."""
-    row, stored = await database.read(lambda c: _read(c, session_id))
-    _, round = await _round(row, stored, ManualRound(0, settings), agents, notes)
+    row, stored, offer = await database.read(lambda c: _read(c, session_id, mcp))
+    _, round = await _round(row, stored, ManualRound(0, settings), agents, offer, notes)
     return RoundOpening("manual", settings.policy, round.target.before, round.budget.limit)
 
 
 async def preview(
-    database: Database, session_id: str, asked: ManualRound, agents: AgentSetup, notes: Notes | None
+    database: Database,
+    session_id: str,
+    asked: ManualRound,
+    agents: AgentSetup,
+    notes: Notes | None,
+    mcp: McpHost = NO_DEFAULTS,
 ) -> CompactionPreview:
     """Reads the whole conversation and measures the context after a round. `notes` are the workspace's current notes,
     which a round puts into the system text; None if they cannot be read. Raises `NotFoundError`."""
-    row, stored = await database.read(lambda c: _read(c, session_id, whole=True))
-    conversation, round = await _round(row, stored, asked, agents, notes)
+    row, stored, offer = await database.read(lambda c: _read(c, session_id, mcp, whole=True))
+    conversation, round = await _round(row, stored, asked, agents, offer, notes)
     system = agents.system(row, round.config.budget, notes)
     return await run_off_loop(stored.history, _preview, conversation, round, system)
 
 
-def _read(connection: Connection, session_id: str, *, whole: bool = False) -> tuple[Row[Any], StoredConversation]:
+def _read(
+    connection: Connection, session_id: str, mcp: McpHost, *, whole: bool = False
+) -> tuple[Row[Any], StoredConversation, Callable[[int], Offer]]:
     """Reads everything from the database first: the rest takes long, and other readers wait for the connection."""
-    return sessions.row(connection, session_id), load_conversation(connection, session_id, whole=whole)
+    row = sessions.row(connection, session_id)
+    return row, load_conversation(connection, session_id, whole=whole), stored_offer(connection, row, mcp)
 
 
 def _preview(conversation: Conversation, round: Round, system: str) -> CompactionPreview:
@@ -193,11 +214,16 @@ def _preview(conversation: Conversation, round: Round, system: str) -> Compactio
 
 
 async def _round(
-    row: Row[Any], stored: StoredConversation, asked: ManualRound, agents: AgentSetup, notes: Notes | None
+    row: Row[Any],
+    stored: StoredConversation,
+    asked: ManualRound,
+    agents: AgentSetup,
+    offer: Callable[[int], Offer],
+    notes: Notes | None,
 ) -> tuple[Conversation, Round]:
     conversation = await run_off_loop(stored.history, agents.conversation, stored, row)
     first = notes_are_due(row, has_generation=stored.generation is not None)
-    config = agents.config(row, notes if first else None)
+    config = agents.config(row, notes if first else None, offer)
     await conversation.refresh(config)
     numbered = replace(asked, number=conversation.round + 1)
     budget = agents.budget(row.model, asked.settings)
@@ -238,7 +264,7 @@ class CompactionService:
         settings = await self._settings(session_id, body)
         agents, first = self._setup.agents, await self._database.read(lambda c: history.reads_notes(c, session_id))
         notes = await read_beside_owner(self._setup, first) if first is not None else None
-        start = await opening(self._database, session_id, settings, agents, notes)
+        start = await opening(self._database, session_id, settings, agents, notes, self._setup.mcp)
         with self._registry.admitting() as room:
             if not room and not self._registry.works_on(session_id):
                 raise self._registry.no_room()
@@ -254,7 +280,7 @@ class CompactionService:
         asked = ManualRound(0, await self._settings(session_id, body), body.instructions)
         agents, row = self._setup.agents, await self._database.read(lambda c: sessions.row(c, session_id))
         notes = await read_beside_owner(self._setup, row)
-        return await preview(self._database, session_id, asked, agents, notes)
+        return await preview(self._database, session_id, asked, agents, notes, self._setup.mcp)
 
     async def list(self, session_id: str) -> CompactionList:
         """All rounds of compaction, including failed ones."""

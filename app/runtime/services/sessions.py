@@ -200,7 +200,7 @@ class SessionService:
         fields = checked_patch(body, self._setup, self._rules)
         session, row = await self._setup.write(
             session_id,
-            lambda c: lifecycle.patch(c, session_id, body, fields, self._rules, built_in),
+            lambda c: lifecycle.patch(c, session_id, body, fields, self._rules, built_in, self._setup.mcp),
         )
         self._registry.reconfigure(session_id, row)
         return session

@@ -40,6 +40,7 @@ _COPIED = (
     "system_prompt",
     "tools",
     "client_tools",
+    "mcp_servers",
     "output_format",
     "compaction",
     "metadata",

@@ -27,6 +27,8 @@ from app.runtime.admission import (
     limits_within,
 )
 from app.runtime.history import PAGE_BYTES
+from app.runtime.mcp.config import merged
+from app.runtime.mcp.host import NO_DEFAULTS, McpHost
 from app.runtime.requested_tools import checked_rules, known_tools
 from app.runtime.transactions import queue as inbox
 from app.runtime.transactions import runs
@@ -139,6 +141,7 @@ def patch(
     fields: dict[str, Any],
     rules: ServiceRules,
     tools: Sequence[str] = (),
+    mcp: McpHost = NO_DEFAULTS,
 ) -> tuple[tuple[Session, Row[Any]], list[StreamItem]]:
     """Changes a session's row; returns the session and the row. `tools` are the names of the built-in ones. Raises the
     errors of `checked_patch`."""
@@ -153,6 +156,8 @@ def patch(
     if "approval" in body.model_fields_set:
         own = rules.approval if body.approval is None else Approval(**row.approval)
         fields = {**fields, "approval": approval_within(body.approval, own, rules.approval).model_dump()}
+    if "mcp_servers" in body.model_fields_set:
+        fields = {**fields, "mcp_servers": merged(row.mcp_servers, body.mcp_servers, mcp.defaults)}
     if not fields:
         return (sessions.snapshot(connection, session_id), row), []
     appender = Appender(connection, session_id)

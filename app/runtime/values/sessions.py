@@ -21,6 +21,7 @@ from app.context.policies import POLICY_NAMES, CompactionSettings
 from app.interchange import WireFormat
 from app.messages import Value, clean_text
 from app.raw_messages import RawMessages
+from app.runtime.values.mcp import McpServers
 from app.runtime.values.secrets import NamedSecrets
 from app.sessions import MIN_CPUS, AllowedHosts, Network, ReasoningEffort, SandboxKind, SandboxSpec, Session
 from app.tools import client
@@ -355,6 +356,7 @@ class SessionCreate(Value):
     limits: LimitsPatch | None = None
     approval: ApprovalRequest | None = None
     tools: RequestedTools | None = None
+    mcp_servers: McpServers | None = None
     output: OutputRequest | None = None
     history: HistoryImport | None = None
     source: Source | None = None
@@ -368,13 +370,14 @@ class SessionCreate(Value):
 
 class SessionPatch(Value):
     """`PATCH /v1/sessions/{id}`; takes effect from the next step. Omitted fields are unchanged, also within
-    `compaction`, `limits` and `approval`; null resets to the server's default."""
+    `compaction`, `limits`, `approval` and `mcp_servers`; null resets to the server's default."""
 
     title: Title | None = None
     model: ModelName | None = None
     reasoning_effort: Effort = None
     system_prompt: SystemPrompt | None = None
     tools: RequestedTools | None = None
+    mcp_servers: McpServers | None = None
     output: OutputRequest | None = None
     compaction: Compaction | None = None
     limits: LimitsPatch | None = None

@@ -37,10 +37,17 @@ def resolve(host: str) -> list[str]:
 class Destinations:
     """Public addresses, and those in `networks`."""
 
-    def __init__(self, networks: Iterable[Network] = (), resolve: Resolve = resolve) -> None:
+    def __init__(
+        self,
+        networks: Iterable[Network] = (),
+        resolve: Resolve = resolve,
+        setting: str = "PALIMPSEST_WEBHOOK_NETWORKS",
+    ) -> None:
+        """`setting` is where an operator names further networks."""
+        self.setting = setting
         self._networks = tuple(networks)
         self._resolve = resolve
-        self._threads = ThreadPoolExecutor(_RESOLVERS, "webhook-resolver")
+        self._threads = ThreadPoolExecutor(_RESOLVERS, "resolver")
         self._lookups: dict[str, asyncio.Future[list[str]]] = {}
 
     def allow(self, text: str) -> bool:
@@ -76,16 +83,20 @@ class Destinations:
         """Raises `InvalidRequestError` for a URL whose host is an address, in whatever form, that is refused anyway.
         Names are resolved only when something is sent to them."""
         host = httpx.URL(url).host
+        if not self.may_be(host):
+            raise InvalidRequestError(
+                f"Webhooks to {host} are refused: the address is private, this machine's or reserved, and"
+                f" {self.setting} does not name it.",
+                code="webhook_address_refused",
+            )
+
+    def may_be(self, host: str) -> bool:
+        """Whether a host is a name, or an address in whatever form that may be connected to."""
         try:
             found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
         except (OSError, UnicodeError):
-            return
-        if not any(self.allow(str(each[4][0])) for each in found):
-            raise InvalidRequestError(
-                f"Webhooks to {host} are refused: the address is private, this machine's or reserved, and"
-                " PALIMPSEST_WEBHOOK_NETWORKS does not name it.",
-                code="webhook_address_refused",
-            )
+            return True
+        return any(self.allow(str(each[4][0])) for each in found)
 
     def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)

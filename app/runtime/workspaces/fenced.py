@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 
-from app.sandbox.base import ExecResult, FileInfo, OnOutput, OpenFile, Sandbox
+from app.sandbox.base import ExecResult, FileInfo, LiveInput, OnOutput, OpenFile, Sandbox
 
 
 class FencedSandbox:
@@ -26,11 +26,15 @@ class FencedSandbox:
         *,
         timeout_s: float,
         on_output: OnOutput,
-        stdin: bytes | None = None,
+        stdin: bytes | LiveInput | None = None,
         env: Mapping[str, str] | None = None,
     ) -> ExecResult:
+        running = self._sandbox.exec(command, timeout_s=timeout_s, on_output=on_output, stdin=stdin, env=env)
+        if isinstance(stdin, LiveInput):
+            # It runs as long as the session does; whoever talks to it takes the turns.
+            return await running
         async with self._using():
-            return await self._sandbox.exec(command, timeout_s=timeout_s, on_output=on_output, stdin=stdin, env=env)
+            return await running
 
     async def has_workspace(self) -> bool:
         return await self._sandbox.has_workspace()

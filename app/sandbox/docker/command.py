@@ -6,7 +6,7 @@ import asyncio
 import secrets
 import time
 from collections.abc import Collection, Mapping, Sequence, Set
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, suppress
 from itertools import chain, repeat
 from typing import Protocol
 
@@ -15,7 +15,7 @@ from aiodocker.execs import Exec
 from aiodocker.stream import Stream as ExecStream
 
 from app.errors import SandboxError, SandboxUnavailableError
-from app.sandbox.base import ExecResult, OnOutput, Stream
+from app.sandbox.base import ExecResult, LiveInput, OnOutput, Stream
 from app.sandbox.docker.container import Place
 from app.sandbox.docker.engine import Engine, Process, refused
 from app.sandbox.docker.scripts import COMMAND_SCRIPT, KILL_SCRIPT, Begun, Marks, attached, feeding, run_script
@@ -78,15 +78,17 @@ class ContainerCommand:
         ending: asyncio.Event,
         timeout_s: float,
         on_output: OnOutput,
-        stdin: bytes | None,
+        stdin: bytes | LiveInput | None,
         env: Mapping[str, str] | None,
     ) -> ExecResult:
         """Runs it until it ends, times out or `ending` is set. It is dead afterwards; only if it ended by itself do its
         background processes continue."""
         started = time.monotonic()
-        size = -1 if stdin is None else len(stdin)
+        live = stdin if isinstance(stdin, LiveInput) else None
+        data = stdin if isinstance(stdin, bytes) else b""
+        size = -2 if live is not None else -1 if stdin is None else len(data)
         arguments = (str(size), command, self._file_blocks)
-        said = f"{self._mark}\n".encode() + (stdin or b"")
+        said = f"{self._mark}\n".encode() + data
         argv = ["/bin/sh", "-c", COMMAND_SCRIPT, "palimpsest-command", *arguments]
         self._running.add(self)
         try:
@@ -97,7 +99,7 @@ class ContainerCommand:
                 if ending.is_set():
                     return ExecResult(KILLED, False, 0)
                 async with attached(self._engine, self._execution) as stream:
-                    timed_out = await self._attend(stream, said, ending, timeout_s, on_output)
+                    timed_out = await self._attend(stream, feeding(stream, said, live), ending, timeout_s, on_output)
                 code = await self._exit_code(self._execution) if not timed_out else None
         except aiodocker.DockerError as exc:
             raise await self._refused(exc) from exc
@@ -121,11 +123,16 @@ class ContainerCommand:
         )
 
     async def _attend(
-        self, stream: ExecStream, said: bytes, ending: asyncio.Event, timeout_s: float, on_output: OnOutput
+        self,
+        stream: ExecStream,
+        fed: AbstractAsyncContextManager[None],
+        ending: asyncio.Event,
+        timeout_s: float,
+        on_output: OnOutput,
     ) -> bool:
         reading = asyncio.create_task(self._read(stream, on_output))
         try:
-            async with feeding(stream, said):
+            async with fed:
                 timed_out = await until(reading, ending, timeout_s)
         finally:
             try:

@@ -21,6 +21,7 @@ from app.sandbox.base import (
     ExecResult,
     FileInfo,
     FilePiece,
+    LiveInput,
     OnOutput,
     OpenFile,
     Present,
@@ -95,7 +96,7 @@ class DockerSandbox:
         *,
         timeout_s: float,
         on_output: OnOutput,
-        stdin: bytes | None = None,
+        stdin: bytes | LiveInput | None = None,
         env: Mapping[str, str] | None = None,
     ) -> ExecResult:
         data = process.check_command(command).decode()

@@ -13,11 +13,13 @@ import aiodocker
 from aiodocker.stream import Stream as ExecStream
 
 from app.errors import SandboxError
+from app.sandbox.base import LiveInput
 from app.sandbox.docker.engine import Engine, refused
 
-# $1 bytes of input or -1, $2 command, $3 the largest file in blocks of 512 bytes. The mark is the first line of its
-# input: as an argument, every process of the container could read it. The 22nd field of /proc/PID/stat is the start
-# in clock ticks since boot; the shell's own messages ("Killed") are not the command's output.
+# $1 bytes of input, or -1 for none and -2 for all that comes, $2 command, $3 the largest file in blocks of 512 bytes.
+# The mark is the first line of its input: as an argument, every process of the container could read it. The 22nd field
+# of /proc/PID/stat is the start in clock ticks since boot; the shell's own messages ("Killed") are not the command's
+# output.
 COMMAND_SCRIPT = """
 exec 3>&2 2>/dev/null
 read -r mark
@@ -27,6 +29,8 @@ started ${stat##*) }
 if command -v bash >/dev/null; then shell=bash; else shell=sh; fi
 if [ "$1" -ge 0 ]; then
     head -c "$1" | (exec 2>&3 3>&-; ulimit -f "$3"; exec "$shell" -c "$2")
+elif [ "$1" -eq -2 ]; then
+    (exec 2>&3 3>&-; ulimit -f "$3"; exec "$shell" -c "$2")
 else
     (exec 2>&3 3>&- </dev/null; ulimit -f "$3"; exec "$shell" -c "$2")
 fi
@@ -169,9 +173,9 @@ async def attached(engine: Engine, execution: aiodocker.execs.Exec) -> AsyncIter
 
 
 @asynccontextmanager
-async def feeding(stream: ExecStream, data: bytes) -> AsyncIterator[None]:
-    """Feeds a command its input while its output is read."""
-    feeding = asyncio.create_task(_feed(stream, data))
+async def feeding(stream: ExecStream, data: bytes, live: LiveInput | None = None) -> AsyncIterator[None]:
+    """Feeds a command its input while its output is read: `data`, then what is written later."""
+    feeding = asyncio.create_task(_feed(stream, data, live))
     try:
         yield
     finally:
@@ -179,11 +183,13 @@ async def feeding(stream: ExecStream, data: bytes) -> AsyncIterator[None]:
         await asyncio.wait({feeding})
 
 
-async def _feed(stream: ExecStream, data: bytes) -> None:
+async def _feed(stream: ExecStream, data: bytes, live: LiveInput | None) -> None:
     # a command may end without reading all of its input
     with suppress(ConnectionError, aiodocker.DockerError):
         for start in range(0, len(data), 64 * 1024):
             await stream.write_in(data[start : start + 64 * 1024])
+        while live is not None:
+            await stream.write_in(await live.next())
 
 
 async def run_script(

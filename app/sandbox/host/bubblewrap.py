@@ -16,7 +16,7 @@ import secrets
 import shutil
 import zlib
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from functools import cache, partial
 from importlib import import_module
@@ -24,7 +24,7 @@ from pathlib import Path
 from weakref import WeakValueDictionary
 
 from app.errors import SandboxError, SandboxUnavailableError, WorkspaceFullError
-from app.sandbox.base import ExecResult, OnOutput, Present, SandboxConfig, SandboxLimits
+from app.sandbox.base import ExecResult, LiveInput, OnOutput, Present, SandboxConfig, SandboxLimits
 from app.sandbox.egress import Gateway, Proxy, enter
 from app.sandbox.host import process
 from app.sandbox.host.base import HostSandbox, HostWorkspaces
@@ -102,7 +102,7 @@ class BubblewrapSandbox(HostSandbox):
         *,
         timeout_s: float,
         on_output: OnOutput,
-        stdin: bytes | None = None,
+        stdin: bytes | LiveInput | None = None,
         env: Mapping[str, str] | None = None,
     ) -> ExecResult:
         data = process.check_command(command)
@@ -123,16 +123,22 @@ class BubblewrapSandbox(HostSandbox):
             watch = HostWatch(self._disk, None if self._cgroups else self._config.limits.memory_mb * 2**20)
             await watch.begin()
             filters, variables = await asyncio.to_thread(self._make_ready, env or {})
+            live = stdin if isinstance(stdin, LiveInput) else None
+            data_in = stdin if isinstance(stdin, bytes) else None
             with Handshake(*filters, *variables) as handshake:
                 options = [*self._view.arguments(), *handshake.arguments()]
                 options += [part for descriptor in filters for part in ("--seccomp", str(descriptor))]
                 options += [part for descriptor in variables for part in ("--args", str(descriptor))]
-                inside = self._view.command(data, gated=stdin is None, full=self._disk.use.full)
+                gated = data_in is None
+                inside = self._view.command(data, gated=gated, live=live is not None, full=self._disk.use.full)
                 argv = [*_behind_the_server(), str(self._bwrap), *options, *inside]
-                gate = handshake.gate if stdin is None else None
-                spawn = Spawn(argv, stdin=stdin, gate=gate, pass_fds=handshake.inherited)
+                gate = handshake.gate if gated else None
+                spawn = Spawn(argv, stdin=data_in, gate=gate, pass_fds=handshake.inherited)
                 namespace = Namespace(handshake, self._limit, watch.until_broken, partial(self._connect, proxy))
-                result = await process.run(spawn, namespace, ending=ending, timeout_s=timeout_s, on_output=on_output)
+                async with process.fed(handshake.input, live, handshake.begun) if live else nullcontext():
+                    result = await process.run(
+                        spawn, namespace, ending=ending, timeout_s=timeout_s, on_output=on_output
+                    )
             if not namespace.begun and not result.timed_out:
                 raise SandboxError("bubblewrap could not start the command; its message is in the output.")
             if namespace.broken is not None:

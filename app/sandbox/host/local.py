@@ -15,11 +15,13 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from app.errors import SandboxUnavailableError
 from app.sandbox import egress
-from app.sandbox.base import ExecResult, OnOutput, Present, SandboxConfig
+from app.sandbox.base import ExecResult, LiveInput, OnOutput, Present, SandboxConfig
 from app.sandbox.host import process, reaper
 from app.sandbox.host.base import HostSandbox, HostWorkspaces
 from app.sandbox.host.process import Process, Spawn
@@ -42,7 +44,7 @@ class LocalSandbox(HostSandbox):
         *,
         timeout_s: float,
         on_output: OnOutput,
-        stdin: bytes | None = None,
+        stdin: bytes | LiveInput | None = None,
         env: Mapping[str, str] | None = None,
     ) -> ExecResult:
         data = process.check_command(command)
@@ -50,10 +52,19 @@ class LocalSandbox(HostSandbox):
         root = str(self._workspace.root)
         shell = shutil.which("bash") or "/bin/sh"
         argv: list[str | bytes] = [sys.executable, "-I", "-S", reaper.__file__, shell, "-c", data]
-        spawn = Spawn(argv, env={**(env or {}), **environment(root)}, cwd=root, stdin=stdin)
+        spawn = Spawn(argv, env={**(env or {}), **environment(root)}, cwd=root)
 
         async def work(ending: asyncio.Event) -> ExecResult:
-            return await process.run(spawn, _Tree(), ending=ending, timeout_s=timeout_s, on_output=on_output)
+            run = partial(process.run, supervisor=_Tree(), ending=ending, timeout_s=timeout_s, on_output=on_output)
+            if not isinstance(stdin, LiveInput):
+                return await run(replace(spawn, stdin=stdin))
+            gate, written = os.pipe()
+            try:
+                async with process.fed(written, stdin):
+                    return await run(replace(spawn, gate=gate))
+            finally:
+                os.close(gate)
+                os.close(written)
 
         return await self._commands.run(work)
 

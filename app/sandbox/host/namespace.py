@@ -30,7 +30,8 @@ _ENTER = (
     f'cd {WORKSPACE} && ulimit -c 0 && ulimit -n {OPEN_FILES} && ulimit -d "$1" && '
     '{ ulimit -u "$2" 2>/dev/null || ulimit -p "$2"; } && ulimit -f "$3" && shift 3 && exec "$@"'
 )
-_GATE = "read -r go || exit 1; exec </dev/null; "
+_GATE = "read -r go || exit 1; "
+_NO_INPUT = "exec </dev/null; "
 
 _STATUS_TIMEOUT_S = 30.0
 """Only a machine that is out of CPU time comes near it."""
@@ -88,14 +89,18 @@ class View:
         kept = [part for name in ("SETUID", "SETGID", "SETPCAP") for part in ("--cap-add", f"CAP_{name}")]
         return [*spaces, "--cap-drop", "ALL", *kept]
 
-    def command(self, command: bytes, *, gated: bool = False, full: bool = False) -> list[str | bytes]:
-        """The command, prefixed with what drops privileges and sets the limits. A `gated` one has no input and waits on
-        standard input for a line before it starts; in a `full` workspace it cannot write to any file."""
+    def command(
+        self, command: bytes, *, gated: bool = False, live: bool = False, full: bool = False
+    ) -> list[str | bytes]:
+        """The command, prefixed with what drops privileges and sets the limits. A `gated` one waits on standard input
+        for a line before it starts, and then has no input unless it is `live`; in a `full` workspace it cannot write to
+        any file."""
         ids = () if self.uid is None else ("--reuid", str(self.uid), "--regid", str(self.uid), "--clear-groups")
         drop = ("setpriv", *ids, "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs", "--") if ids else ()
         limits = (str(self.limits.memory_mb * 1024), str(self.limits.pids), file_blocks(self.limits, full))
         shell = "/bin/bash" if os.path.exists("/bin/bash") else "/bin/sh"
-        return ["--", *drop, "/bin/sh", "-c", (_GATE if gated else "") + _ENTER, "sh", *limits, shell, "-c", command]
+        gate = (_GATE if live else _GATE + _NO_INPUT) if gated else ""
+        return ["--", *drop, "/bin/sh", "-c", gate + _ENTER, "sh", *limits, shell, "-c", command]
 
 
 def file_blocks(limits: SandboxLimits, full: bool) -> str:
@@ -128,9 +133,11 @@ class Handshake:
         self._said = (status, block)
         self.inherited: tuple[int, ...] = (*self._said, *inherited)
         """bubblewrap's ends."""
-        self.gate, self._gate = os.pipe()
-        """The input of a command that has none: the command waits there for a line. bubblewrap itself would continue
-        without one if the server was killed in between, and may not have set its parent-death signal yet."""
+        self.gate, self.input = os.pipe()
+        """The input of a command without one, or with a live one: the command first waits there for a line. bubblewrap
+        itself would continue without one if the server was killed in between, and may not have set its parent-death
+        signal yet. What is written to `input` after `begun` is the command's."""
+        self.begun = asyncio.Event()
 
     def arguments(self) -> list[str]:
         status, block = map(str, self._said)
@@ -141,7 +148,7 @@ class Handshake:
 
     def __exit__(self, *_: object) -> None:
         self.started()
-        for end in (self._status, self._block, self._gate):
+        for end in (self._status, self._block, self.input):
             os.close(end)
 
     def started(self) -> None:
@@ -184,7 +191,7 @@ class Handshake:
     def go_on(self) -> None:
         with suppress(BrokenPipeError):
             os.write(self._block, b"1")
-            os.write(self._gate, b"go\n")
+            os.write(self.input, b"go\n")
 
 
 class Namespace:
@@ -221,6 +228,7 @@ class Namespace:
         if pid is not None and self._init is not None:
             await self._connect(pid)
             await asyncio.to_thread(self._handshake.go_on)
+            self._handshake.begun.set()
             self._watching = asyncio.create_task(self._watch(pid, self._init))
 
     async def _watch(self, pid: int, pidfd: int) -> None:

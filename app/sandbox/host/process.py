@@ -10,13 +10,13 @@ import asyncio
 import os
 import subprocess
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import IO, Any, Protocol, TypeVar
 
 from app.errors import InvalidRequestError
-from app.sandbox.base import ExecResult, OnOutput, Stream
+from app.sandbox.base import ExecResult, LiveInput, OnOutput, Stream
 from app.sandbox.host.kernel import join_new_keyring
 
 T = TypeVar("T")
@@ -175,6 +175,41 @@ def memory_file(data: bytes) -> int:
         return os.open(f"/proc/self/fd/{writable}", os.O_RDONLY | os.O_CLOEXEC)
     finally:
         os.close(writable)
+
+
+@asynccontextmanager
+async def fed(descriptor: int, source: LiveInput, ready: asyncio.Event | None = None) -> AsyncIterator[None]:
+    """Writes to a pipe what a command is sent, while entered and once it is `ready`."""
+    feeding = asyncio.create_task(_feed(descriptor, source, ready))
+    try:
+        yield
+    finally:
+        feeding.cancel()
+        await asyncio.wait({feeding})
+
+
+async def _feed(descriptor: int, source: LiveInput, ready: asyncio.Event | None) -> None:
+    if ready is not None:
+        await ready.wait()
+    os.set_blocking(descriptor, False)
+    with suppress(BrokenPipeError):  # it reads no more; that it ends is noticed elsewhere
+        while True:
+            data = memoryview(await source.next())
+            while data:
+                try:
+                    data = data[os.write(descriptor, data) :]
+                except BlockingIOError:
+                    await _writable(descriptor)
+
+
+async def _writable(descriptor: int) -> None:
+    loop = asyncio.get_running_loop()
+    found = asyncio.Event()
+    loop.add_writer(descriptor, found.set)
+    try:
+        await found.wait()
+    finally:
+        loop.remove_writer(descriptor)
 
 
 async def finish(work: Coroutine[Any, Any, T]) -> T:

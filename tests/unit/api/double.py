@@ -46,6 +46,7 @@ from app.runtime.values.history import (
     SystemView,
     ToolCallView,
 )
+from app.runtime.values.mcp import ToolList
 from app.runtime.values.queue import (
     ApprovalAnswer,
     ApprovalList,
@@ -297,6 +298,10 @@ class InMemoryHistory(HistoryService):
     async def steps(self, session_id: str, *, after: str | None, limit: int) -> StepPage:
         self._memory.get(session_id)
         return StepPage(items=(), last_seq=1, next_cursor=None)
+
+    async def tools(self, session_id: str) -> ToolList:
+        self._memory.get(session_id)
+        return ToolList(items=(), servers=(), tokens=0, window=1, last_seq=1)
 
     async def tool_call(self, session_id: str, call_id: str) -> ToolCallView:
         self._memory.get(session_id)

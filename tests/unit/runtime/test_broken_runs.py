@@ -18,6 +18,7 @@ from app.context.prompts import Notes
 from app.db.repositories import steps
 from app.runtime.agents import AgentSetup
 from app.runtime.history import sent_context
+from app.runtime.mcp.offer import NOTHING, Offer
 from app.runtime.transactions import compactions, queue
 from app.runtime.values.queue import QueueAdd
 from app.sandbox.host.local import LocalFactory
@@ -33,8 +34,10 @@ class Faulty(AgentSetup):
 
     faults: list[Callable[[], object]] = field(default_factory=list)
 
-    def config(self, row: Row[Any], notes: Notes | None = None) -> AgentConfig:
-        config = AgentSetup.config(self, row, notes)
+    def config(
+        self, row: Row[Any], notes: Notes | None = None, offer: Callable[[int], Offer] = lambda _: NOTHING
+    ) -> AgentConfig:
+        config = AgentSetup.config(self, row, notes, offer)
         if not self.faults:
             return config
         self.faults.pop()()

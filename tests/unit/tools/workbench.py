@@ -13,7 +13,7 @@ from typing import Any
 
 from app.errors import ForbiddenError, InvalidRequestError, NotFoundError, TooLargeError
 from app.events import PlanItem
-from app.sandbox.base import WORKSPACE, ExecResult, FileInfo, OnOutput, Sandbox, Stream
+from app.sandbox.base import WORKSPACE, ExecResult, FileInfo, LiveInput, OnOutput, Sandbox, Stream
 from app.sandbox.host.base import HostFile
 from app.tools.base import Arguments, NoHistory, SessionHistory, ToolContext, ToolOutcome
 from app.tools.output import OutputLimit
@@ -56,7 +56,7 @@ class DirectorySandbox:
         *,
         timeout_s: float,
         on_output: OnOutput,
-        stdin: bytes | None = None,
+        stdin: bytes | LiveInput | None = None,
         env: Mapping[str, str] | None = None,
     ) -> ExecResult:
         process = await asyncio.create_subprocess_exec(

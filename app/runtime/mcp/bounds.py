@@ -1,0 +1,49 @@
+"""How much a server may send, and why a connection ended."""
+
+from __future__ import annotations
+
+import time
+
+MAX_MESSAGE_BYTES = 8 * 1024 * 1024
+"""Largest message: an image of 5 MB is 6.7 MB in base64."""
+BURST_BYTES = 64 * 1024 * 1024
+"""Bytes that a connection may receive at once, on top of `BYTES_PER_S`."""
+BYTES_PER_S = 1024 * 1024
+
+
+class ServerError(Exception):
+    """A server cannot be used; `code` and `detail` are those of `mcp.failed`."""
+
+    def __init__(self, code: str, detail: str) -> None:
+        super().__init__(detail)
+        self.code = code
+        self.detail = detail
+
+
+class Received:
+    """Counts what a connection receives. `broken` is the bound that it has exceeded, which ends it, and `status` the
+    newest HTTP status that was an error."""
+
+    def __init__(self) -> None:
+        self.broken: ServerError | None = None
+        self.status: int | None = None
+        self._left = float(BURST_BYTES)
+        self._at = time.monotonic()
+
+    def take(self, size: int) -> None:
+        """Raises `ServerError` (code `flooded`)."""
+        now = time.monotonic()
+        self._left = min(float(BURST_BYTES), self._left + (now - self._at) * BYTES_PER_S) - size
+        self._at = now
+        if self._left < 0:
+            raise self.fail("flooded", f"The server sent more than {BURST_BYTES // 2**20} MiB in a short time.")
+
+    def check_size(self, size: int) -> None:
+        """Raises `ServerError` (code `too_large`) for a message of so many bytes."""
+        if size > MAX_MESSAGE_BYTES:
+            raise self.fail("too_large", f"The server sent a message of more than {MAX_MESSAGE_BYTES // 2**20} MiB.")
+
+    def fail(self, code: str, detail: str) -> ServerError:
+        """Notes why the connection ends; the first reason counts."""
+        self.broken = self.broken or ServerError(code, detail)
+        return self.broken

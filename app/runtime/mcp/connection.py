@@ -1,0 +1,263 @@
+"""One connection to a server, in a task of its own: the protocol's version is negotiated, the tools are listed, calls
+are made, and a changed list is noted."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, suppress
+from typing import Any, TypeVar
+
+import httpx2
+import mcp_types as types
+from mcp.client import Client
+from mcp.client._transport import TransportStreams
+from mcp.client.session import IncomingMessage
+from mcp.client.subscriptions import SubscriptionLost
+from mcp.shared.exceptions import MCPError
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import TypeAdapter, ValidationError
+
+from app import __version__
+from app.runtime.mcp.bounds import Received, ServerError
+from app.runtime.mcp.catalog import MAX_TOOLS, Listed
+
+T = TypeVar("T")
+Streams = TransportStreams
+Transport = Callable[[Received, Callable[[], None]], AbstractAsyncContextManager[Streams]]
+"""Opens the streams of messages, within bounds; it calls its second argument when the server is gone."""
+OnProgress = Callable[[float, float | None, str | None], None]
+
+OPEN_S = 60.0
+"""Seconds for connecting and the first list; a command may have to load its packages first."""
+LIST_S = 20.0
+CLOSE_S = 1.5
+"""Seconds for closing; a cancel may take two."""
+MAX_PAGES = 50
+LISTEN_AGAIN_S = 30.0
+MAX_DETAIL_CHARS = 1_000
+_RESULT: TypeAdapter[types.CallToolResult | types.InputRequiredResult] = TypeAdapter(
+    types.CallToolResult | types.InputRequiredResult
+)
+
+# The package logs what servers send, and the addresses with which it talks to them.
+for _name in ("mcp", "client", "httpx2", "httpcore2"):
+    logging.getLogger(_name).setLevel(logging.CRITICAL + 1)
+
+
+class UnansweredError(Exception):
+    """A call has no result, and may have been carried out or not; the message says why."""
+
+
+class Connection:
+    """A connection; `open` once, then `call` and `list_tools`, and `aclose`."""
+
+    def __init__(self, transport: Transport) -> None:
+        self.received = Received()
+        self.changed = False
+        """Whether the server's list may have changed since it was read."""
+        self._transport = transport
+        self._client: Client | None = None
+        self._opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._closing = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._calls: set[asyncio.Task[Any]] = set()
+        self.failure: ServerError | None = None
+        """Why it ended."""
+
+    @property
+    def is_open(self) -> bool:
+        return self._task is not None and not self._task.done() and not self._closing.is_set()
+
+    @property
+    def protocol(self) -> str:
+        return self._open_client().protocol_version
+
+    async def open(self) -> None:
+        """Connects. Raises `ServerError`; may be cancelled, and is then closed by `aclose`."""
+        self._task = asyncio.create_task(self._live())
+        await asyncio.wait({self._task, self._opened}, timeout=OPEN_S, return_when=asyncio.FIRST_COMPLETED)
+        if self._opened.done():
+            return
+        if not self._task.done():
+            self.received.fail("timeout", f"The server was not ready within {OPEN_S:g} seconds.")
+        await self.aclose()
+        raise self.failure or self.received.fail("closed", "The connection ended.")
+
+    async def _live(self) -> None:
+        try:
+            streams = self._transport(self.received, self._closing.set)
+            info = types.Implementation(name="palimpsest", version=__version__)
+            async with Client(streams, client_info=info, message_handler=self._heard, cache=None) as client:
+                self._client = client
+                if not self._opened.done():
+                    self._opened.set_result(None)
+                listening = asyncio.create_task(self._listen(client))
+                try:
+                    await self._closing.wait()
+                finally:
+                    listening.cancel()
+                    await asyncio.wait({listening})
+        except Exception as error:
+            self.failure = self.received.broken or _failure(error, self.received.status)
+        else:
+            self.failure = self.received.broken or ServerError("closed", "The connection ended.")
+        finally:
+            self._client = None
+            self._closing.set()
+
+    async def _heard(self, message: IncomingMessage) -> None:
+        if isinstance(message, types.ToolListChangedNotification):
+            self.changed = True
+
+    async def _listen(self, client: Client) -> None:
+        """Asks a server of the newer protocol to report changes, as often as it stops doing so."""
+        capability = client.server_capabilities.tools
+        if client.protocol_version not in MODERN_PROTOCOL_VERSIONS or not (capability and capability.list_changed):
+            return
+        while True:
+            with suppress(MCPError, SubscriptionLost, TimeoutError):
+                async with client.listen(tools_list_changed=True) as events:
+                    async for _ in events:
+                        self.changed = True
+            await asyncio.sleep(LISTEN_AGAIN_S)
+            self.changed = True
+
+    async def list_tools(self) -> list[Listed]:
+        """The server's tools, a few more than can be offered at most. Raises `ServerError`."""
+        self.changed = False
+        try:
+            async with asyncio.timeout(LIST_S):
+                return await self._own(self._list())
+        except TimeoutError as error:
+            raise ServerError("timeout", f"The server did not list its tools within {LIST_S:g} seconds.") from error
+        except UnansweredError as error:
+            raise ServerError("closed", str(error)) from error
+
+    async def _list(self) -> list[Listed]:
+        client = self._open_client()
+        if client.server_capabilities.tools is None:
+            return []
+        tools: list[Listed] = []
+        cursor: str | None = None
+        for _ in range(MAX_PAGES):
+            try:
+                page = await client.list_tools(cursor=cursor)
+            except Exception as error:
+                raise self.received.broken or _failure(error, self.received.status) from error
+            tools += map(_listed, page.tools)
+            cursor = page.next_cursor
+            if cursor is None or len(tools) > MAX_TOOLS:
+                return tools
+        raise ServerError("protocol_error", f"The server's list of tools has more than {MAX_PAGES} pages.")
+
+    async def call(
+        self, tool: str, arguments: dict[str, Any], timeout_s: float, on_progress: OnProgress
+    ) -> types.CallToolResult | types.InputRequiredResult:
+        """Calls a tool, once. Raises `ServerError` if the server refused it, and `UnansweredError`; when it is
+        cancelled, so is the call at the server."""
+
+        async def heard(progress: float, total: float | None, message: str | None) -> None:
+            on_progress(progress, total, message)
+
+        request = types.CallToolRequest(params=types.CallToolRequestParams(name=tool, arguments=arguments))
+        # Not `call_tool`: it also checks results against the server's own schema, in time without bounds.
+        send = self._open_client().session.send_request(
+            request, _RESULT, request_read_timeout_seconds=timeout_s, progress_callback=heard
+        )
+        try:
+            return await self._own(send)
+        except MCPError as error:
+            if error.code in (types.CONNECTION_CLOSED, types.REQUEST_TIMEOUT) or self.received.broken:
+                raise UnansweredError(self._why_unanswered(error, timeout_s)) from error
+            raise ServerError("refused", f"{error.message[:MAX_DETAIL_CHARS]} (code {error.code})") from error
+        except (ValidationError, RuntimeError, ValueError) as error:
+            raise UnansweredError("The server's answer is invalid.") from error
+
+    def _why_unanswered(self, error: MCPError | None, timeout_s: float) -> str:
+        if self.received.broken is not None:
+            return self.received.broken.detail
+        if error is not None and error.code == types.REQUEST_TIMEOUT:
+            return f"The server did not answer within {timeout_s:g} seconds."
+        return "The connection ended before the server answered."
+
+    async def _own(self, work: Awaitable[T]) -> T:
+        """Awaits work in a task of its own: when it is cancelled, telling the server may take longer than the caller
+        has."""
+        task = asyncio.ensure_future(work)
+        self._calls.add(task)
+        task.add_done_callback(self._calls.discard)
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError:
+            task.cancel()
+            await asyncio.wait({task}, timeout=CLOSE_S / 3)
+            task.add_done_callback(lambda done: done.cancelled() or done.exception())
+            raise
+        if task.cancelled():
+            raise UnansweredError(self._why_unanswered(None, 0))
+        return task.result()
+
+    def _open_client(self) -> Client:
+        if self._client is None or not self.is_open:
+            raise self.failure or self.received.broken or ServerError("closed", "The connection ended.")
+        return self._client
+
+    async def aclose(self) -> None:
+        """Ends the connection, and what is still open on it."""
+        self._closing.set()
+        tasks = {*self._calls, *([self._task] if self._task is not None else [])}
+        for task in self._calls:
+            task.cancel()
+        if self._task is not None and not self._opened.done():
+            self._task.cancel()
+        if tasks:
+            _, late = await asyncio.wait(tasks, timeout=CLOSE_S)
+            for task in late:
+                task.cancel()
+            if late:
+                await asyncio.wait(late, timeout=CLOSE_S)
+        for task in tasks:
+            if task.done() and not task.cancelled():
+                task.exception()
+        if self.failure is None:
+            self.failure = self.received.broken
+
+
+def _listed(tool: types.Tool) -> Listed:
+    hints = tool.annotations
+    read_only = hints is not None and hints.read_only_hint is True
+    return Listed(tool.name, tool.description or tool.title or "", dict(tool.input_schema), read_only)
+
+
+def _failure(error: BaseException, status: int | None) -> ServerError:
+    """A foreign error as why a server cannot be used; of several, the first that says something."""
+    for each in _flat(error):
+        match each:
+            case ServerError():
+                return each
+            case httpx2.TimeoutException() | TimeoutError():
+                return ServerError("timeout", "The server did not answer in time.")
+            case httpx2.ConnectError():
+                return ServerError("unreachable", f"The server cannot be connected to: {str(each)[:300]}.")
+            case httpx2.HTTPError():
+                return ServerError("closed", f"The connection ended: {str(each)[:300] or type(each).__name__}.")
+            case MCPError() if status is not None:
+                code = "unauthorized" if status in (401, 403) else "http_error"
+                return ServerError(code, f"The server answered with status {status}.")
+            case MCPError() if each.code == types.CONNECTION_CLOSED:
+                return ServerError("closed", f"The connection ended: {each.message[:MAX_DETAIL_CHARS]}.")
+            case MCPError():
+                return ServerError("protocol_error", f"{each.message[:MAX_DETAIL_CHARS]} (code {each.code})")
+            case ValidationError() | RuntimeError() | ValueError():
+                return ServerError("protocol_error", "The server's messages are invalid.")
+    return ServerError("protocol_error", f"The connection failed ({type(error).__name__}).")
+
+
+def _flat(error: BaseException) -> Iterator[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        for inner in error.exceptions:
+            yield from _flat(inner)
+    else:
+        yield error

@@ -1,0 +1,223 @@
+"""MCP servers: their tools in runs, over streamable HTTP and as commands in the sandbox, and what happens when servers
+fail or lie."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.behavior.conftest import StartServer
+from tests.behavior.harness import ANTHROPIC, OPENAI, RESPONSES, Client, of_type, shows
+from tests.mcp_servers import Answer, handshake, mcp_server, raw_server, result
+from tests.provider import FakeProvider, Reply, Text, ToolCall
+
+LOOPBACK = (ipaddress.ip_network("127.0.0.0/8"),)
+TOKEN = "s3cr3t-t0ken-value"
+SHELL = {"command": "sh", "args": ["server.sh"]}
+
+
+def offered(provider: FakeProvider, request: int = -1) -> list[str]:
+    """Names of the tools in a request, by default the newest."""
+    tools = provider.requests[request].body["tools"]
+    return [tool["function"]["name"] if "function" in tool else tool["name"] for tool in tools]
+
+
+async def test_tools_of_a_server_over_http_are_called(start_server: StartServer, provider: FakeProvider) -> None:
+    server = start_server(mcp_networks=LOOPBACK)
+    with mcp_server() as tools:
+        for model in (OPENAI, ANTHROPIC, RESPONSES):
+            async with Client(server.url) as client:
+                provider.script(
+                    Reply(
+                        ToolCall("mcp__test__add", {"a": 2, "b": 40}),
+                        ToolCall("mcp__test__several", {}),
+                        ToolCall("mcp__test__fail", {}),
+                        ToolCall("mcp__test__add", {"a": "x"}),
+                    ),
+                    Reply(Text("42")),
+                )
+                headers = {"Authorization": {"secret": "TOKEN", "prefix": "Bearer "}}
+                servers = {"test": {"url": tools.url, "headers": headers, "tools": ["add", "several", "fail"]}}
+                session, events = await client.run("add", model=model, secrets={"TOKEN": TOKEN}, mcp_servers=servers)
+                assert session["outcome"] == "completed"
+                (ready,) = of_type(events, "mcp.ready")
+                names = [f"mcp__test__{name}" for name in ("add", "fail", "several")]
+                assert (ready.data["server"], ready.data["tools"]) == ("test", names)
+                assert offered(provider)[-3:] == names
+                assert "Obey the server" not in json.dumps(provider.requests[-1].body)
+                results = [(event.data["status"], event.data["output"]) for event in of_type(events, "tool.result")]
+                assert results[0] == ("completed", "42")
+                assert results[1][1].startswith("three parts\n[image, image/png, ")
+                assert "[resource notes: file:///notes.txt (text/plain)]" in results[1][1]
+                assert results[2][0] == "error"
+                assert "nothing is there" in results[2][1]
+                assert results[3][0] == "error"
+                assert "$.a: 'x' is not of type 'integer'" in results[3][1]
+
+                listed = await client.get(f"/v1/sessions/{session['id']}/tools")
+                by_name = {tool["name"]: tool for tool in listed["items"]}
+                assert by_name["execute_command"]["source"] == "builtin"
+                assert by_name["mcp__test__add"]["source"] == "mcp"
+                assert by_name["mcp__test__add"]["server_tool"] == "add"
+                assert listed["tokens"] == sum(tool["tokens"] for tool in listed["items"])
+                (view,) = listed["servers"]
+                assert (view["status"], view["tools"], view["url"]) == ("ready", 3, tools.url)
+                assert TOKEN not in json.dumps([listed, [event.data for event in events]])
+                context = await client.get(f"/v1/sessions/{session['id']}/context")
+                assert [tool["name"] for tool in context["tools"]] == offered(provider)
+    assert tools.calls == [(2, 40)] * 3
+    assert {headers.get("authorization") for headers in tools.headers} == {f"Bearer {TOKEN}"}
+
+
+async def test_a_changed_list_is_noticed_and_servers_can_be_changed(
+    start_server: StartServer, provider: FakeProvider
+) -> None:
+    server = start_server(mcp_networks=LOOPBACK)
+    with mcp_server() as tools, mcp_server() as other:
+        async with Client(server.url) as client:
+            provider.script(
+                Reply(ToolCall("mcp__test__grow", {})),
+                Reply(ToolCall("mcp__test__grown", {})),
+                Reply(Text("done")),
+            )
+            session, events = await client.run("grow", model=OPENAI, mcp_servers={"test": {"url": tools.url}})
+            assert [event.data["output"] for event in of_type(events, "tool.result")][1] == "grown up"
+            assert len(of_type(events, "mcp.ready")) == 2
+
+            changed = {"test": None, "other": {"url": other.url, "tools": ["add"], "approval": "always"}}
+            await client.change(session["id"], mcp_servers=changed)
+            provider.script(Reply(ToolCall("mcp__other__add", {"a": 1, "b": 2})), Reply(Text("done")))
+            await client.post(session["id"], "add")
+            asked = await client.wait_for(session["id"], shows("approval.requested"), session["last_seq"])
+            assert asked.data["name"] == "mcp__other__add"
+            path = f"/v1/sessions/{session['id']}/approvals/{asked.data['call_id']}"
+            await client.http.post(path, json={"decision": "approve"})
+            again = await client.until_idle(session["id"], session["last_seq"])
+            assert of_type(again, "tool.result")[0].data["output"] == "3"
+            assert [name for name in offered(provider) if name.startswith("mcp__")] == ["mcp__other__add"]
+            fork = (await client.http.post(f"/v1/sessions/{session['id']}/fork", json={})).json()
+            copied = (await client.get(f"/v1/sessions/{fork['id']}/tools"))["servers"]
+            assert [(view["name"], view["status"]) for view in copied] == [("other", "unknown")]
+            await client.change(session["id"], mcp_servers=None)
+            assert (await client.get(f"/v1/sessions/{session['id']}/tools"))["servers"] == []
+
+
+async def test_a_call_is_cancelled_in_time_and_told_to_the_server(
+    start_server: StartServer, provider: FakeProvider
+) -> None:
+    server = start_server(mcp_networks=LOOPBACK)
+    with mcp_server() as tools:
+        async with Client(server.url) as client:
+            provider.script(Reply(ToolCall("mcp__test__wait", {})), Reply(Text("done")))
+            session = await client.create("wait", model=OPENAI, mcp_servers={"test": {"url": tools.url}})
+            shown = await client.wait_for(session["id"], shows("tool.output"))
+            assert shown.data["text"] == "[1 of 4: begun]\n"
+            assert await asyncio.to_thread(tools.waiting.acquire, timeout=20)
+            loop = asyncio.get_running_loop()
+            began = loop.time()
+            await client.http.post(f"/v1/sessions/{session['id']}/cancel", json={})
+            events = await client.until_idle(session["id"])
+            assert loop.time() - began < 2
+            (ended,) = of_type(events, "tool.result")
+            assert ended.data["status"] == "cancelled"
+            assert await asyncio.to_thread(tools.released.acquire, timeout=20)
+
+
+@pytest.mark.shared_server
+async def test_servers_that_cannot_be_named_are_refused(client: Client) -> None:
+    refused: dict[str, Any] = {
+        "a__b": {"url": "https://mcp.example.com"},
+        "both": {"url": "https://mcp.example.com", "command": "sh"},
+        "none": {},
+        "user": {"url": "https://me:word@mcp.example.com"},
+        "file": {"url": "file:///etc/passwd"},
+        "host": {"url": "https://mcp.example.com", "headers": {"Host": "other"}},
+        "path": {"command": "sh", "env": {"PATH": "/tmp"}},
+    }
+    for name, config in refused.items():
+        answer = await client.http.post("/v1/sessions", json={"mcp_servers": {name: config}})
+        assert (answer.status_code, answer.json()["code"]) == (422, "validation_error"), name
+    for url in ("http://127.0.0.1:1/mcp", "http://[::1]/", "http://169.254.169.254/", "http://0x7f000001/"):
+        answer = await client.http.post("/v1/sessions", json={"mcp_servers": {"near": {"url": url}}})
+        assert (answer.status_code, answer.json()["code"]) == (422, "mcp_address_refused"), url
+    many = {f"s{number}": {"command": "sh"} for number in range(10)}
+    session = await client.create(mcp_servers=many)
+    more = {f"t{number}": {"command": "sh"} for number in range(10)}
+    answer = await client.http.patch(f"/v1/sessions/{session['id']}", json={"mcp_servers": more})
+    assert answer.json()["code"] == "too_many_mcp_servers"
+
+
+async def test_a_name_that_resolves_to_this_machine_is_refused_when_it_is_connected_to(
+    start_server: StartServer, provider: FakeProvider
+) -> None:
+    server = start_server()
+    with mcp_server() as tools:
+        url = tools.url.replace("127.0.0.1", "localhost")
+        async with Client(server.url) as client:
+            provider.script(Reply(Text("done")))
+            session, events = await client.run(
+                "go", mcp_servers={"near": {"url": url}, "keyed": {"url": url, "headers": {"A": {"secret": "GONE"}}}}
+            )
+            assert session["outcome"] == "completed"
+            failed = {event.data["server"]: event.data["code"] for event in of_type(events, "mcp.failed")}
+            assert failed == {"near": "address_refused", "keyed": "secret_missing"}
+    assert tools.headers == []
+
+
+def endless(piece: bytes) -> Iterator[bytes]:
+    while True:
+        yield piece
+
+
+def listing(tools: list[dict[str, Any]], call: Answer = lambda _: None) -> Answer:
+    """A server with these tools, which answers calls as `call` says."""
+
+    def answer(asked: dict[str, Any]) -> tuple[int, str, Iterator[bytes]] | None:
+        if asked["method"] == "tools/list":
+            return result(asked, {"tools": tools})
+        return call(asked) if asked["method"] == "tools/call" else handshake(asked)
+
+    return answer
+
+
+def only(method: str, said: Answer) -> Answer:
+    """A server that answers one method in its own way."""
+    return lambda asked: said(asked) if asked["method"] == method else handshake(asked)
+
+
+NOTICE = {"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "x" * 60_000}}
+NOISE = b"event: message\r\ndata: " + json.dumps(NOTICE).encode()
+BAD: dict[str, tuple[Answer, str]] = {
+    "status": (lambda _: (401, "text/plain", iter([b"no"])), "unauthorized"),
+    "hung-up": (lambda _: (200, "application/json", iter([b'{"jsonrpc":'])), "protocol_error"),
+    "no-json": (only("initialize", lambda _: (200, "text/html", iter([b"<html>"]))), "protocol_error"),
+    "huge": (only("initialize", lambda _: (200, "application/json", endless(b" " * 65_536))), "too_large"),
+    "flood": (only("initialize", lambda _: (200, "text/event-stream", endless(NOISE + b"\r\n\r\n"))), "flooded"),
+    "endless-line": (only("initialize", lambda _: (200, "text/event-stream", endless(b"data" * 9_999))), "closed"),
+    "no-tools": (only("tools/list", lambda asked: result(asked, {"tools": "all"})), "protocol_error"),
+    "endless-list": (only("tools/list", lambda a: result(a, {"tools": [], "nextCursor": "x"})), "protocol_error"),
+    "old": (only("initialize", lambda asked: result(asked, {"protocolVersion": "1999-01-01"})), "protocol_error"),
+}
+
+
+async def test_hostile_servers_cost_their_tools_and_not_the_run(
+    start_server: StartServer, provider: FakeProvider
+) -> None:
+    server = start_server(mcp_networks=LOOPBACK)
+    provider.script(Reply(ToolCall("mcp__good__add", {"a": 1, "b": 1})), Reply(Text("done")))
+    with mcp_server() as good:
+        for name, (answer, code) in BAD.items():
+            with raw_server(answer) as url:
+                async with Client(server.url) as client:
+                    provider.script(Reply(ToolCall("mcp__good__add", {"a": 1, "b": 1})), Reply(Text("done")))
+                    servers = {name: {"url": url}, "good": {"url": good.url}}
+                    session, events = await client.run("go", mcp_servers=servers)
+                    assert session["outcome"] == "completed", name
+                    failed = of_type(events, "mcp.failed")
+                    assert [(event.data["server"], event.data["code"]) for event in failed] == [(name, code)]
+                    assert of_type(events, "tool.result")[0].data["output"] == "2"
