@@ -53,7 +53,7 @@ function useChanged(state, end, isLatest) {
   const checkpoints = changes.checkpoints.value;
   useEffect(() => {
     // Again for each new run, which has new checkpoints.
-    if (isLatest || checkpoints === null) changes.loadCheckpoints().catch(() => {});
+    if (isLatest || checkpoints === null) changes.findCheckpoints();
   }, [isLatest, end.seq]);
   const own = checkpointsOf(end, checkpoints ?? []);
   const isKnown = own.begin !== null && own.end !== null;

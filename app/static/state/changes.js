@@ -8,6 +8,8 @@ import { batch, signal } from "../core/ui.js";
 export const SHOWN_BYTES = 8 * 1024 * 1024;
 
 const held = new WeakMap();
+/** Whether the server has said that it takes no checkpoints. */
+let isUnavailable = false;
 
 /** The changes of a session; what is chosen stays so while other views are shown. */
 export function changesOf(state) {
@@ -78,6 +80,12 @@ class Changes {
     return this.#checkpointsLoad;
   }
 
+  /** The same for the ends of runs, which are shown without checkpoints too. */
+  async findCheckpoints() {
+    if (isUnavailable) return;
+    await this.loadCheckpoints().catch(({ code }) => (isUnavailable = code === "checkpoints_unavailable"));
+  }
+
   /** Loads the checkpoints and the list. What is shown stays until the new list is there. */
   async refresh() {
     const number = (this.#request += 1);
@@ -100,6 +108,8 @@ class Changes {
         this.#dropPatch();
       }
       if (this.patch.value?.problem) this.#dropPatch();
+      const { from_checkpoint: from, to_checkpoint: to } = list;
+      if (from !== null && to !== null) this.summary(from, to, false).value = list;
       this.loadedAt.value = Date.now();
       this.problem.value = null;
     });

@@ -92,7 +92,7 @@ function List({ state, changes, list }) {
     ${left > 0 &&
     html`<p class="more">
       <button type="button" onClick=${() => setShown(shown + SLICE)}>
-        Show ${count(Math.min(left, SLICE))} of ${files(left)} more
+        Show ${count(Math.min(left, SLICE))} of ${count(left)} more ${left === 1 ? "file" : "files"}
       </button>
     </p>`}
     ${truncated && html`<p class="dim">Only the first ${files(items.length)} are listed. The patch has all of them.</p>`}
