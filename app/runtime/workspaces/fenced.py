@@ -26,11 +26,16 @@ class FencedSandbox:
         *,
         timeout_s: float,
         on_output: OnOutput,
-        stdin: bytes | None = None,
         env: Mapping[str, str] | None = None,
     ) -> ExecResult:
         async with self._using():
-            return await self._sandbox.exec(command, timeout_s=timeout_s, on_output=on_output, stdin=stdin, env=env)
+            return await self._sandbox.exec(command, timeout_s=timeout_s, on_output=on_output, env=env)
+
+    def keep_ready(self, env: Mapping[str, str] | None = None) -> None:
+        self._sandbox.keep_ready(env)
+
+    def rest(self) -> None:
+        self._sandbox.rest()
 
     async def has_workspace(self) -> bool:
         return await self._sandbox.has_workspace()

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from app.errors import SandboxUnavailableError
 from app.sandbox import egress
-from app.sandbox.base import ExecResult, OnOutput, Present, SandboxConfig
+from app.sandbox.base import ExecRequest, ExecResult, OnOutput, Present, SandboxConfig
 from app.sandbox.host import process, reaper
 from app.sandbox.host.base import HostSandbox, HostWorkspaces
 from app.sandbox.host.process import Process, Spawn
@@ -42,18 +42,18 @@ class LocalSandbox(HostSandbox):
         *,
         timeout_s: float,
         on_output: OnOutput,
-        stdin: bytes | None = None,
         env: Mapping[str, str] | None = None,
     ) -> ExecResult:
-        data = process.check_command(command)
+        request: asyncio.Future[ExecRequest] = asyncio.get_running_loop().create_future()
+        request.set_result(ExecRequest(process.check_command(command), timeout_s, on_output))
         await self.start()
         root = str(self._workspace.root)
         shell = shutil.which("bash") or "/bin/sh"
-        argv: list[str | bytes] = [sys.executable, "-I", "-S", reaper.__file__, shell, "-c", data]
-        spawn = Spawn(argv, env={**(env or {}), **environment(root)}, cwd=root, stdin=stdin)
+        argv: list[str | bytes] = [sys.executable, "-I", "-S", reaper.__file__, shell, "-c", request.result().command]
+        spawn = Spawn(argv, env={**(env or {}), **environment(root)}, cwd=root)
 
         async def work(ending: asyncio.Event) -> ExecResult:
-            return await process.run(spawn, _Tree(), ending=ending, timeout_s=timeout_s, on_output=on_output)
+            return await process.run(spawn, _Tree(), request=request, ending=ending)
 
         return await self._commands.run(work)
 
@@ -76,6 +76,9 @@ class _Tree:
 
     async def started(self, process: Process) -> None:
         """Does nothing."""
+
+    async def go(self, request: ExecRequest) -> None:
+        """Does nothing: the command is among its arguments."""
 
     async def ended(self, process: Process) -> None:
         if process.exited.done():
