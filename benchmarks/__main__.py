@@ -13,7 +13,7 @@ import uvicorn
 from benchmarks.memory import measure_memory
 from benchmarks.processes import Bench, start_all
 from benchmarks.report import Result, as_json, machine, notes, table
-from benchmarks.steps import measure_first_byte, measure_history, measure_steps
+from benchmarks.steps import measure_commands, measure_first_byte, measure_history, measure_steps
 from benchmarks.streaming import Load, measure_cpu, measure_latency
 
 Measurement = Callable[[Bench], Awaitable[list[Result]]]
@@ -22,6 +22,7 @@ FULL: dict[str, Measurement] = {
     "cpu": lambda bench: measure_cpu(bench, Load(streams=20, rate=50, seconds=5, rounds=5)),
     "latency": lambda bench: measure_latency(bench, Load(streams=20, rate=50, seconds=8, rounds=3)),
     "steps": lambda bench: measure_steps(bench, long_messages=5000, rounds=7),
+    "commands": lambda bench: measure_commands(bench, steps=200),
     "first-byte": lambda bench: measure_first_byte(bench, posts=100),
     "history": lambda bench: measure_history(bench, messages=50_000, posts=50),
     "memory": lambda bench: measure_memory(bench, running=200, idle=600),
@@ -31,6 +32,7 @@ QUICK: dict[str, Measurement] = {
     "cpu": lambda bench: measure_cpu(bench, Load(streams=30, rate=50, seconds=2, rounds=1)),
     "latency": lambda bench: measure_latency(bench, Load(streams=20, rate=50, seconds=2, rounds=1)),
     "steps": lambda bench: measure_steps(bench, long_messages=400, rounds=3),
+    "commands": lambda bench: measure_commands(bench, steps=40),
     "first-byte": lambda bench: measure_first_byte(bench, posts=30),
     "history": lambda bench: measure_history(bench, messages=2_000, posts=15),
     "memory": lambda bench: measure_memory(bench, running=150, idle=100),

@@ -8,6 +8,7 @@ The model's name sets its behavior:
 - `steps-NAME` calls a tool in each step until the number of steps set with `PUT /plan/steps-NAME/N/MS` is used up, then
   answers with one word; it thinks for MS milliseconds each time. `GET /calls/steps-NAME` gives the times at which each
   call arrived and was answered, and the time at which its body was complete.
+- `echo-NAME` does the same with a call that runs one `echo`.
 - any other name answers with one word at once; its times are recorded too.
 
 Times are `time.monotonic()`, which is the same clock for all processes of a machine.
@@ -70,8 +71,12 @@ def end_of(body: bytes) -> bytes:
 
 def plan_call(item: str) -> bytes:
     """The end of a response that calls `update_plan`, which runs no command, with one item."""
-    plan = {"items": [{"text": item, "status": "in_progress"}]}
-    function = {"name": "update_plan", "arguments": orjson.dumps(plan).decode()}
+    return tool_call("update_plan", {"items": [{"text": item, "status": "in_progress"}]})
+
+
+def tool_call(name: str, arguments: dict[str, object]) -> bytes:
+    """The end of a response that calls a tool."""
+    function = {"name": name, "arguments": orjson.dumps(arguments).decode()}
     call = {"index": 0, "id": "call_0", "type": "function", "function": function}
     return chunk({"tool_calls": [call]}) + chunk({}, "tool_calls")
 
@@ -127,6 +132,8 @@ class Source:
 
     def _call(self, model: str) -> bytes:
         self._plans[model] -= 1
+        if model.startswith("echo-"):
+            return tool_call("execute_command", {"command": "echo measured"})
         return plan_call("measure")
 
     async def _tokens(self, send: ASGISendCallable, rate: float, count: int) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from benchmarks.http import Connection, StreamReader
-from benchmarks.processes import PROVIDER, Bench
+from benchmarks.processes import PROVIDER, Bench, start_service
 from benchmarks.report import Result
 from benchmarks.stats import gaps, median, percentile, spread
 
@@ -23,6 +25,16 @@ WARM_STEPS = 5
 THINKING_MS = 20
 """Response time of the model while steps are measured: far below a real one's, yet long enough that the service's
 concurrent work does not count as overhead, as in production."""
+
+
+COMMAND_THINKING_MS = 100
+"""As THINKING_MS, for steps with a command."""
+
+GOALS_MS = {"bubblewrap": 12, "docker": 15}
+"""What a step with one `echo` may take."""
+
+IMAGE = os.environ.get("PALIMPSEST_SANDBOX_IMAGE", "palimpsest/test-busybox:latest")
+"""Docker's image of the measured commands; `.ci/sandbox-image` makes the default one without a registry."""
 
 
 @dataclass
@@ -105,6 +117,35 @@ async def measure_steps(bench: Bench, *, long_messages: int, rounds: int) -> lis
             note=f"Sending the long request's body takes another {median(uploads):.1f} ms, which is not counted.",
         ),
     ]
+
+
+async def measure_commands(bench: Bench, *, steps: int) -> list[Result]:
+    """What a step with one `echo` takes above the model's own time, in each sandbox that this machine has."""
+    results = []
+    for kind, goal_ms in GOALS_MS.items():
+        settings = {"PALIMPSEST_SANDBOX": kind, "PALIMPSEST_SANDBOX_IMAGE": IMAGE}
+        async with start_service(bench.source, endless=[f"echo-{kind}"], settings=settings) as service:
+            try:
+                async with Worker.open(replace(bench, service=service), f"echo-{kind}") as worker:
+                    calls = (await worker.run(WARM_STEPS + steps, COMMAND_THINKING_MS))[WARM_STEPS:]
+            except RuntimeError as error:
+                print(f"no {kind}: {error}", file=sys.stderr)
+                continue
+        times = [gap * 1000 for gap in gaps([(begin, end) for begin, end, _ in calls])]
+        part = len(times) // 4
+        results.append(
+            Result(
+                f"Step with one `echo`, {kind}",
+                median(times),
+                "ms",
+                goal_ms,
+                spread=spread(times),
+                note=f"{len(times)} steps with {COMMAND_THINKING_MS} ms of the model's time each; p90"
+                f" {percentile(times, 0.9):.1f} ms; the last quarter takes"
+                f" {median(times[-part:]) / median(times[:part]):.2f} times as long as the first.",
+            )
+        )
+    return results
 
 
 async def short_overhead_ms(bench: Bench) -> float:

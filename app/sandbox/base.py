@@ -54,6 +54,16 @@ class SandboxConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class ExecRequest:
+    """A command for a shell, the seconds that it may take, where its output goes, and its input, if it has any."""
+
+    command: bytes
+    timeout_s: float
+    on_output: OnOutput
+    stdin: LiveInput | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ExecResult:
     """How a command ended; its output went to `on_output`. `exit_code` is None if the command was killed by its timeout
     or for exceeding a limit; a command ended by signal N has 128 + N, as a shell reports it. `remark` names a limit
@@ -111,7 +121,7 @@ class Sandbox(Protocol):
         *,
         timeout_s: float,
         on_output: OnOutput,
-        stdin: bytes | LiveInput | None = None,
+        stdin: LiveInput | None = None,
         env: Mapping[str, str] | None = None,
     ) -> ExecResult:
         """Runs a shell command in the workspace, as an unprivileged user and without the service's environment. `env`
@@ -120,6 +130,15 @@ class Sandbox(Protocol):
         On timeout and on cancellation, every process the command started is dead before this returns or raises,
         including detached ones (`setsid`, double fork), and all output until then has gone to `on_output`.
         """
+        ...
+
+    def keep_ready(self, env: Mapping[str, str] | None = None) -> None:
+        """Starts the process of the next command ahead of it, and of each one after that, until `rest`, in a started
+        sandbox; for commands with these further variables. Without such a process, a command starts its own."""
+        ...
+
+    def rest(self) -> None:
+        """Ends what was started ahead."""
         ...
 
     async def has_workspace(self) -> bool:

@@ -194,7 +194,12 @@ class SessionState:
         return OutputLimit(min(config.settings.clip_chars, tokens * 4), tokens, estimate_text)
 
     async def sandbox(self) -> Sandbox:
-        """The session's sandbox, started, and held until `release`."""
+        """The session's sandbox, started, and held until `release`; the next command's process is started ahead."""
+        sandbox = await self._started_sandbox()
+        sandbox.keep_ready(self.masking.values)
+        return sandbox
+
+    async def _started_sandbox(self) -> Sandbox:
         if self.before_use is not None:
             await self.before_use()
         await self._setup.sandboxes.await_kind(self.row.sandbox["kind"])
@@ -242,5 +247,6 @@ class SessionState:
 
     def release(self) -> None:
         if self._lease is not None:
+            self._lease.sandbox.rest()
             self._lease.release()
             self._lease = None

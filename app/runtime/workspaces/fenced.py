@@ -26,15 +26,21 @@ class FencedSandbox:
         *,
         timeout_s: float,
         on_output: OnOutput,
-        stdin: bytes | LiveInput | None = None,
+        stdin: LiveInput | None = None,
         env: Mapping[str, str] | None = None,
     ) -> ExecResult:
         running = self._sandbox.exec(command, timeout_s=timeout_s, on_output=on_output, stdin=stdin, env=env)
-        if isinstance(stdin, LiveInput):
+        if stdin is not None:
             # It runs as long as the session does; whoever talks to it takes the turns.
             return await running
         async with self._using():
             return await running
+
+    def keep_ready(self, env: Mapping[str, str] | None = None) -> None:
+        self._sandbox.keep_ready(env)
+
+    def rest(self) -> None:
+        self._sandbox.rest()
 
     async def has_workspace(self) -> bool:
         return await self._sandbox.has_workspace()

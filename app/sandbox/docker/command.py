@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import Collection, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from contextlib import AbstractAsyncContextManager, suppress
 from itertools import chain, repeat
 from typing import Protocol
@@ -15,12 +15,14 @@ from aiodocker.execs import Exec
 from aiodocker.stream import Stream as ExecStream
 
 from app.errors import SandboxError, SandboxUnavailableError
-from app.sandbox.base import ExecResult, LiveInput, OnOutput, Stream
+from app.sandbox.base import ExecRequest, ExecResult, Stream
 from app.sandbox.docker.container import Place
 from app.sandbox.docker.engine import Engine, Process, refused
 from app.sandbox.docker.scripts import COMMAND_SCRIPT, KILL_SCRIPT, Begun, Marks, attached, feeding, run_script
+from app.sandbox.host.namespace import order
 from app.sandbox.host.process import DRAIN_S, KILLED, until
 from app.sandbox.host.watch import in_thread
+from app.sandbox.ready import ProcessLostError
 
 _STREAMS: dict[int, Stream] = {1: "stdout", 2: "stderr"}
 
@@ -37,13 +39,16 @@ ATTEMPTS = 2
 file, may have started in the meantime."""
 
 
+Admit = Callable[[], AbstractAsyncContextManager[str]]
+"""Entered while a command runs; gives the size of the largest file that it may write, as `order` takes it."""
+
+
 class ContainerCommand:
     """One command in a running container. `running` are the container's commands; this one adds itself while it runs,
     so that ending one spares the others."""
 
-    def __init__(self, engine: Engine, container: str, running: RunningCommands, file_blocks: str) -> None:
-        """`file_blocks` is the size of the largest file it may write, in blocks of 512 bytes."""
-        self._file_blocks = file_blocks
+    def __init__(self, engine: Engine, container: str, running: RunningCommands, admit: Admit) -> None:
+        self._admit = admit
         self._engine = engine
         self._container = container
         self._running = running
@@ -51,6 +56,9 @@ class ContainerCommand:
         self._mark = mark
         self.heard = asyncio.Event()
         """Set when the command has reported its start, or never will."""
+        self.waits = True
+        """Whether its shell still waits for the command."""
+        self._over = False
         self._execution: Exec | None = None
         self._marks = {stream: Marks(mark.encode()) for stream in _STREAMS}
 
@@ -72,34 +80,24 @@ class ContainerCommand:
         return int(described["Pid"]) or None
 
     async def run(
-        self,
-        command: str,
-        *,
-        ending: asyncio.Event,
-        timeout_s: float,
-        on_output: OnOutput,
-        stdin: bytes | LiveInput | None,
-        env: Mapping[str, str] | None,
+        self, request: asyncio.Future[ExecRequest], env: Mapping[str, str], *, ending: asyncio.Event
     ) -> ExecResult:
-        """Runs it until it ends, times out or `ending` is set. It is dead afterwards; only if it ended by itself do its
-        background processes continue."""
-        started = time.monotonic()
-        live = stdin if isinstance(stdin, LiveInput) else None
-        data = stdin if isinstance(stdin, bytes) else b""
-        size = -2 if live is not None else -1 if stdin is None else len(data)
-        arguments = (str(size), command, self._file_blocks)
-        said = f"{self._mark}\n".encode() + data
-        argv = ["/bin/sh", "-c", COMMAND_SCRIPT, "palimpsest-command", *arguments]
+        """Starts a shell, and runs the command in it once that is known, until it ends, times out or `ending` is set.
+        It is dead afterwards; only if it ended by itself do its background processes continue."""
+        argv = ["/bin/sh", "-c", COMMAND_SCRIPT, "palimpsest-command"]
         self._running.add(self)
         try:
             with self._engine.translated():
                 async with self._engine.answering():
                     container = self._engine.container(self._container)
-                    self._execution = await container.exec(argv, stdin=True, environment=env or None)
+                    self._execution = await container.exec(argv, stdin=True, environment=dict(env) or None)
                 if ending.is_set():
                     return ExecResult(KILLED, False, 0)
                 async with attached(self._engine, self._execution) as stream:
-                    timed_out = await self._attend(stream, feeding(stream, said, live), ending, timeout_s, on_output)
+                    attended = await self._attend(stream, request, ending)
+                if attended is None:
+                    return ExecResult(KILLED, False, 0)
+                timed_out, duration_ms = attended
                 code = await self._exit_code(self._execution) if not timed_out else None
         except aiodocker.DockerError as exc:
             raise await self._refused(exc) from exc
@@ -109,7 +107,7 @@ class ContainerCommand:
             raise
         finally:
             self._running.discard(self)
-        return ExecResult(code, timed_out, round((time.monotonic() - started) * 1000))
+        return ExecResult(code, timed_out, duration_ms)
 
     async def _refused(self, exc: aiodocker.DockerError) -> SandboxError:
         """The error if the Engine did not start the command. A container that is full of processes accepts none until
@@ -123,49 +121,75 @@ class ContainerCommand:
         )
 
     async def _attend(
-        self,
-        stream: ExecStream,
-        fed: AbstractAsyncContextManager[None],
-        ending: asyncio.Event,
-        timeout_s: float,
-        on_output: OnOutput,
-    ) -> bool:
-        reading = asyncio.create_task(self._read(stream, on_output))
+        self, stream: ExecStream, request: asyncio.Future[ExecRequest], ending: asyncio.Event
+    ) -> tuple[bool, int] | None:
+        """Whether the command's time ran out, and how long it ran in milliseconds; None without a command. Raises
+        `ProcessLostError` if the shell ended while it waited."""
+        reading = asyncio.create_task(self._read(stream, request))
         try:
-            async with fed:
-                timed_out = await until(reading, ending, timeout_s)
+            async with feeding(stream, f"{self._mark}\n".encode()):
+                await until(ending, request, reading)
+            if reading.done() and request.done():
+                raise ProcessLostError("The shell for the command was ended before that began.")
+            if request.done() and not ending.is_set():
+                return await self._run_in(stream, request.result(), reading, ending)
+            return None
         finally:
+            await self._end(stream, reading)
+
+    async def _run_in(
+        self, stream: ExecStream, request: ExecRequest, reading: asyncio.Task[None], ending: asyncio.Event
+    ) -> tuple[bool, int]:
+        async with self._admit() as blocks:
+            started = time.monotonic()
+            self.waits = False
             try:
-                if not self._ended:
-                    await self._running.end(self)
+                async with feeding(stream, order(blocks, request), request.stdin):
+                    timed_out = await until(ending, reading, timeout_s=request.timeout_s)
             finally:
-                await asyncio.wait({reading}, timeout=DRAIN_S)
-                reading.cancel()
-                await asyncio.wait({reading})
+                await self._end(stream, reading)
         if not reading.cancelled() and (failure := reading.exception()):
             raise failure
-        return timed_out
+        if not (self._marks[1].has_command or timed_out or ending.is_set()):
+            raise ProcessLostError("The shell for the command was ended before that began.")
+        return timed_out, round((time.monotonic() - started) * 1000)
 
-    async def _read(self, stream: ExecStream, on_output: OnOutput) -> None:
-        """Passes the output on until the stream ends, or the script has reported the command's end on both."""
+    async def _end(self, stream: ExecStream, reading: asyncio.Task[None]) -> None:
+        """Ends what still runs, and the reading of its output. Does nothing the second time."""
+        if self._over:
+            return
+        self._over = True
         try:
-            await self._read_messages(stream, on_output)
+            if self.waits:
+                async with feeding(stream, b"\n"):
+                    await asyncio.wait({reading}, timeout=KILL_TIMEOUT_S)
+            if not (self._ended or (self.waits and reading.done())):
+                await self._running.end(self)
+        finally:
+            await asyncio.wait({reading}, timeout=DRAIN_S)
+            reading.cancel()
+            await asyncio.wait({reading})
+
+    async def _read(self, stream: ExecStream, request: asyncio.Future[ExecRequest]) -> None:
+        """Passes the output on until the stream ends, or the script has reported the command's end on both."""
+
+        def pass_on(number: int, output: bytes) -> None:
+            if output and request.done():
+                request.result().on_output(_STREAMS[number], output)
+
+        try:
+            while not self._ended:
+                message = await stream.read_out()
+                if message is None:
+                    break
+                output = self._marks[message.stream].feed(message.data)
+                if self.begun is not None:
+                    self.heard.set()
+                pass_on(message.stream, output)
         finally:
             self.heard.set()
         for number, marks in self._marks.items():
-            if output := marks.close():
-                on_output(_STREAMS[number], output)
-
-    async def _read_messages(self, stream: ExecStream, on_output: OnOutput) -> None:
-        while not self._ended:
-            message = await stream.read_out()
-            if message is None:
-                break
-            output = self._marks[message.stream].feed(message.data)
-            if self.begun is not None:
-                self.heard.set()
-            if output:
-                on_output(_STREAMS[message.stream], output)
+            pass_on(number, marks.close())
 
     async def _exit_code(self, execution: Exec) -> int:
         said = self._marks[1].exit_code
@@ -185,9 +209,11 @@ class ContainerCommand:
 
 
 class Command(Protocol):
-    """A command in the container. `heard` is set when it has reported its start, or never will."""
+    """A command in the container. `heard` is set when it has reported its start, or never will; one that `waits` is
+    only the shell for a command."""
 
     heard: asyncio.Event
+    waits: bool
 
     @property
     def begun(self) -> Begun | None: ...
@@ -213,6 +239,11 @@ class RunningCommands:
 
     def discard(self, command: Command) -> None:
         self._commands.discard(command)
+
+    @property
+    def waiting(self) -> list[Command]:
+        """Those that wait for a command."""
+        return [command for command in self._commands if command.waits]
 
     async def ended(self) -> None:
         """Waits until nothing is being ended: a command started meanwhile could be mistaken for part of it."""

@@ -190,14 +190,14 @@ class ContainerEgress:
         """The container and start time that the proxy belongs to: a restart makes a new network."""
 
     @asynccontextmanager
-    async def noting(self, hosts: tuple[str, ...]) -> AsyncIterator[Refusals]:
-        """Lets the running container reach these hosts, if any; yields the refusals as they happen."""
+    async def noting(self, hosts: tuple[str, ...], refusals: Refusals) -> AsyncIterator[None]:
+        """Lets the running container reach these hosts, if any; collects the refusals as they happen."""
         if not hosts:
-            yield Refusals()
+            yield
             return
         proxy = await self._open(hosts)
-        with proxy.noting() as refusals:
-            yield refusals
+        with proxy.noting(refusals):
+            yield
 
     async def close(self) -> None:
         async with self._lock:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 from typing import Any
 from weakref import WeakValueDictionary
@@ -18,6 +18,7 @@ import aiodocker
 
 from app.errors import NotFoundError, SandboxError, SandboxUnavailableError, WorkspaceFullError
 from app.sandbox.base import (
+    ExecRequest,
     ExecResult,
     FileInfo,
     FilePiece,
@@ -46,11 +47,12 @@ from app.sandbox.docker.container import (
 from app.sandbox.docker.engine import Engine, refused
 from app.sandbox.docker.files import ContainerArchives, ContainerFiles
 from app.sandbox.docker.present import grouped
-from app.sandbox.docker.watch import ContainerDisk, ContainerWatch
-from app.sandbox.egress import Gateway
+from app.sandbox.docker.watch import ContainerDisk, ContainerWatch, Watched
+from app.sandbox.egress import Gateway, Refusals
 from app.sandbox.host import process
 from app.sandbox.host.namespace import file_blocks
 from app.sandbox.host.process import Commands, until
+from app.sandbox.ready import ReadyCommands, Room
 
 CANCEL_S = 2.0
 """Seconds that a cancellation waits for a command to die; the contract of `cancel` allows that long."""
@@ -59,7 +61,7 @@ CANCEL_S = 2.0
 class _Session:
     """State shared by the handles of one session."""
 
-    def __init__(self, engine: Engine, container: str, disk_limit: int, gateway: Gateway) -> None:
+    def __init__(self, engine: Engine, container: str, disk_limit: int, gateway: Gateway, room: Room) -> None:
         self.egress = ContainerEgress(engine, container, gateway)
         place = Place(engine, container)
         self.disk = ContainerDisk(engine, place, disk_limit)
@@ -70,6 +72,7 @@ class _Session:
         self.deleted = False
         """Whether container and volume were removed permanently; they are never recreated."""
         self.commands = Commands()
+        self.ready = ReadyCommands(self.commands, room)
 
 
 class DockerSandbox:
@@ -96,45 +99,57 @@ class DockerSandbox:
         *,
         timeout_s: float,
         on_output: OnOutput,
-        stdin: bytes | LiveInput | None = None,
+        stdin: LiveInput | None = None,
         env: Mapping[str, str] | None = None,
     ) -> ExecResult:
-        data = process.check_command(command).decode()
+        request = ExecRequest(process.check_command(command), timeout_s, on_output, stdin)
+        return await self._session.ready.run(request, env or {}, self._run)
 
-        async def run(ending: asyncio.Event) -> ExecResult:
+    def keep_ready(self, env: Mapping[str, str] | None = None) -> None:
+        self._session.ready.keep(env or {}, self._run)
+
+    def rest(self) -> None:
+        self._session.ready.rest()
+
+    async def _run(
+        self, request: asyncio.Future[ExecRequest], env: Mapping[str, str], ending: asyncio.Event
+    ) -> ExecResult:
+        running = self._engine.in_background(self._run_to_its_end(request, env, ending))
+        await until(ending, running)
+        if not running.done():
+            # An Engine that does not answer must not delay a cancellation: cleanup continues when it does.
+            await asyncio.wait({running}, timeout=CANCEL_S)
+        return running.result() if running.done() else ExecResult(process.KILLED, False, 0)
+
+    async def _run_to_its_end(
+        self, request: asyncio.Future[ExecRequest], env: Mapping[str, str], ending: asyncio.Event
+    ) -> ExecResult:
+        session, watched, refusals = self._session, Watched(ending), Refusals()
+
+        @asynccontextmanager
+        async def admitted() -> AsyncIterator[str]:
+            async with session.egress.noting(self._config.allowed_hosts, refusals):
+                await session.watch.recount()
+                async with session.watch.over(watched):
+                    yield file_blocks(self._config.limits, full=session.disk.use.full)
+
+        if request.done():
             await self._ensure(running=True)
-            async with self._session.egress.noting(self._config.allowed_hosts) as refusals:
-                result = await watched(ending)
-            return replace(result, refused_hosts=refusals.described())
-
-        async def watched(ending: asyncio.Event) -> ExecResult:
-            session = self._session
-            await session.watch.recount()
-            blocks = file_blocks(self._config.limits, full=session.disk.use.full)
-            running = ContainerCommand(self._engine, self._name, session.running, blocks)
-            async with session.watch.over(ending) as watch:
-                try:
-                    result = await running.run(
-                        data, ending=ending, timeout_s=timeout_s, on_output=on_output, stdin=stdin, env=env
-                    )
-                except SandboxError:
-                    if watch.broken is None:
-                        raise
-                    result = ExecResult(None, False, 0)  # the container had to be ended as a whole
-            if watch.broken is not None:
-                return replace(result, exit_code=None, remark=watch.broken)
-            # A cancellation does not wait for a check.
-            return result if ending.is_set() else replace(result, remark=await session.watch.remark())
-
-        async def work(ending: asyncio.Event) -> ExecResult:
-            running = self._engine.in_background(run(ending))
-            await until(running, ending, None)
-            if not running.done():
-                # An Engine that does not answer must not delay a cancellation: cleanup continues when it does.
-                await asyncio.wait({running}, timeout=CANCEL_S)
-            return running.result() if running.done() else ExecResult(process.KILLED, False, 0)
-
-        return await self._session.commands.run(work)
+        else:
+            # Never starts the container, which may just be being removed.
+            await session.running.ended()
+        command = ContainerCommand(self._engine, self._name, session.running, admitted)
+        try:
+            result = await command.run(request, env, ending=ending)
+        except SandboxError:
+            if watched.broken is None:
+                raise
+            result = ExecResult(None, False, 0)  # the container had to be ended as a whole
+        if watched.broken is not None:
+            result = replace(result, exit_code=None, remark=watched.broken)
+        elif not ending.is_set():  # a cancellation does not wait for a check
+            result = replace(result, remark=await session.watch.remark())
+        return replace(result, refused_hosts=refusals.described())
 
     async def has_workspace(self) -> bool:
         return await self._engine.has_volume(self._name)
@@ -213,6 +228,7 @@ class DockerSandbox:
 
     async def stop(self) -> None:
         # Removed, not just stopped: an unused container takes disk space, and the workspace is in its volume.
+        self._session.ready.rest()
         async with self._session.lock:
             await self._engine.remove(self._name)
         await self._session.egress.close()
@@ -220,6 +236,7 @@ class DockerSandbox:
 
     async def remove(self) -> None:
         session = self._session
+        session.ready.rest()
         try:
             async with session.lock:
                 await self._engine.remove(self._name)
@@ -310,6 +327,7 @@ class DockerFactory:
         self._image = image
         self._engine = Engine(docker_host)
         self._gateway = Gateway()
+        self._room = Room()
         self._sessions: WeakValueDictionary[str, _Session] = WeakValueDictionary()
         self._version: str | None = None
         self._machine: str | None = None
@@ -346,7 +364,7 @@ class DockerFactory:
         session = self._sessions.get(config.session_id)
         if session is None or session.deleted:  # the id of a deleted session may be used for a new one
             name = container_name(config.session_id)
-            session = _Session(self._engine, name, config.limits.disk_mb * 2**20, self._gateway)
+            session = _Session(self._engine, name, config.limits.disk_mb * 2**20, self._gateway, self._room)
             self._sessions[config.session_id] = session
         return DockerSandbox(self._engine, config, self._instance_id, session)
 

@@ -16,10 +16,9 @@ from app.errors import SandboxError
 from app.sandbox.base import LiveInput
 from app.sandbox.docker.engine import Engine, refused
 
-# $1 bytes of input, or -1 for none and -2 for all that comes, $2 command, $3 the largest file in blocks of 512 bytes.
-# The mark is the first line of its input: as an argument, every process of the container could read it. The 22nd field
-# of /proc/PID/stat is the start in clock ticks since boot; the shell's own messages ("Killed") are not the command's
-# output.
+# It waits for two lines of input. The first is the mark: as an argument, every process of the container could read it.
+# The second is that of `order`; an empty one ends the shell. The 22nd field of /proc/PID/stat is the start in clock
+# ticks since boot; the shell's own messages ("Killed") are not the command's output.
 COMMAND_SCRIPT = """
 exec 3>&2 2>/dev/null
 read -r mark
@@ -27,13 +26,12 @@ read -r stat </proc/$$/stat
 started() { shift 19; echo "$mark $$ $1"; }
 started ${stat##*) }
 if command -v bash >/dev/null; then shell=bash; else shell=sh; fi
-if [ "$1" -ge 0 ]; then
-    head -c "$1" | (exec 2>&3 3>&-; ulimit -f "$3"; exec "$shell" -c "$2")
-elif [ "$1" -eq -2 ]; then
-    (exec 2>&3 3>&-; ulimit -f "$3"; exec "$shell" -c "$2")
-else
-    (exec 2>&3 3>&- </dev/null; ulimit -f "$3"; exec "$shell" -c "$2")
-fi
+newline='
+'
+read -r blocks input command && [ "$blocks" ] || exit 1
+eval "command=$command"
+echo "$mark"
+(exec 2>&3 3>&-; [ "$input" = live ] || exec </dev/null; ulimit -f "$blocks"; exec "$shell" -c "$command")
 code=$?
 echo "$mark $code"
 echo "$mark $code" >&3
@@ -111,6 +109,8 @@ class Marks:
         self._mark = mark
         self._held = b""
         self.begun: Begun | None = None
+        self.has_command = False
+        """Whether the script has read the command."""
         self.exit_code: int | None = None
 
     def feed(self, data: bytes) -> bytes:
@@ -144,6 +144,8 @@ class Marks:
             return False
         if len(words) == 2 and self.begun is None:
             self.begun = Begun(int(words[0]), int(words[1]))
+        elif not words and not self.has_command:
+            self.has_command = True
         elif len(words) == 1:
             self.exit_code = int(words[0])
         else:

@@ -143,15 +143,14 @@ class ContainerWatch:
         self._untold: str | None = None
 
     @asynccontextmanager
-    async def over(self, ending: asyncio.Event) -> AsyncIterator[Watched]:
-        """Watches a command, and sets `ending` if the limit is exceeded."""
-        watched = Watched(ending)
+    async def over(self, watched: Watched) -> AsyncIterator[None]:
+        """Watches a command, which is ended if the limit is exceeded."""
         self._watched.append(watched)
         self._held = max(self._disk.use.used or 0, self._disk.use.limit)
         if self._task is None:
             self._task = self._engine.in_background(self._watch())
         try:
-            yield watched
+            yield
         finally:
             self._watched.remove(watched)
 
@@ -195,9 +194,10 @@ class ContainerWatch:
         try:
             await self._place.locate()
             if here := self._place.here:
-                return await in_thread(partial(descendants, here.tree)) > WAITING
+                return await in_thread(partial(descendants, here.tree)) > WAITING + len(self._running.waiting)
             processes = await self._engine.processes(self._place.container)
-            kept = {process.pid for process in processes[:2]}
+            waiting = [await command.root() for command in self._running.waiting]
+            kept = {process.pid for process in processes[:2]} | {root for root in waiting if root is not None}
             return not all(stays(process.pid, kept, processes) for process in processes)
         except SandboxUnavailableError:
             return True

@@ -67,12 +67,11 @@ class Proxy:
         return task
 
     @contextmanager
-    def noting(self) -> Iterator[Refusals]:
+    def noting(self, refusals: Refusals) -> Iterator[None]:
         """Collects the refusals inside the context."""
-        refusals = Refusals()
         self._noted.append(refusals)
         try:
-            yield refusals
+            yield
         finally:
             self._noted.remove(refusals)
 

@@ -8,7 +8,7 @@ import errno
 import os
 import secrets
 import stat
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import partial
 from itertools import chain, groupby
@@ -87,6 +87,11 @@ class HostSandbox:
                 raise WorkspaceFullError("The workspace cannot be made: its disk is full.") from exc
             detail = f"The workspace cannot be made: {exc.strerror}. Check the data directory's owner and free space."
             raise SandboxUnavailableError(detail) from exc
+
+    def keep_ready(self, env: Mapping[str, str] | None = None) -> None:
+        """Nothing: the start of a process takes little here."""
+
+    def rest(self) -> None: ...
 
     def _prepare(self) -> None:
         """Makes the directories commands need; runs in a thread."""

@@ -16,7 +16,7 @@ import secrets
 import shutil
 import zlib
 from collections.abc import Mapping
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache, partial
 from importlib import import_module
@@ -24,19 +24,29 @@ from pathlib import Path
 from weakref import WeakValueDictionary
 
 from app.errors import SandboxError, SandboxUnavailableError, WorkspaceFullError
-from app.sandbox.base import ExecResult, LiveInput, OnOutput, Present, SandboxConfig, SandboxLimits
-from app.sandbox.egress import Gateway, Proxy, enter
+from app.sandbox.base import ExecRequest, ExecResult, LiveInput, OnOutput, Present, SandboxConfig, SandboxLimits
+from app.sandbox.egress import Gateway, Proxy, Refusals, enter
 from app.sandbox.host import process
 from app.sandbox.host.base import HostSandbox, HostWorkspaces
 from app.sandbox.host.disk import DiskUse
 from app.sandbox.host.etc import Etc
 from app.sandbox.host.kernel import Cgroups, filter_program, limit_ipc
-from app.sandbox.host.namespace import HOME, USER_ID, Handshake, Namespace, View, end_left_commands
+from app.sandbox.host.namespace import (
+    HOME,
+    USER_ID,
+    Handshake,
+    Namespace,
+    View,
+    end_left_commands,
+    file_blocks,
+    order,
+)
 from app.sandbox.host.process import Commands, Spawn, memory_file
 from app.sandbox.host.process_tree import NICENESS, can_see_trees
 from app.sandbox.host.threads import FileThreads
 from app.sandbox.host.watch import HostDisk, HostWatch, in_thread
 from app.sandbox.host.workspace import Workspace, delete_tree
+from app.sandbox.ready import ProcessLostError, ReadyCommands, Room
 
 FIRST_UID = 30_000
 UIDS = 20_000
@@ -59,7 +69,7 @@ def find_bwrap() -> Path | None:
 
 
 class BubblewrapSandbox(HostSandbox):
-    """One session's sandbox. Nothing runs between commands."""
+    """One session's sandbox. Nothing runs between commands but what waits for the next one."""
 
     kind = "bubblewrap"
 
@@ -76,8 +86,10 @@ class BubblewrapSandbox(HostSandbox):
         disk: HostDisk,
         host_network: bool,
         gateway: Gateway,
+        room: Room,
     ) -> None:
         super().__init__(config, workspace, commands, threads)
+        self._ready = ReadyCommands(commands, room, self._place)
         self._gateway = gateway
         self._exposed = view.network and not host_network
         self._bwrap = bwrap
@@ -102,52 +114,69 @@ class BubblewrapSandbox(HostSandbox):
         *,
         timeout_s: float,
         on_output: OnOutput,
-        stdin: bytes | LiveInput | None = None,
+        stdin: LiveInput | None = None,
         env: Mapping[str, str] | None = None,
     ) -> ExecResult:
-        data = process.check_command(command)
+        request = ExecRequest(process.check_command(command), timeout_s, on_output, stdin)
         if self._exposed:
             raise _exposed()
         await self.start()
+        return await self._ready.run(request, env or {}, self._run)
 
-        async def work(ending: asyncio.Event) -> ExecResult:
-            proxy = Proxy(self._gateway, self._config.session_id, self._config.allowed_hosts)
-            try:
-                with proxy.noting() as refusals:
-                    result = await confined(ending, proxy)
-            finally:
-                await proxy.close()
-            return replace(result, refused_hosts=refusals.described())
+    def keep_ready(self, env: Mapping[str, str] | None = None) -> None:
+        if not self._exposed:
+            self._ready.keep(env or {}, self._run)
 
-        async def confined(ending: asyncio.Event, proxy: Proxy) -> ExecResult:
-            watch = HostWatch(self._disk, None if self._cgroups else self._config.limits.memory_mb * 2**20)
+    def rest(self) -> None:
+        self._ready.rest()
+
+    def _place(self) -> object:
+        """Changes if a directory that is mounted was replaced."""
+        with suppress(OSError):
+            mounted = (self._view.workspace.stat(), self._view.scratch.stat())
+            return [(status.st_dev, status.st_ino) for status in mounted]
+        return None
+
+    async def _run(
+        self, request: asyncio.Future[ExecRequest], env: Mapping[str, str], ending: asyncio.Event
+    ) -> ExecResult:
+        proxy, refusals = Proxy(self._gateway, self._config.session_id, self._config.allowed_hosts), Refusals()
+        try:
+            with proxy.noting(refusals):
+                result = await self._run_confined(request, env, ending, proxy)
+        finally:
+            await proxy.close()
+        return replace(result, refused_hosts=refusals.described())
+
+    async def _run_confined(
+        self, request: asyncio.Future[ExecRequest], env: Mapping[str, str], ending: asyncio.Event, proxy: Proxy
+    ) -> ExecResult:
+        watch = HostWatch(self._disk, None if self._cgroups else self._config.limits.memory_mb * 2**20)
+
+        async def admit(pid: int, asked: ExecRequest) -> bytes:
+            await asyncio.to_thread(self._view.etc.refresh)
             await watch.begin()
-            filters, variables = await asyncio.to_thread(self._make_ready, env or {})
-            live = stdin if isinstance(stdin, LiveInput) else None
-            data_in = stdin if isinstance(stdin, bytes) else None
-            with Handshake(*filters, *variables) as handshake:
-                options = [*self._view.arguments(), *handshake.arguments()]
-                options += [part for descriptor in filters for part in ("--seccomp", str(descriptor))]
-                options += [part for descriptor in variables for part in ("--args", str(descriptor))]
-                gated = data_in is None
-                inside = self._view.command(data, gated=gated, live=live is not None, full=self._disk.use.full)
-                argv = [*_behind_the_server(), str(self._bwrap), *options, *inside]
-                gate = handshake.gate if gated else None
-                spawn = Spawn(argv, stdin=data_in, gate=gate, pass_fds=handshake.inherited)
-                namespace = Namespace(handshake, self._limit, watch.until_broken, partial(self._connect, proxy))
-                async with process.fed(handshake.input, live, handshake.begun) if live else nullcontext():
-                    result = await process.run(
-                        spawn, namespace, ending=ending, timeout_s=timeout_s, on_output=on_output
-                    )
-            if not namespace.begun and not result.timed_out:
-                raise SandboxError("bubblewrap could not start the command; its message is in the output.")
-            if namespace.broken is not None:
-                await watch.end()  # files without a name have gone with the processes that held them
-                return replace(result, exit_code=None, remark=namespace.broken)
-            # A cancellation does not wait for a count.
-            return result if ending.is_set() else replace(result, remark=await watch.end())
+            if self._config.allowed_hosts:
+                proxy.serve(await enter(pid))  # opens the egress proxy in the network of the first process
+            return order(file_blocks(self._config.limits, self._disk.use.full), asked)
 
-        return await self._commands.run(work)
+        filters, variables = await asyncio.to_thread(self._make_ready, env)
+        with Handshake(*filters, *variables) as handshake:
+            options = [*self._view.arguments(), *handshake.arguments()]
+            options += [part for descriptor in filters for part in ("--seccomp", str(descriptor))]
+            options += [part for descriptor in variables for part in ("--args", str(descriptor))]
+            argv = [*_behind_the_server(), str(self._bwrap), *options, *self._view.command()]
+            spawn = Spawn(argv, stdin=handshake.gate, pass_fds=handshake.inherited)
+            namespace = Namespace(handshake, self._limit, admit, watch.until_broken)
+            result = await process.run(spawn, namespace, request=request, ending=ending)
+        if ending.is_set() or result.timed_out:
+            return result  # a cancellation does not wait for a count
+        if namespace.lost:
+            raise ProcessLostError("bubblewrap could not start the command; its message is in the output.")
+        if namespace.broken is not None:
+            await watch.end()  # files without a name have gone with the processes that held them
+            return replace(result, exit_code=None, remark=namespace.broken)
+        return replace(result, remark=await watch.end())
 
     def _make_ready(self, env: Mapping[str, str]) -> tuple[list[int], list[int]]:
         """Refreshes what a command sees of `/etc`; returns the system call filter, and the arguments that set further
@@ -172,16 +201,12 @@ class BubblewrapSandbox(HostSandbox):
             with suppress(OSError):  # the kernel has no System V IPC, or this server may not limit it
                 limit_ipc(pid, self._config.limits.memory_mb * 2**20 // 2)
 
-    async def _connect(self, proxy: Proxy, pid: int) -> None:
-        """Opens the egress proxy in the network of a command's first process, if there are allowed hosts."""
-        if self._config.allowed_hosts:
-            proxy.serve(await enter(pid))
-
     def _end_left(self) -> None:
         # It dies with its server, but not while that is frozen.
         end_left_commands(self._view.workspace)
 
     async def stop(self) -> None:
+        self._ready.rest()
         await super().stop()
         await self._threads.bulk.run(self.session_id, self._free)
 
@@ -218,6 +243,7 @@ class BubblewrapFactory:
         still be used."""
         self._host_network = host_network
         self._gateway = Gateway()
+        self._room = Room()
         self._directories = HostWorkspaces(data_dir)
         self._disks: WeakValueDictionary[str, HostDisk] = WeakValueDictionary()
         self._bwrap = bwrap or find_bwrap()
@@ -273,6 +299,7 @@ class BubblewrapFactory:
             disk=disk,
             host_network=self._host_network,
             gateway=self._gateway,
+            room=self._room,
         )
 
     @property

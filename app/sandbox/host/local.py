@@ -16,12 +16,11 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 from app.errors import SandboxUnavailableError
 from app.sandbox import egress
-from app.sandbox.base import ExecResult, LiveInput, OnOutput, Present, SandboxConfig
+from app.sandbox.base import ExecRequest, ExecResult, LiveInput, OnOutput, Present, SandboxConfig
 from app.sandbox.host import process, reaper
 from app.sandbox.host.base import HostSandbox, HostWorkspaces
 from app.sandbox.host.process import Process, Spawn
@@ -44,27 +43,28 @@ class LocalSandbox(HostSandbox):
         *,
         timeout_s: float,
         on_output: OnOutput,
-        stdin: bytes | LiveInput | None = None,
+        stdin: LiveInput | None = None,
         env: Mapping[str, str] | None = None,
     ) -> ExecResult:
-        data = process.check_command(command)
+        request: asyncio.Future[ExecRequest] = asyncio.get_running_loop().create_future()
+        request.set_result(ExecRequest(process.check_command(command), timeout_s, on_output, stdin))
         await self.start()
         root = str(self._workspace.root)
         shell = shutil.which("bash") or "/bin/sh"
-        argv: list[str | bytes] = [sys.executable, "-I", "-S", reaper.__file__, shell, "-c", data]
+        argv: list[str | bytes] = [sys.executable, "-I", "-S", reaper.__file__, shell, "-c", request.result().command]
         spawn = Spawn(argv, env={**(env or {}), **environment(root)}, cwd=root)
 
         async def work(ending: asyncio.Event) -> ExecResult:
-            run = partial(process.run, supervisor=_Tree(), ending=ending, timeout_s=timeout_s, on_output=on_output)
-            if not isinstance(stdin, LiveInput):
-                return await run(replace(spawn, stdin=stdin))
-            gate, written = os.pipe()
+            if stdin is None:
+                return await process.run(spawn, _Tree(), request=request, ending=ending)
+            theirs, ours = os.pipe()
             try:
-                async with process.fed(written, stdin):
-                    return await run(replace(spawn, gate=gate))
+                async with process.fed(ours, stdin):
+                    given = replace(spawn, stdin=theirs)
+                    return await process.run(given, _Tree(), request=request, ending=ending)
             finally:
-                os.close(gate)
-                os.close(written)
+                os.close(theirs)
+                os.close(ours)
 
         return await self._commands.run(work)
 
@@ -87,6 +87,9 @@ class _Tree:
 
     async def started(self, process: Process) -> None:
         """Does nothing."""
+
+    async def go(self, request: ExecRequest) -> None:
+        """Does nothing: the command is among its arguments."""
 
     async def ended(self, process: Process) -> None:
         if process.exited.done():

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.sandbox import egress
-from app.sandbox.base import WORKSPACE, SandboxLimits
+from app.sandbox.base import WORKSPACE, ExecRequest, SandboxLimits
 from app.sandbox.host.etc import OWN_FILES, Etc
-from app.sandbox.host.process import READ_BYTES, Process
+from app.sandbox.host.process import READ_BYTES, Process, feed
 
 HOME = "/home/agent"
 PATH = "/usr/local/bin:/usr/bin:/bin"
@@ -25,13 +25,12 @@ OPEN_FILES = 4096
 """Descriptors of one process: each takes kernel memory, and time when the process ends."""
 # The user enters the workspace, since it is closed to a root without capabilities. Limits are set inside, where only
 # the namespace's own processes count, not all of the user's. RLIMIT_DATA and not RLIMIT_AS: runtimes such as Go's and
-# V8 reserve far more address space than they ever use.
+# V8 reserve far more address space than they ever use. Then it waits on standard input for the line of `Handshake.go`.
 _ENTER = (
     f'cd {WORKSPACE} && ulimit -c 0 && ulimit -n {OPEN_FILES} && ulimit -d "$1" && '
-    '{ ulimit -u "$2" 2>/dev/null || ulimit -p "$2"; } && ulimit -f "$3" && shift 3 && exec "$@"'
+    '{ ulimit -u "$2" 2>/dev/null || ulimit -p "$2"; } && newline="\n" && read -r blocks input command && '
+    'eval "command=$command" && { [ "$input" = live ] || exec </dev/null; } && ulimit -f "$blocks" && exec "$3" -c "$command"'
 )
-_GATE = "read -r go || exit 1; "
-_NO_INPUT = "exec </dev/null; "
 
 _STATUS_TIMEOUT_S = 30.0
 """Only a machine that is out of CPU time comes near it."""
@@ -89,23 +88,26 @@ class View:
         kept = [part for name in ("SETUID", "SETGID", "SETPCAP") for part in ("--cap-add", f"CAP_{name}")]
         return [*spaces, "--cap-drop", "ALL", *kept]
 
-    def command(
-        self, command: bytes, *, gated: bool = False, live: bool = False, full: bool = False
-    ) -> list[str | bytes]:
-        """The command, prefixed with what drops privileges and sets the limits. A `gated` one waits on standard input
-        for a line before it starts, and then has no input unless it is `live`; in a `full` workspace it cannot write to
-        any file."""
+    def command(self) -> list[str]:
+        """What drops privileges, sets the limits, and waits on standard input for the command."""
         ids = () if self.uid is None else ("--reuid", str(self.uid), "--regid", str(self.uid), "--clear-groups")
         drop = ("setpriv", *ids, "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs", "--") if ids else ()
-        limits = (str(self.limits.memory_mb * 1024), str(self.limits.pids), file_blocks(self.limits, full))
+        limits = (str(self.limits.memory_mb * 1024), str(self.limits.pids))
         shell = "/bin/bash" if os.path.exists("/bin/bash") else "/bin/sh"
-        gate = (_GATE if live else _GATE + _NO_INPUT) if gated else ""
-        return ["--", *drop, "/bin/sh", "-c", gate + _ENTER, "sh", *limits, shell, "-c", command]
+        return ["--", *drop, "/bin/sh", "-c", _ENTER, "sh", *limits, shell]
 
 
 def file_blocks(limits: SandboxLimits, full: bool) -> str:
     """The size of the largest file a command may write, in blocks of 512 bytes, as a shell's `ulimit -f` takes it."""
     return "0" if full else str(limits.disk_mb * 2048)
+
+
+def order(blocks: str, request: ExecRequest) -> bytes:
+    """The line that a waiting shell reads: the result of `file_blocks`, whether the lines after it are the command's
+    input, and the command as a word for `eval`, which has no newline."""
+    kind = b"none" if request.stdin is None else b"live"
+    word = request.command.replace(b"'", b"'\"'\"'").replace(b"\n", b"'\"$newline\"'")
+    return b"%b %b '%b'\n" % (blocks.encode(), kind, word)
 
 
 def environment() -> dict[str, str]:
@@ -134,10 +136,8 @@ class Handshake:
         self.inherited: tuple[int, ...] = (*self._said, *inherited)
         """bubblewrap's ends."""
         self.gate, self.input = os.pipe()
-        """The input of a command without one, or with a live one: the command first waits there for a line. bubblewrap
-        itself would continue without one if the server was killed in between, and may not have set its parent-death
-        signal yet. What is written to `input` after `begun` is the command's."""
-        self.begun = asyncio.Event()
+        """The input of the shell that waits for the command, and then of that if it is live. bubblewrap itself would continue if the server was killed
+        in between, and may not have set its parent-death signal yet."""
 
     def arguments(self) -> list[str]:
         status, block = map(str, self._said)
@@ -189,9 +189,16 @@ class Handshake:
         return line.partition(b"\n")[0]
 
     def go_on(self) -> None:
+        """Lets bubblewrap start the shell that waits for the command."""
         with suppress(BrokenPipeError):
             os.write(self._block, b"1")
-            os.write(self.input, b"go\n")
+
+    def order(self, line: bytes) -> bool:
+        """Gives that shell its line; whether it was there to get it. Blocks until it has read most of it."""
+        with suppress(BrokenPipeError):
+            while line:
+                line = line[os.write(self.input, line) :]
+        return not line
 
 
 class Namespace:
@@ -201,24 +208,23 @@ class Namespace:
         self,
         handshake: Handshake,
         limit: Callable[[int], None],
+        admit: Callable[[int, ExecRequest], Awaitable[bytes]],
         until_broken: Callable[[int], Awaitable[str]],
-        connect: Callable[[int], Awaitable[None]],
     ) -> None:
-        """`limit`, in a thread, and then `connect` get its first process before anything runs; `until_broken` waits
-        until its processes exceed a limit, which ends them."""
+        """`limit`, in a thread, gets its first process before anything runs. `admit` gets it with the request, and
+        returns the line that starts that. `until_broken` waits until the processes exceed a limit, which ends them."""
         self._handshake = handshake
         self._limit = limit
-        self._connect = connect
+        self._admit = admit
         self._until_broken = until_broken
-        self._watching: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
         self.broken: str | None = None
         """Why the processes were ended."""
+        self.lost = True
+        """Whether the shell that waits for the command ended before it got it."""
+        self._pid = 0
         self._init: int | None = None
         """A pidfd, so that a later process with the same number is never hit."""
-
-    @property
-    def begun(self) -> bool:
-        return self._init is not None
 
     async def started(self, bwrap: Process) -> None:
         self._handshake.started()
@@ -226,10 +232,16 @@ class Namespace:
         if pid is not None:
             self._init = await asyncio.to_thread(self._meet, pid)
         if pid is not None and self._init is not None:
-            await self._connect(pid)
+            self._pid = pid
             await asyncio.to_thread(self._handshake.go_on)
-            self._handshake.begun.set()
-            self._watching = asyncio.create_task(self._watch(pid, self._init))
+
+    async def go(self, request: ExecRequest) -> None:
+        if self._init is not None:
+            line = await self._admit(self._pid, request)
+            self.lost = not await asyncio.to_thread(self._handshake.order, line)
+            self._tasks.append(asyncio.create_task(self._watch(self._pid, self._init)))
+            if request.stdin is not None:
+                self._tasks.append(asyncio.create_task(feed(self._handshake.input, request.stdin)))
 
     async def _watch(self, pid: int, pidfd: int) -> None:
         self.broken = await self._until_broken(pid)
@@ -248,9 +260,9 @@ class Namespace:
         return pidfd
 
     async def ended(self, bwrap: Process) -> None:
-        if self._watching is not None:
-            self._watching.cancel()
-            await asyncio.wait({self._watching})
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         # bubblewrap itself is killed only if it has no child: one it has just created would outlive it
         if self._init is None:
             bwrap.kill()

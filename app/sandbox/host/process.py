@@ -13,10 +13,10 @@ import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from typing import IO, Any, Protocol, TypeVar
+from typing import IO, Any, Generic, Protocol, TypeVar
 
 from app.errors import InvalidRequestError
-from app.sandbox.base import ExecResult, LiveInput, OnOutput, Stream
+from app.sandbox.base import ExecRequest, ExecResult, LiveInput, OnOutput, Stream
 from app.sandbox.host.kernel import join_new_keyring
 
 T = TypeVar("T")
@@ -33,14 +33,13 @@ MAX_COMMAND_BYTES = 128 * 1024 - 1
 
 @dataclass(frozen=True, slots=True)
 class Spawn:
-    """A program to start. `env` is its whole environment. `pass_fds` stay open in it. `gate` is a descriptor that
-    replaces its standard input."""
+    """A program to start. `env` is its whole environment. `pass_fds` stay open in it. `stdin` is a descriptor, by
+    default of nothing."""
 
     argv: Sequence[str | bytes]
     env: Mapping[str, str] = field(default_factory=dict)
     cwd: str | None = None
-    stdin: bytes | None = None
-    gate: int | None = None
+    stdin: int = subprocess.DEVNULL
     pass_fds: Sequence[int] = ()
 
 
@@ -134,24 +133,19 @@ class OutputPipe:
 
 
 def _popen(spawn: Spawn) -> tuple[subprocess.Popen[bytes], int]:
-    stdin = memory_file(spawn.stdin) if spawn.stdin is not None else subprocess.DEVNULL
     join_new_keyring()
-    try:
-        popen = subprocess.Popen(  # noqa: S603 - running what the caller names is what this is for
-            spawn.argv,
-            stdin=stdin if spawn.gate is None else spawn.gate,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            bufsize=0,
-            env=spawn.env,
-            cwd=spawn.cwd,
-            pass_fds=spawn.pass_fds,
-            start_new_session=True,
-        )
-        return popen, _pidfd(popen)
-    finally:
-        if stdin >= 0:
-            os.close(stdin)
+    popen = subprocess.Popen(  # noqa: S603 - running what the caller names is what this is for
+        spawn.argv,
+        stdin=spawn.stdin,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        bufsize=0,
+        env=spawn.env,
+        cwd=spawn.cwd,
+        pass_fds=spawn.pass_fds,
+        start_new_session=True,
+    )
+    return popen, _pidfd(popen)
 
 
 def _pidfd(popen: subprocess.Popen[bytes]) -> int:
@@ -178,9 +172,9 @@ def memory_file(data: bytes) -> int:
 
 
 @asynccontextmanager
-async def fed(descriptor: int, source: LiveInput, ready: asyncio.Event | None = None) -> AsyncIterator[None]:
-    """Writes to a pipe what a command is sent, while entered and once it is `ready`."""
-    feeding = asyncio.create_task(_feed(descriptor, source, ready))
+async def fed(descriptor: int, source: LiveInput) -> AsyncIterator[None]:
+    """Writes to a pipe what a command is sent, while entered."""
+    feeding = asyncio.create_task(feed(descriptor, source))
     try:
         yield
     finally:
@@ -188,9 +182,8 @@ async def fed(descriptor: int, source: LiveInput, ready: asyncio.Event | None = 
         await asyncio.wait({feeding})
 
 
-async def _feed(descriptor: int, source: LiveInput, ready: asyncio.Event | None) -> None:
-    if ready is not None:
-        await ready.wait()
+async def feed(descriptor: int, source: LiveInput) -> None:
+    """Writes to a pipe what a command is sent, until it is cancelled or nobody reads."""
     os.set_blocking(descriptor, False)
     with suppress(BrokenPipeError):  # it reads no more; that it ends is noticed elsewhere
         while True:
@@ -231,6 +224,17 @@ async def finish(work: Coroutine[Any, Any, T]) -> T:
     return task.result()
 
 
+@dataclass(frozen=True, slots=True)
+class Running(Generic[T]):
+    """What `Commands` runs. `end` makes it end what it started."""
+
+    task: asyncio.Task[T]
+    ending: asyncio.Event
+
+    def end(self) -> None:
+        self.ending.set()
+
+
 class Commands:
     """The commands that run in one session's sandbox, so that stopping it ends them all."""
 
@@ -238,20 +242,30 @@ class Commands:
         self._running: dict[asyncio.Task[Any], asyncio.Event] = {}
 
     async def run(self, work: Callable[[asyncio.Event], Coroutine[Any, Any, T]]) -> T:
-        """Runs `work(ending)` in its own task, so that a cancellation never interrupts a cleanup.
+        """Runs `work(ending)` in its own task; see `result`."""
+        return await self.result(self.begin(work))
 
-        A cancellation of the caller sets `ending` instead; the work ends what it started and returns, and then the
-        cancellation is raised.
-        """
+    def begin(self, work: Callable[[asyncio.Event], Coroutine[Any, Any, T]]) -> Running[T]:
+        """Starts `work(ending)` in its own task, so that a cancellation never interrupts a cleanup."""
         ending = asyncio.Event()
         task = asyncio.create_task(work(ending))
         self._running[task] = ending
-        task.add_done_callback(self._running.pop)
+        task.add_done_callback(self._end)
+        return Running(task, ending)
+
+    def _end(self, task: asyncio.Task[Any]) -> None:
+        del self._running[task]
+        if not task.cancelled():
+            task.exception()  # nobody may wait for it
+
+    async def result(self, running: Running[T]) -> T:
+        """What the work returns or raises. A cancellation of the caller ends the work, which ends what it started and
+        returns; then the cancellation is raised."""
         try:
-            return await asyncio.shield(task)
+            return await asyncio.shield(running.task)
         except asyncio.CancelledError:
-            ending.set()
-            await finish(_settled({task}))
+            running.end()
+            await finish(_settled({running.task}))
             raise
 
     async def end_all(self) -> None:
@@ -269,11 +283,12 @@ async def _settled(tasks: set[asyncio.Task[Any]]) -> None:
             task.exception()
 
 
-async def until(done: asyncio.Future[Any], ending: asyncio.Event, timeout_s: float | None) -> bool:
-    """Waits for `done`, at most `timeout_s` seconds or until `ending` is set; returns whether the time ran out."""
+async def until(ending: asyncio.Event, *done: asyncio.Future[Any], timeout_s: float | None = None) -> bool:
+    """Waits until one of `done` is, at most `timeout_s` seconds or until `ending` is set; returns whether the time ran
+    out."""
     stop = asyncio.ensure_future(ending.wait())
     try:
-        finished, _ = await asyncio.wait({done, stop}, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+        finished, _ = await asyncio.wait({*done, stop}, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
     finally:
         stop.cancel()
     return not finished
@@ -286,6 +301,10 @@ class Supervisor(Protocol):
         """Called once, right after the start."""
         ...
 
+    async def go(self, request: ExecRequest) -> None:
+        """Called once, when the command is known: lets it begin."""
+        ...
+
     async def ended(self, process: Process) -> None:
         """Called once, when the program has ended or must end now: kills it with everything that must not outlive it,
         and returns when all of that is dead."""
@@ -293,31 +312,43 @@ class Supervisor(Protocol):
 
 
 async def run(
-    spawn: Spawn, supervisor: Supervisor, *, ending: asyncio.Event, timeout_s: float, on_output: OnOutput
+    spawn: Spawn, supervisor: Supervisor, *, request: asyncio.Future[ExecRequest], ending: asyncio.Event
 ) -> ExecResult:
-    """Runs a program until it ends, its time is over or `ending` is set. An error in `on_output` ends it and is raised.
-    Belongs into `Commands.run`."""
+    """Runs a program until it ends, its time is over or `ending` is set. It may be started before the command is known;
+    its time begins then. An error in `on_output` ends it and is raised. Belongs into `Commands.run`."""
     if ending.is_set():
         return ExecResult(KILLED, False, 0)
+    output: list[tuple[Stream, bytes]] = []  # a program that cannot start may say so before the command is known
 
     def pass_on(stream: Stream, data: bytes) -> None:
+        output.append((stream, data))
+        if request.done():
+            flush()
+
+    def flush() -> None:
         try:
-            on_output(stream, data)
+            while output:
+                request.result().on_output(*output.pop(0))
         except Exception:
             ending.set()
             raise
 
-    started = time.monotonic()
     process = await Process.start(spawn, pass_on)
-    timed_out = False
+    timed_out, began = False, time.monotonic()
     try:
         await supervisor.started(process)
-        timed_out = await until(process.exited, ending, timeout_s)
+        await until(ending, request, process.exited)
+        if request.done() and not (ending.is_set() or process.exited.done()):
+            began = time.monotonic()
+            await supervisor.go(request.result())
+            timed_out = await until(ending, process.exited, timeout_s=request.result().timeout_s)
     finally:
         await supervisor.ended(process)
         await process.drain()
+        if request.done():
+            flush()
     code = None if timed_out else await process.exited
-    return ExecResult(code, timed_out, round((time.monotonic() - started) * 1000))
+    return ExecResult(code, timed_out, round((time.monotonic() - began) * 1000))
 
 
 def check_command(command: str) -> bytes:

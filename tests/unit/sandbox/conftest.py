@@ -104,10 +104,13 @@ def place(shared_place: Place) -> Place:
 
 @asynccontextmanager
 async def entered(kind: str, data_dir: Path, place: Place) -> AsyncIterator[Shell]:
-    """A sandbox without files and without a network."""
+    """A sandbox without files and without a network, as a run has it: each command's process is started ahead."""
     factory = make_factory(kind, data_dir, place.instance_id)
     sandbox = factory.open(place.config)
+    await sandbox.start()
+    sandbox.keep_ready()
     yield Shell(sandbox)
+    sandbox.rest()
     await (empty(sandbox) if kind == "docker" else sandbox.remove())
     await factory.aclose()
 

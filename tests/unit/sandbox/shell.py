@@ -54,14 +54,18 @@ class Shell:
     def kind(self) -> str:
         return self.sandbox.kind
 
-    async def run(self, command: str, *, timeout_s: float = 30, stdin: bytes | None = None) -> Ran:
+    async def run(self, command: str, *, timeout_s: float = 30) -> Ran:
         pieces: list[tuple[Stream, bytes]] = []
 
         def keep(stream: Stream, data: bytes) -> None:
             pieces.append((stream, data))
 
-        result = await self.sandbox.exec(command, timeout_s=timeout_s, on_output=keep, stdin=stdin)
+        result = await self.sandbox.exec(command, timeout_s=timeout_s, on_output=keep)
         return Ran(result, pieces)
+
+    async def python(self, script: str) -> Ran:
+        """Runs a script with the host's Python."""
+        return await self.run(f"/usr/bin/python3 - <<'SCRIPT'\n{script}\nSCRIPT")
 
 
 def unique_seconds() -> str:

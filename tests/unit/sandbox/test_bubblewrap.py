@@ -85,7 +85,7 @@ for family in range(1, 46):
 async def test_only_harmless_system_calls_are_allowed(walled: Shell) -> None:
     machine = MACHINES[platform.machine()]
     script = ASK.format(numbers=machine.denied, clone=machine.clone)
-    ran = await walled.run("/usr/bin/python3 -", stdin=script.encode())
+    ran = await walled.python(script)
     said = dict(line.rsplit(" ", 1) for line in ran.out.splitlines())
     families = {int(name) for name in said if name.isdigit()}
     calls = {name: answer for name, answer in said.items() if not name.isdigit()}
@@ -111,15 +111,15 @@ async def test_ordinary_programs_work_under_the_filter(walled: Shell) -> None:
         "with concurrent.futures.ProcessPoolExecutor(2) as pool: assert list(pool.map(abs, [-1, 2])) == [1, 2]\n"
         "socket.socketpair(); asyncio.run(asyncio.to_thread(subprocess.run, ['true'], check=True)); print('fine')\n"
     )
-    ran = await walled.run("cat > script.py; /usr/bin/python3 script.py", stdin=script.encode())
+    ran = await walled.run(f"cat > script.py <<'END'\n{script}END\n/usr/bin/python3 script.py")
     assert ran.out == "fine\n", ran.err
 
 
 async def test_each_command_has_its_own_keyring(keyring: int, walled: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     """Told without the filter, which forbids to ask."""
     monkeypatch.setattr("app.sandbox.host.bubblewrap.filter_program", lambda: None)
-    script = f"import ctypes; print(ctypes.CDLL(None).syscall({KEYCTL}, 0, -3, 1))".encode()
-    rings = {int((await walled.run("/usr/bin/python3 -", stdin=script)).out) for _ in range(3)}
+    script = f"import ctypes; print(ctypes.CDLL(None).syscall({KEYCTL}, 0, -3, 1))"
+    rings = {int((await walled.python(script)).out) for _ in range(3)}
     assert len(rings | {keyring}) == 4
 
 

@@ -90,11 +90,11 @@ async def running(internet: Internet, serve: Serve) -> AsyncIterator[tuple[Clien
     internet.port = outside.sockets[0].getsockname()[1]
     listener = socket.create_server(("127.0.0.1", 0))
     gateway = Gateway(internet.resolve, internet.dial)
-    proxy = Proxy(gateway, "session", HOSTS)
+    proxy, refusals = Proxy(gateway, "session", HOSTS), Refusals()
     client = Client(listener.getsockname()[1])
     proxy.serve(listener)
     try:
-        with proxy.noting() as refusals:
+        with proxy.noting(refusals):
             yield client, refusals, gateway
     finally:
         await proxy.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from app.sandbox.base import WORKSPACE, SandboxLimits
+from app.sandbox.base import WORKSPACE, ExecRequest, SandboxLimits
 from app.sandbox.host.bubblewrap import BubblewrapFactory, find_bwrap
 from app.sandbox.host.etc import Etc
-from app.sandbox.host.namespace import View
+from app.sandbox.host.namespace import View, order
 from tests.unit.sandbox.shell import sleepers, unique_seconds, until_gone, until_sleeping
 
 pytestmark = [pytest.mark.bubblewrap, pytest.mark.usefixtures("bubblewrap")]
@@ -46,11 +45,11 @@ async def test_a_start_ends_commands_left_by_an_earlier_server(tmp_path: Path) -
         assert (tmp_path / "mine" / "workspaces" / "session").is_dir()
 
 
-@pytest.mark.parametrize("word", [b"go\n", b""])
-def test_a_command_starts_only_on_a_signal_from_its_server(tmp_path: Path, word: bytes) -> None:
+@pytest.mark.parametrize("line", [order("1", ExecRequest(b"cat; echo begun", 1, lambda _, __: None)), b""])
+def test_a_command_starts_only_on_a_signal_from_its_server(tmp_path: Path, line: bytes) -> None:
     view = View(tmp_path, tmp_path, Etc(tmp_path, network=False), network=False, limits=SandboxLimits(), uid=None)
-    _, *argv = view.command(b"cat; echo begun", gated=True)
+    _, *argv = view.command()
     script = next(place for place, argument in enumerate(argv) if argument == "-c") + 1
-    argv[script] = os.fsdecode(argv[script]).replace(f"cd {WORKSPACE}", f"cd {tmp_path}")
-    ended = subprocess.run(argv, input=word, capture_output=True, check=False, timeout=20)
-    assert (ended.returncode, ended.stdout) == ((0, b"begun\n") if word else (1, b"")), ended.stderr
+    argv[script] = argv[script].replace(f"cd {WORKSPACE}", f"cd {tmp_path}")
+    ended = subprocess.run(argv, input=line, capture_output=True, check=False, timeout=20)
+    assert (ended.returncode, ended.stdout) == ((0, b"begun\n") if line else (1, b"")), ended.stderr

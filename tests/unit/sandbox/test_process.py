@@ -21,7 +21,7 @@ def ignore(_: Stream, data: bytes) -> None:
 
 async def test_a_missing_program(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
-        await Process.start(Spawn(["/no/such/program"], stdin=b"x"), ignore)
+        await Process.start(Spawn(["/no/such/program"]), ignore)
 
 
 async def test_the_environment_is_what_was_given() -> None:
@@ -150,8 +150,8 @@ async def test_until_says_whether_the_time_ran_out() -> None:
     done, never = loop.create_future(), loop.create_future()
     done.set_result(None)
     ending = asyncio.Event()
-    assert not await until(done, ending, 10)
-    assert await until(never, ending, 0.01)
+    assert not await until(ending, never, done, timeout_s=10)
+    assert await until(ending, never, timeout_s=0.01)
     ending.set()
-    assert not await until(never, ending, 10)
+    assert not await until(ending, never, timeout_s=10)
     assert not never.done()

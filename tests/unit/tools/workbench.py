@@ -32,6 +32,10 @@ class DirectorySandbox:
 
     async def start(self) -> None: ...
 
+    def keep_ready(self, env: Mapping[str, str] | None = None) -> None: ...
+
+    def rest(self) -> None: ...
+
     async def has_workspace(self) -> bool:
         return self.root.is_dir()
 
@@ -56,7 +60,7 @@ class DirectorySandbox:
         *,
         timeout_s: float,
         on_output: OnOutput,
-        stdin: bytes | LiveInput | None = None,
+        stdin: LiveInput | None = None,
         env: Mapping[str, str] | None = None,
     ) -> ExecResult:
         process = await asyncio.create_subprocess_exec(
