@@ -62,8 +62,8 @@ def gathered(pieces: Iterator[bytes]) -> Iterator[bytes]:
 async def piped(pieces: AsyncIterator[bytes]) -> AsyncIterator[BinaryIO]:
     """The pieces as a file that a thread can read. An error of theirs ends the file early, and is raised at the end."""
     reading, writing = os.pipe()
-    with os.fdopen(reading, "rb", buffering=PIECE) as reader:
-        feeding = asyncio.create_task(_feed(pieces, writing))
+    with os.fdopen(reading, "rb", buffering=PIECE) as reader, io.FileIO(writing, "w") as writer:
+        feeding = asyncio.create_task(_feed(pieces, writer))
         try:
             yield reader
         except BaseException as error:
@@ -79,16 +79,29 @@ async def piped(pieces: AsyncIterator[bytes]) -> AsyncIterator[BinaryIO]:
         feeding.result()
 
 
-async def _feed(pieces: AsyncIterator[bytes], writing: int) -> None:
-    loop = asyncio.get_running_loop()
-    transport, protocol = await loop.connect_write_pipe(asyncio.streams.FlowControlMixin, os.fdopen(writing, "wb"))
-    writer = asyncio.StreamWriter(transport, protocol, None, loop)
-    try:
+async def _feed(pieces: AsyncIterator[bytes], writer: io.FileIO) -> None:
+    """Writes and closes the pipe itself: uvloop's `connect_write_pipe` closes the descriptor twice
+    (MagicStack/uvloop#763), which may close one that another thread has opened in between."""
+    os.set_blocking(writer.fileno(), False)
+    with writer:
         async for piece in pieces:
-            writer.write(piece)
-            await writer.drain()
+            left = memoryview(piece)
+            while left:
+                # None while the pipe is full.
+                if (written := writer.write(left)) is None:
+                    await _writable(writer)
+                else:
+                    left = left[written:]
+
+
+async def _writable(writer: io.FileIO) -> None:
+    loop = asyncio.get_running_loop()
+    ready = asyncio.Event()
+    loop.add_writer(writer, ready.set)
+    try:
+        await ready.wait()
     finally:
-        writer.close()
+        loop.remove_writer(writer)
 
 
 async def without_special_files(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

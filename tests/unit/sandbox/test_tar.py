@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import os
 import tarfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
+import uvloop
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -145,3 +148,22 @@ def test_a_file_that_changes_size_keeps_the_size_in_its_header(tmp_path: Path, c
 async def test_an_archive_without_pieces_is_refused() -> None:
     with pytest.raises(SandboxError):
         await filtered(b"", 1)
+
+
+class OfOneOwner(uvloop.Loop):
+    """An event loop whose own writing to pipes, which closes a descriptor twice, is not to be used."""
+
+    async def connect_write_pipe(self, *_: object, **__: object) -> NoReturn:
+        raise AssertionError("a descriptor that another thread has opened in between would be closed with it")
+
+
+@pytest.mark.parametrize("loop_factory", [asyncio.new_event_loop, OfOneOwner])
+def test_a_thread_reads_all_pieces_by_a_pipe_that_is_closed_once(
+    loop_factory: Callable[[], asyncio.AbstractEventLoop],
+) -> None:
+    async def read() -> bytes:
+        async with tar.piped(pieces_of(b"x" * 200_001, 200_000)) as reader:
+            return await asyncio.to_thread(reader.read)
+
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        assert runner.run(read()) == b"x" * 200_001
