@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from typing import BinaryIO
 
 from app.errors import SandboxError
+from app.sandbox.host.process import write_all
 
 BLOCK = tarfile.BLOCKSIZE
 END = b"\0" * (2 * BLOCK)
@@ -62,8 +63,8 @@ def gathered(pieces: Iterator[bytes]) -> Iterator[bytes]:
 async def piped(pieces: AsyncIterator[bytes]) -> AsyncIterator[BinaryIO]:
     """The pieces as a file that a thread can read. An error of theirs ends the file early, and is raised at the end."""
     reading, writing = os.pipe()
-    with os.fdopen(reading, "rb", buffering=PIECE) as reader:
-        feeding = asyncio.create_task(_feed(pieces, writing))
+    with os.fdopen(reading, "rb", buffering=PIECE) as reader, io.FileIO(writing, "w") as writer:
+        feeding = asyncio.create_task(_feed(pieces, writer))
         try:
             yield reader
         except BaseException as error:
@@ -79,29 +80,13 @@ async def piped(pieces: AsyncIterator[bytes]) -> AsyncIterator[BinaryIO]:
         feeding.result()
 
 
-async def _feed(pieces: AsyncIterator[bytes], writing: int) -> None:
+async def _feed(pieces: AsyncIterator[bytes], writer: io.FileIO) -> None:
     """Writes and closes the pipe itself: uvloop's `connect_write_pipe` closes the descriptor twice
-    (MagicStack/uvloop#763), and with it a file that the thread has opened in between."""
-    os.set_blocking(writing, False)
-    try:
+    (MagicStack/uvloop#763), which may close one that another thread has opened in between."""
+    os.set_blocking(writer.fileno(), False)
+    with writer:
         async for piece in pieces:
-            left = memoryview(piece)
-            while left:
-                try:
-                    left = left[os.write(writing, left) :]
-                except BlockingIOError:
-                    await _writable(writing)
-    finally:
-        os.close(writing)
-
-
-async def _writable(writing: int) -> None:
-    loop, ready = asyncio.get_running_loop(), asyncio.Event()
-    loop.add_writer(writing, ready.set)
-    try:
-        await ready.wait()
-    finally:
-        loop.remove_writer(writing)
+            await write_all(writer.fileno(), piece)
 
 
 async def without_special_files(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

@@ -173,7 +173,6 @@ class Endpoint:
         content = body(found.type, found.seq, found.data)
         signed = headers(opened(webhook.secret), before.id, int(self._shared.clock().timestamp()), content)
         attempt = await self._shared.send(webhook.url, signed, content)
-        # No secret.
         done, reason = after_attempt(before, attempt, self._shared.clock(), self._random.random())
         if not await self._store(lane, done, reason):
             # The webhook or the session is gone; or this node has lost the webhook, which may come back to it.

@@ -29,7 +29,8 @@ OPEN_FILES = 4096
 _ENTER = (
     f'cd {WORKSPACE} && ulimit -c 0 && ulimit -n {OPEN_FILES} && ulimit -d "$1" && '
     '{ ulimit -u "$2" 2>/dev/null || ulimit -p "$2"; } && newline="\n" && read -r blocks input command && '
-    'eval "command=$command" && { [ "$input" = live ] || exec </dev/null; } && ulimit -f "$blocks" && exec "$3" -c "$command"'
+    'eval "command=$command" && { [ "$input" = live ] || exec </dev/null; } && '
+    'ulimit -f "$blocks" && exec "$3" -c "$command"'
 )
 
 _STATUS_TIMEOUT_S = 30.0
@@ -136,8 +137,8 @@ class Handshake:
         self.inherited: tuple[int, ...] = (*self._said, *inherited)
         """bubblewrap's ends."""
         self.gate, self.input = os.pipe()
-        """The input of the shell that waits for the command, and then of that if it is live. bubblewrap itself would continue if the server was killed
-        in between, and may not have set its parent-death signal yet."""
+        """The input of the shell that waits for the command, and then of a command with a live one. bubblewrap itself
+        would continue if the server was killed in between, and may not have set its parent-death signal yet."""
 
     def arguments(self) -> list[str]:
         status, block = map(str, self._said)

@@ -187,12 +187,17 @@ async def feed(descriptor: int, source: LiveInput) -> None:
     os.set_blocking(descriptor, False)
     with suppress(BrokenPipeError):  # it reads no more; that it ends is noticed elsewhere
         while True:
-            data = memoryview(await source.next())
-            while data:
-                try:
-                    data = data[os.write(descriptor, data) :]
-                except BlockingIOError:
-                    await _writable(descriptor)
+            await write_all(descriptor, await source.next())
+
+
+async def write_all(descriptor: int, data: bytes) -> None:
+    """Writes to a pipe that does not block, and waits while it is full. Raises `BrokenPipeError` if nobody reads."""
+    left = memoryview(data)
+    while left:
+        try:
+            left = left[os.write(descriptor, left) :]
+        except BlockingIOError:
+            await _writable(descriptor)
 
 
 async def _writable(descriptor: int) -> None:
