@@ -203,7 +203,7 @@ class _Tsvector(_Stored):
     _condition = "words @@ to_tsquery('palimpsest', {0}) AND numnode(to_tsquery('palimpsest', {0})) > 1"
 
     def __init__(self) -> None:
-        # As in SQLite, only ASCII letters are compared without their case; in a language's order that takes much longer.
+        # As in SQLite, only ASCII letters are compared without their case; by a language's rules it takes longer.
         super().__init__(_vectors, collate(_vectors.c.text, "C"))
 
     def matching(self, connection: Connection, session_id: str, wanted: Sequence[Wanted]) -> list[set[int]]:

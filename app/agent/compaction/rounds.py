@@ -10,7 +10,7 @@ from enum import Enum
 
 from app.agent.conversation import Conversation
 from app.agent.protocols import AgentConfig
-from app.context.budget import Budget, tail_bounds, trigger
+from app.context.budget import RECENT_SHARE, Budget, tail_bounds, trigger
 from app.context.checkpoints import Checkpoint
 from app.context.clipping import clip_message
 from app.context.facts_text import render_facts
@@ -305,6 +305,7 @@ def _with_room(conversation: Conversation, round: Round) -> CompactionSettings:
     stays += estimate_text(facts(conversation, round.budget))
     room = max(0, int(aim - stays))
     if settings.policy == "threshold":
+        room = min(room, int(RECENT_SHARE * trigger(round.budget, settings)))
         recent = min(settings.recent_messages_to_keep, max(LEAST_RECENT, _messages_within(conversation, room)))
         return settings.model_copy(update={"recent_messages_to_keep": recent})
     least = tail_bounds(round.budget, settings).least

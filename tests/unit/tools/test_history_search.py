@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.tools.base import Finding, NoHistory
 from app.messages import new_id
+from app.tools.base import Finding, NoHistory
 from app.tools.recall import FOUND, MAX_CHARS, MAX_FINDINGS, MAX_SNIPPET_CHARS, HistorySearch, render_findings
 from tests.unit.tools.workbench import DirectorySandbox, Workbench
 
