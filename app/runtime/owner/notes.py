@@ -177,7 +177,8 @@ class StoredHistory:
 
         found = await self._database.read(look)
         if isinstance(found, int):
-            before, done = found, 0
+            before = found
+            done: int | None = 0
             while done is not None:
                 done = await self._index(before, done)
             found = await self._database.read(lambda c: search.find(c, self._session_id, query, limit, before=before))
