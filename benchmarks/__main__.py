@@ -21,7 +21,7 @@ Measurement = Callable[[Bench], Awaitable[list[Result]]]
 FULL: dict[str, Measurement] = {
     "cpu": lambda bench: measure_cpu(bench, Load(streams=20, rate=50, seconds=5, rounds=5)),
     "latency": lambda bench: measure_latency(bench, Load(streams=20, rate=50, seconds=8, rounds=3)),
-    "steps": lambda bench: measure_steps(bench, long_messages=5000, rounds=7),
+    "steps": lambda bench: measure_steps(bench, long_messages=10_000, rounds=7),
     "commands": lambda bench: measure_commands(bench, steps=200),
     "first-byte": lambda bench: measure_first_byte(bench, posts=100),
     "history": lambda bench: measure_history(bench, messages=50_000, posts=50),
@@ -31,7 +31,7 @@ FULL: dict[str, Measurement] = {
 QUICK: dict[str, Measurement] = {
     "cpu": lambda bench: measure_cpu(bench, Load(streams=30, rate=50, seconds=2, rounds=1)),
     "latency": lambda bench: measure_latency(bench, Load(streams=20, rate=50, seconds=2, rounds=1)),
-    "steps": lambda bench: measure_steps(bench, long_messages=400, rounds=3),
+    "steps": lambda bench: measure_steps(bench, long_messages=2_000, rounds=3),
     "commands": lambda bench: measure_commands(bench, steps=40),
     "first-byte": lambda bench: measure_first_byte(bench, posts=30),
     "history": lambda bench: measure_history(bench, messages=2_000, posts=15),

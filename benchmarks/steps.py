@@ -19,6 +19,8 @@ MESSAGES_PER_STEP = 2
 """A step with a call adds the model's message and the tool's."""
 
 SHORT_MESSAGES = 50
+STEP_MESSAGES = 100
+"""Messages of the short history whose steps are compared with those of a long one."""
 WARM_STEPS = 5
 """Steps excluded at the start of a run, where it reads its history and a sandbox starts."""
 
@@ -86,8 +88,8 @@ async def measure_steps(bench: Bench, *, long_messages: int, rounds: int) -> lis
     short: list[float] = []
     long: list[float] = []
     uploads: list[float] = []
-    async with Worker.open(bench, "steps-long") as worker:
-        await worker.run(long_messages // MESSAGES_PER_STEP)
+    async with Worker.open(bench, "steps-long", history=_history(long_messages)) as worker:
+        await worker.run(WARM_STEPS)
         for _ in range(rounds):
             short.append(await short_overhead_ms(bench))
             calls = await worker.run(WARM_STEPS + 20, THINKING_MS)
@@ -96,7 +98,7 @@ async def measure_steps(bench: Bench, *, long_messages: int, rounds: int) -> lis
     ratios = [much / little for much, little in zip(long, short, strict=True)]
     return [
         Result(
-            f"Step with one tool call, {SHORT_MESSAGES} messages",
+            f"Step with one tool call, {STEP_MESSAGES} messages",
             median(short),
             "ms",
             10,
@@ -110,7 +112,7 @@ async def measure_steps(bench: Bench, *, long_messages: int, rounds: int) -> lis
             "ms",
             1.05,
             against=median(short),
-            against_what=f"{SHORT_MESSAGES} messages",
+            against_what=f"{STEP_MESSAGES} messages",
             goal_is_ratio=True,
             paired_ratio=median(ratios),
             spread=spread(ratios),
@@ -149,11 +151,11 @@ async def measure_commands(bench: Bench, *, steps: int) -> list[Result]:
 
 
 async def short_overhead_ms(bench: Bench) -> float:
-    """The overhead at about 50 messages in a new session: from ten steps before to ten steps after."""
-    middle = SHORT_MESSAGES // MESSAGES_PER_STEP
-    async with Worker.open(bench, "steps-short") as worker:
-        calls = await worker.run(middle + 12, THINKING_MS)
-    return _overhead_ms(calls[middle - 10 : middle + 10])
+    """The overhead at about `STEP_MESSAGES` messages in a new session, of which all but ten steps are imported."""
+    history = _history(STEP_MESSAGES - 10 * MESSAGES_PER_STEP)
+    async with Worker.open(bench, "steps-short", history=history) as worker:
+        calls = await worker.run(WARM_STEPS + 20, THINKING_MS)
+    return _overhead_ms(calls[WARM_STEPS:])
 
 
 def _overhead_ms(calls: list[tuple[float, float, float]]) -> float:

@@ -53,8 +53,9 @@ class CacheMeter:
 
 def _blocks(request: ModelRequest) -> Iterable[tuple[int, object]]:
     """The parts of a request in the order of its prefix, each with its tokens."""
-    tools = tuple(tool.name for tool in request.tools)
-    yield estimate_text(request.system) + estimate_tools(request.tools), (request.system, tools)
+    # Tools come first, and Anthropic's requests mark their end; another plan is another system text.
+    yield estimate_tools(request.tools), tuple(tool.name for tool in request.tools)
+    yield estimate_text(request.system), request.system
     for message in request.messages:
         # Clearing or clipping a message changes its size.
         tokens = message.tokens or counted_tokens(message)

@@ -234,6 +234,7 @@ class _Growth:
             summaries=summaries,
             cost_usd=self._prices.dollars(usage),
             uncompacted_usd=self._prices.dollars(self._full.usage),
+            new_tokens=self._full.usage.input_tokens,
         )
 
 

@@ -35,7 +35,8 @@ class FactState(Value):
 class Retention(Value):
     """One history, replayed under one policy with one summarizer. `rungs` counts what made the context smaller;
     `tokens` is the size of the last context and `peak` that of the largest. Costs are in US dollars at the report's
-    prices; `uncompacted_usd` is what the same steps cost if nothing is ever compacted."""
+    prices; `uncompacted_usd` is what the same steps cost if nothing is ever compacted, and `new_tokens` are those that
+    they then read for the first time: no cache has them, under any policy."""
 
     history: str
     policy: str
@@ -49,6 +50,7 @@ class Retention(Value):
     summaries: Usage
     cost_usd: float
     uncompacted_usd: float
+    new_tokens: int = 0
     facts: tuple[FactState, ...] = ()
     error: str | None = None
 
@@ -68,7 +70,9 @@ class Interval(Value):
 class RetentionSums(Value):
     """The sums over one policy's rows with one summarizer. Shares are of all facts of all histories: `in_context` at
     the end, `over_rounds` on average after each round, `found` only with the tools, `neither`, `misleading`; `searched`
-    is the share that a search shows, whether in the context or not. `cost` is relative to no compaction."""
+    is the share that a search shows, whether in the context or not. `cost` is relative to no compaction. `cached` is
+    the share of the tokens read that were in the cache, and `at_best` what it would be if only what is read for the
+    first time were not."""
 
     policy: str
     summarizer: str
@@ -84,6 +88,7 @@ class RetentionSums(Value):
     cost_usd: float
     cost: float | None
     cached: float | None
+    at_best: float | None
     peak: int
 
 
@@ -118,6 +123,7 @@ def _sums(kind: tuple[str, str], rows: Sequence[Retention]) -> RetentionSums:
     facts = [fact for row in rows for fact in row.facts]
     uncompacted = sum(row.uncompacted_usd for row in rows)
     cost = sum(row.cost_usd for row in rows)
+    usage = sum((row.usage for row in rows), Usage())
     return RetentionSums(
         policy=kind[0],
         summarizer=kind[1],
@@ -132,7 +138,8 @@ def _sums(kind: tuple[str, str], rows: Sequence[Retention]) -> RetentionSums:
         searched=wilson([fact.searched for fact in facts]),
         cost_usd=cost,
         cost=cost / uncompacted if uncompacted else None,
-        cached=cached(sum((row.usage for row in rows), Usage())),
+        cached=cached(usage),
+        at_best=1 - sum(row.new_tokens for row in rows) / usage.prompt_tokens if usage.prompt_tokens else None,
         peak=max((row.peak for row in rows), default=0),
     )
 

@@ -31,13 +31,14 @@ from evals import (
 
 _TITLES = [
     *("", "summaries", "rounds", "in context", "each round", "found", "neither", "misleading", "search", "cost"),
-    *("cached", "largest"),
+    *("cached", "at best", "largest"),
 ]
 _EXPLANATION = """\
 In context: facts that the last context states, with the 95% interval; each round: the mean after every round.
 Found: only by history_search or recall. Search: among its first five places, whether in the context or not.
 Cost: of all steps and summaries, relative to no compaction, at ${input:g} / ${cached:g} / ${output:g} per million
-tokens read, read from the cache, and written. Summaries are {summaries}."""
+tokens read, read from the cache, and written. Cached: of the tokens read; at best: if only what is read for the first
+time were not. Summaries are {summaries}."""
 _SUMMARIES = {"junk": "junk (no fact at all)", "oracle": "an oracle's (every fact that it was shown)"}
 
 
@@ -131,6 +132,7 @@ def _cells(sums: RetentionSums) -> list[str]:
         percent(sums.searched.share if sums.searched else None),
         percent(sums.cost),
         percent(sums.cached),
+        percent(sums.at_best),
         f"{sums.peak:,}",
     ]
 

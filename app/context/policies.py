@@ -70,7 +70,11 @@ class CompactionSettings(Value):
         None, description="Tokens kept free for estimation errors; null is 2 % of the window."
     )
     recent_messages_to_keep: Whole = Field(
-        10, ge=1, le=10_000, description="`threshold`: newest messages that stay verbatim."
+        10,
+        ge=1,
+        le=10_000,
+        description="`threshold`: newest messages that stay verbatim; up to 10 if they have at most a fifth of the"
+        " trigger.",
     )
     prune_protect: Tokens | None = Field(
         None, description="Newest tool output, in tokens, that is never cleared; null is 40,000, less in small windows."

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 from sqlalchemy import (
@@ -31,6 +31,10 @@ from app.db.models import search_entries
 
 MOST_READ = 1_500
 """Passages in which parts of words are looked for, since no index knows them: about 15 ms in Postgres."""
+
+
+RARE = 1_000
+"""Passages of all sessions from which on a term is common, in SQLite."""
 
 
 class NewPassage(NamedTuple):
@@ -104,11 +108,12 @@ class _Stored:
         self, connection: Connection, session_id: str, terms: Sequence[str], limit: int, *, before: int
     ) -> list[Passage]:
         entry = search_entries.c
-        newest = select(entry.id).where(entry.session_id == session_id, entry.seq < before)
-        newest = newest.order_by(entry.session_id.desc(), entry.seq.desc()).limit(MOST_READ)
-        within = self._passages().where(entry.id.in_(newest))
+        kept = (entry.id, entry.message_id, entry.seq, entry.role, entry.call_id)
+        newest = select(*kept).where(entry.session_id == session_id, entry.seq < before)
+        read = newest.order_by(entry.session_id.desc(), entry.seq.desc()).limit(MOST_READ).subquery()
         has_all = and_(*(self._searched.icontains(term, autoescape=True) for term in terms))
-        found = connection.execute(within.where(has_all).order_by(entry.id.desc()).limit(limit))
+        within = select(*read.c, self._texts.c.text).join_from(read, self._texts, read.c.id == self._texts.c.rowid)
+        found = connection.execute(within.where(has_all).order_by(read.c.id.desc()).limit(limit))
         return [Passage(*row) for row in found]
 
     def _passages(self) -> Select[Any]:
@@ -161,6 +166,20 @@ _fts5 = table("search_text", column("rowid", Integer), column("about", Text), co
 with their entries."""
 
 
+class _Rare(NamedTuple):
+    """All passages of a session that have a rare term, and those of user and agent, newest first."""
+
+    ids: Sequence[int]
+    spoken: Sequence[int]
+
+    def newest(self, asked: Wanted) -> set[int]:
+        return set((self.spoken if asked.spoken else self.ids)[: asked.most])
+
+
+def _ids(joined: str | None) -> list[int]:
+    return sorted(map(int, joined.split(",")), reverse=True) if joined else []
+
+
 class _Fts5(_Stored):
     _joined = "group_concat(rowid)"
     _condition = "search_text MATCH {}"
@@ -174,6 +193,32 @@ class _Fts5(_Stored):
             for id, new in passages.items()
         ]
         connection.execute(insert(_fts5), rows)
+
+    def matching(self, connection: Connection, session_id: str, wanted: Sequence[Wanted]) -> list[set[int]]:
+        # For a rare term, FTS5 would walk through the whole list of its session's passages.
+        known = self._rare(connection, session_id, {asked.terms[0] for asked in wanted if len(asked.terms) == 1})
+        left = [asked for asked in wanted if asked.terms[0] not in known or len(asked.terms) > 1]
+        found = iter(super().matching(connection, session_id, left))
+        return [next(found) if asked in left else known[asked.terms[0]].newest(asked) for asked in wanted]
+
+    def _rare(self, connection: Connection, session_id: str, terms: Collection[str]) -> dict[str, _Rare]:
+        """The passages of those terms that few passages of all sessions have."""
+        if not terms:
+            return {}
+        # A session's passages are indexed in order.
+        first = "(SELECT id FROM search_entries WHERE session_id = :own ORDER BY seq LIMIT 1)"
+        own = "CASE WHEN session_id = :own"
+        said = f"{own} AND call_id IS NULL AND role IN ('user', 'assistant')"
+        each = " UNION ALL ".join(
+            f"SELECT {number}, count(*), group_concat({own} THEN id END), group_concat({said} THEN id END) FROM"  # noqa: S608 - as above
+            f" (SELECT rowid FROM search_text WHERE search_text MATCH :t{number} AND rowid >= {first}"
+            f" ORDER BY rowid DESC LIMIT {RARE}) AS found JOIN search_entries ON id = found.rowid"
+            for number, _ in enumerate(terms)
+        )
+        named = dict(enumerate(terms))
+        values = {"own": session_id, **{f"t{number}": _quoted(term) for number, term in named.items()}}
+        rows = connection.execute(text(each), values)
+        return {named[number]: _Rare(_ids(ids), _ids(said)) for number, count, ids, said in rows if count < RARE}
 
     def _pattern(self, session_id: str, asked: Wanted) -> str:
         marker = _marker(session_id, spoken=asked.spoken)
@@ -203,7 +248,7 @@ class _Tsvector(_Stored):
     _condition = "words @@ to_tsquery('palimpsest', {0}) AND numnode(to_tsquery('palimpsest', {0})) > 1"
 
     def __init__(self) -> None:
-        # As in SQLite, only ASCII letters are compared without their case: in a language's order that takes far longer.
+        # As in SQLite, only ASCII letters are compared without their case; by a language's rules it takes longer.
         super().__init__(_vectors, collate(_vectors.c.text, "C"))
 
     def matching(self, connection: Connection, session_id: str, wanted: Sequence[Wanted]) -> list[set[int]]:
