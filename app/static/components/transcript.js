@@ -49,7 +49,7 @@ export function Transcript({ state }) {
     <div
       ref=${box}
       class="transcript-box"
-      role="feed"
+      role=${rows.length ? "feed" : "region"}
       aria-label="Messages"
       aria-busy=${isBusy}
       tabindex="0"
