@@ -227,7 +227,7 @@ async def test_everything_can_be_done_by_keyboard(page: Page, site: Site, client
     await page.keyboard.type(task)
     await _tab_to(page, form.get_by_label("Model", exact=True))
     await page.keyboard.type(SMALL)
-    await _press(page, form.locator("summary"))
+    await _press(page, form.locator("summary").filter(has_text="More"))
     await _tab_to(page, form.get_by_label("Calls that need approval"))
     await page.keyboard.type("Some")
     await _tab_to(page, form.get_by_label("Commands that need approval"))

@@ -128,7 +128,8 @@ function useStart(onClose) {
   const [isBusy, setBusy] = useState(false);
   const [upload, setUpload] = useState(null);
   const aborting = useRef(null);
-  useEffect(() => () => aborting.current?.abort(), []);
+  // The form of the first visit also disappears when its own session is in the list.
+  useEffect(() => () => onClose && aborting.current?.abort(), []);
   async function start() {
     if (isBusy) return;
     const values = draft.value;

@@ -1,6 +1,6 @@
 /** Names and values of secrets. Values are held in memory only, and never shown again once they are sent. */
 
-import { html, useContext, useEffect, useRef } from "../core/ui.js";
+import { html, useContext, useLayoutEffect, useRef } from "../core/ui.js";
 import { newSecret } from "../state/draft_inputs.js";
 import { Field, Form, TextField } from "./fields.js";
 
@@ -10,7 +10,8 @@ export function SecretFields() {
   const { secrets } = values;
   const box = useRef(null);
   const count = useRef(secrets.length);
-  useEffect(() => {
+  // Before the next key arrives.
+  useLayoutEffect(() => {
     const isAdded = secrets.length > count.current;
     const isRemoved = secrets.length < count.current;
     count.current = secrets.length;

@@ -52,7 +52,7 @@ export function Transcript({ state }) {
     <div
       ref=${box}
       class="transcript-box"
-      role="feed"
+      role=${rows.length ? "feed" : "region"}
       aria-label="Messages"
       aria-busy=${isBusy}
       tabindex="0"

@@ -88,7 +88,7 @@ function Files() {
 function Chosen({ chosen: { status, name, kind, files, bytes: size, left, problem } }) {
   if (status === "failed") return html`<p class="field-error" role="alert">${plainLine(problem)}</p>`;
   const amount = kind === "archive" ? bytes(size) : `${count(files)} ${files === 1 ? "file" : "files"}, ${bytes(size)}`;
-  return html`<p role="status">
+  return html`<p role="status" aria-busy=${status === "reading"}>
       <strong class="chosen-name">${plainLine(name)}</strong> ${status === "reading" && "Reading…"}
       <span class="dim numbers">${amount}</span>
     </p>

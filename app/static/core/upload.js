@@ -21,7 +21,7 @@ export function send(method, path, body, { type, onProgress, signal }) {
       return reject(new Problem(request.status, bodyOf(request) ?? { title: request.statusText }));
     };
     // Also called if the file cannot be read, as with a folder, or if the server closes the connection on a large file.
-    const detail = "Upload failed: the server could not be reached, or the browser could not read the file.";
+    const detail = "Upload failed: the server was not reached or refused the size, or the browser could not read a file.";
     request.onerror = () => reject(new Problem(0, { code: "unreachable", detail }));
     request.onabort = () => reject(signal.reason);
     signal?.addEventListener("abort", () => request.abort());
