@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 from sqlalchemy import Row
@@ -14,7 +15,7 @@ from app.agent.compaction.compactor import Compactor
 from app.agent.compaction.ladder import Ladder, RoundSetup
 from app.agent.compaction.triggers import ManualRound
 from app.agent.conversation import Conversation, run_off_loop
-from app.agent.interrupt import Interrupt
+from app.agent.interrupt import Interrupt, Stopped
 from app.agent.protocols import CallGate
 from app.agent.record import StoredConversation
 from app.agent.step import Step
@@ -120,6 +121,19 @@ def make_step(
     )
     executor = ToolExecutor(tools, recorder, allowed=offered, set_plan=set_plan, interrupt=interrupt)
     return Step(recorder, conversation, agents.models, executor, interrupt)
+
+
+async def give_instructions(
+    session: SessionState, conversation: Conversation, recorder: Recorder, interrupt: Interrupt
+) -> None:
+    """Adds the instructions of folders that tools have used since the last step, if the model does not see them."""
+    if not session.instructions.touched:
+        return
+    with suppress(Stopped):
+        new = await interrupt.guard(session.new_instructions(conversation), patient=True)
+        if new is not None:
+            # Not guarded: what is stored and what is in memory have to be the same.
+            await conversation.add(new, recorder)
 
 
 class WatchedFiles:

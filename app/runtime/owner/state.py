@@ -144,8 +144,6 @@ class SessionState:
 
     async def new_instructions(self, conversation: Conversation) -> Message | None:
         """The instructions of folders that tools have used since the last step, if the model does not see them."""
-        if not self.instructions.touched:
-            return None
         shown, usable = conversation.transcript.messages, self.config().budget.usable
         return await self.instructions.read(shown, lambda: self._hold().sandbox, self.masking.text, usable)
 
