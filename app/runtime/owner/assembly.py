@@ -22,6 +22,7 @@ from app.agent.step import Step
 from app.agent.tool_executor import Collector, ToolExecutor, ToolSetup
 from app.context.policies import CompactionSettings
 from app.db.engine import Database
+from app.errors import PalimpsestError
 from app.events import PlanItem
 from app.llm.base import ToolSchema
 from app.runtime.agents import read_again, read_past
@@ -151,7 +152,13 @@ class WatchedFiles:
 
     async def before(self, path: str) -> None:
         """See `FileWatch.before`."""
-        name = self._skills.folder_of(resolve(path)) if self._skills.skills else None
+        if not self._skills.skills:
+            return
+        try:
+            name = self._skills.folder_of(resolve(path))
+        except PalimpsestError:
+            # A command may work anywhere, and a tool for files says itself what is wrong.
+            return
         if name is None:
             return
         async with self._turn:
