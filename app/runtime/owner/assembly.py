@@ -4,11 +4,9 @@ the compactions that users request while it works."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any
-
-from sqlalchemy import Row
 
 from app.agent.changes import PlanChanged
 from app.agent.compaction.compactor import Compactor
@@ -35,7 +33,6 @@ from app.runtime.skills import OperatorSkills
 from app.runtime.transactions import compactions
 from app.sandbox.base import Sandbox, Stream
 from app.sandbox.paths import resolve
-from app.tools import client
 from app.tools.client import ClientTool
 from app.tools.masking import MaskedCollector
 from app.tools.output import OutputLimit
@@ -172,8 +169,9 @@ class WatchedFiles:
 
 
 class SessionTools:
-    """The tools of a session as its row says: those of the server, the client's, and `submit_output`, which is always
-    included, since a change of the session may ask for it. Only what the model was offered can be called."""
+    """The tools of a session: those of the server, the client's, and `submit_output`, which is always included, since a
+    change of the session may ask for it. Client tools stay for a step that was offered them if the session loses them
+    meanwhile. Only what the model was offered can be called."""
 
     def __init__(self, registry: ToolRegistry, session: SessionState) -> None:
         self._server = registry
@@ -183,18 +181,14 @@ class SessionTools:
     def __call__(self) -> ToolRegistry:
         row = self._session.row
         if self._made is None or self._made[0] is not row:
-            self._made = (row, self._server.plus(self._submit_output(), *_client_tools(row)))
+            clients = [(ClientTool(spec), spec.schema) for spec in self._session.client_tools.values()]
+            self._made = (row, self._server.plus(self._submit_output(), *clients))
         return self._made[1]
 
     def _submit_output(self) -> tuple[SubmitOutput, ToolSchema]:
         tool, format = SubmitOutput(self._session.output_format), self._session.output_format()
         seen = format.tool() if format is not None else ToolSchema(tool.name, tool.description, {"type": "object"})
         return tool, seen
-
-
-def _client_tools(row: Row[Any]) -> Iterator[tuple[ClientTool, ToolSchema]]:
-    for spec in client.load(row.client_tools):
-        yield ClientTool(spec), spec.schema
 
 
 class ManualRounds:
