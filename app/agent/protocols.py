@@ -133,7 +133,7 @@ class CallGate(Protocol):
 
 
 class FileWatch(Protocol):
-    """Is told which files and folders the tools for files use."""
+    """Is told which files and folders tools use."""
 
     async def before(self, path: str) -> None:
         """Awaited before a tool uses a path. Raises what the model is told instead of the result."""

@@ -26,7 +26,7 @@ from app.sessions import Approval, ApprovalEnd
 from app.tools.base import NoHistory, OutputSink, SessionHistory, ToolContext, ToolOutcome
 from app.tools.client import ClientTool
 from app.tools.output import OutputLimit
-from app.tools.registry import FILE_TOOLS, AnyTool, ToolRegistry
+from app.tools.registry import AnyTool, ToolRegistry, path_of
 
 log = structlog.get_logger(__name__)
 MAX_PARALLEL = 8
@@ -277,12 +277,12 @@ class ToolExecutor:
         """Runs the call; exceptions become an error that the model sees and can act on."""
         try:
             tool, arguments = self._setup.registry().parse(call.name, call.arguments_text, self._allowed())
-            if tool.name not in FILE_TOOLS:
-                return await tool.run(arguments, self._context(call, live, collector, limit))
-            path = str(getattr(arguments, "path", None) or ".")
-            await self._setup.files.before(path)
+            path = path_of(tool, arguments)
+            if path is not None:
+                await self._setup.files.before(path)
             outcome = await tool.run(arguments, self._context(call, live, collector, limit))
-            self._setup.files.after(path)
+            if path is not None:
+                self._setup.files.after(path)
             return outcome
         except PalimpsestError as error:
             return ToolOutcome(ToolStatus.ERROR, note=f"Error: {error.detail}")

@@ -4,6 +4,7 @@ session that names none."""
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -20,7 +21,7 @@ from app.tools.files import READ_CHARS, ListDirectory, ReadFile, WriteFile
 from app.tools.memory import MemoryRead, MemorySearch, MemoryWrite, UpdatePlan
 from app.tools.recall import HistorySearch, Recall
 from app.tools.search import SearchFiles
-from app.tools.shell import ExecuteCommand
+from app.tools.shell import ExecuteCommand, ExecuteCommandArguments
 
 MAX_NAMED_ERRORS = 10
 MAX_SHORT_CHARS = 2_000
@@ -34,8 +35,10 @@ LEAN_SETS: tuple[tuple[int, tuple[str, ...]], ...] = ((3_071, _LEAST), (6_143, _
 """Largest window in tokens of each set. `recall` is in all of them, since a small window soon clears old outputs and
 their placeholders name it; a command can do whatever else is left out."""
 
-FILE_TOOLS = frozenset(tool.name for tool in (ReadFile, WriteFile, EditFile, ListDirectory, SearchFiles))
+_FILE_TOOLS = frozenset(tool.name for tool in (ReadFile, WriteFile, EditFile, ListDirectory, SearchFiles))
 """The tools whose `path` is a file or a folder of the workspace."""
+_CD = re.compile(r"\s*cd\s+([\w./@+-]+)\s*(?:&&|;|\n)")
+"""How a command begins that works in a folder."""
 _DROPPED = frozenset({"title", "minLength", "maxLength", "minimum", "maximum", "exclusiveMinimum", "maxItems"})
 """Keywords that cost tokens in every request. Bounds are checked when a call is parsed, with an error that names them;
 several providers ignore or refuse them in a schema."""
@@ -156,6 +159,15 @@ def _describe_one(error: ErrorDetails) -> str:
             return f"{where}: {error['msg'].removeprefix('Value error, ')}"
         case _:
             return f"{where}: {error['msg'][:1].lower()}{error['msg'][1:]}"
+
+
+def path_of(tool: AnyTool, arguments: Arguments) -> str | None:
+    """The file or folder that a call uses, as far as that can be told: of a command, the folder of a `cd` in front."""
+    if tool.name in _FILE_TOOLS:
+        return str(getattr(arguments, "path", None) or ".")
+    if isinstance(arguments, ExecuteCommandArguments) and (found := _CD.match(arguments.command)):
+        return found[1]
+    return None
 
 
 def tools_for(window: int) -> tuple[str, ...] | None:

@@ -17,7 +17,7 @@ from tests.behavior.harness import ANTHROPIC, OPENAI, Client, Event, of_type
 from tests.behavior.test_approvals import statuses
 from tests.behavior.test_cancel_resume import CANCEL_S, cancel
 from tests.behavior.test_recovery import Start, start
-from tests.provider import FakeProvider, Reply, Text, ToolCall
+from tests.provider import FakeProvider, Gate, Reply, Reset, Text, ToolCall
 
 __all__ = ["start"]
 
@@ -137,6 +137,20 @@ async def test_a_call_waits_for_approval_first(client: Client, provider: FakePro
         assert (await answer(client, session_id, ids[0], output="Ticket 17")).status_code == 204
         await follower.type("session.idle")
     assert statuses(await assert_sound(client, session_id)) == ["completed", "denied"]
+    assert provider.refusals == []
+
+
+@pytest.mark.shared_server
+async def test_an_attempt_that_is_retried_reaches_no_client(client: Client, provider: FakeProvider) -> None:
+    provider.script(Reply(ticket("void"), Text("more"), Reset()), Reply(ticket("real")), Reply(Text("done")))
+    session_id = (await client.create("task", tools=[tool()]))["id"]
+    async with following(client, session_id) as follower:
+        called = await waiting(follower)
+        assert (await answer(client, session_id, called.data["call_id"], output="Ticket 17")).status_code == 204
+        await follower.type("session.idle")
+    events = await assert_sound(client, session_id)
+    assert [event.data["arguments"] for event in of_type(events, "tool.call")] == [{"title": "real"}]
+    assert len(of_type(events, "step.retrying")) == 1
     assert provider.refusals == []
 
 
@@ -274,6 +288,22 @@ async def test_tools_that_a_session_cannot_have(client: Client) -> None:
     for tools, why in refused:
         made = await client.http.post("/v1/sessions", json={"tools": tools})
         assert (made.status_code, why in made.text) == (422, True), (why, made.text)
+
+
+@pytest.mark.shared_server
+async def test_a_step_keeps_the_tools_that_it_was_offered(client: Client, provider: FakeProvider) -> None:
+    provider.script(Reply(Text("I will"), Gate("begun"), ticket()), Reply(Text("done")))
+    session_id = (await client.create("task", tools=[tool()]))["id"]
+    async with following(client, session_id) as follower:
+        await follower.type("text.delta")
+        await client.change(session_id, tools=["read_file"])
+        provider.open("begun")
+        called = await waiting(follower)
+        assert (await answer(client, session_id, called.data["call_id"], output="Ticket 17")).status_code == 204
+        await follower.type("session.idle")
+    assert statuses(await assert_sound(client, session_id)) == ["completed"]
+    assert list(provider.requests[1].tool_names) == ["read_file"]
+    assert provider.refusals == []
 
 
 @pytest.mark.shared_server

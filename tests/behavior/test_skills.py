@@ -34,7 +34,7 @@ async def test_skills_are_named_in_the_system_text_and_read_on_demand(
     copied = ".palimpsest/skills/deploy"
     provider.script(
         Reply(read(".agents/skills/pdf/SKILL.md"), read(f"{copied}/SKILL.md")),
-        Reply(ToolCall("execute_command", {"command": f"sh {copied}/scripts/run.sh; ls {copied}"})),
+        Reply(ToolCall("execute_command", {"command": f"cd / && cd /workspace/{copied} && sh scripts/run.sh; ls"})),
         Reply(Text("done")),
     )
     async with Client(start_server(skills_dir=ours).url) as client:
@@ -68,7 +68,7 @@ async def test_instructions_of_a_folder_come_when_it_is_touched(
     start_server: StartServer, provider: FakeProvider, sandbox: str
 ) -> None:
     provider.script(
-        Reply(read("api/v1/routes.py"), ToolCall("list_directory", {"path": "web"})),
+        Reply(read("api/v1/routes.py"), ToolCall("execute_command", {"command": "cd web && ls"})),
         Reply(read("api/main.py")),
         Reply(Text("one")),
         Reply(read("api/v1/routes.py")),

@@ -57,7 +57,8 @@ class Said:
 @dataclass(slots=True)
 class SessionLedger:
     """One session from outside. `seen` is every event with an id that a reader got: type and digest by seq. `last_seq`
-    is the highest that an answer named. `ran` are the lines of the workspace's log of commands, None if not read."""
+    is the highest that an answer named. `posted` are the results that were accepted, by call. `ran` are the lines of
+    the workspace's log of commands, None if not read."""
 
     id: str
     plan: SessionPlan
@@ -68,6 +69,7 @@ class SessionLedger:
     cleared: bool = False
     deleted: Outcome | None = None
     settled: bool = False
+    posted: dict[str, str] = field(default_factory=dict)
     ran: list[str] | None = None
 
 

@@ -33,6 +33,14 @@ NO_ROOM = 97
 MARK = re.compile(r"\[\[([a-z0-9.-]+)\]\]")
 """How each message names its session and itself."""
 
+CLIENT_TOOL: dict[str, Any] = {
+    "type": "client",
+    "name": "ask",
+    "description": "Asks the user.",
+    "parameters": {"type": "object", "properties": {"question": {"type": "string"}}, "required": ["question"]},
+    "timeout_s": 20,
+}
+"""The tool that users carry out."""
 SUMMARY = "The user asks for small things again and again; some are done. Next: go on with the latest message."
 
 
@@ -142,6 +150,9 @@ class Model:
             ("memory_write", {"content": "remember\n" * rng.randint(1, 20)}),
             ("history_search", {"query": "small"}),
             ("no_such_tool", {"a": 1}),
+            (CLIENT_TOOL["name"], {"question": "Which?"}),
+            (CLIENT_TOOL["name"], {"question": "Which?"}),
+            (CLIENT_TOOL["name"], {}),
             ("read_file", '{"path": '),
         ]
         name, arguments = rng.choice(others)

@@ -11,7 +11,7 @@ from typing import Any
 
 from tests.soak.caller import Answered, Caller
 from tests.soak.ledger import Book, Edit, Said, SessionLedger
-from tests.soak.model import LOG
+from tests.soak.model import CLIENT_TOOL, LOG
 from tests.soak.plan import PAUSE_S, POLICIES, Deed, SessionPlan
 from tests.soak.readers import read
 
@@ -56,6 +56,7 @@ class User:
             for kind in self._plan.readers
         ]
         self._book.faults["slow readers"] += self._plan.readers.count("slow")
+        answering = asyncio.create_task(self._answer_calls())
         try:
             for deed in self._plan.deeds:
                 with suppress(TimeoutError):
@@ -69,9 +70,9 @@ class User:
                 await self.settle()
                 await self._see_all()
         finally:
-            for reader in readers:
-                reader.cancel()
-            for failed in await asyncio.gather(*readers, return_exceptions=True):
+            for task in (*readers, answering):
+                task.cancel()
+            for failed in await asyncio.gather(*readers, answering, return_exceptions=True):
                 if isinstance(failed, Exception):
                     raise failed
 
@@ -83,6 +84,7 @@ class User:
             "model": self._plan.model,
             "compaction": self._plan.policy,
             "limits": {"max_steps": 12},
+            "tools": [CLIENT_TOOL],
         }
         answer = await self._caller.until_known("POST", "/v1/sessions", json=body)
         if answer.outcome == "unknown":
@@ -133,6 +135,24 @@ class User:
             case _:
                 await self._session()
                 await self._caller.once("GET", self._path + self._rng.choice(LOOKS))
+
+    async def _answer_calls(self) -> None:
+        """Posts the results of calls that wait for this user, most of them in time."""
+        rng = random.Random(f"{self._plan.name}/answers")
+        while True:
+            await asyncio.sleep(POLL_S)
+            waiting = await self._caller.get(f"{self._path}/tool-calls?status=pending") or {"items": []}
+            for call in waiting["items"]:
+                if rng.random() < 0.3:
+                    continue
+                text = f"Result of {call['call_id']}."
+                path = f"{self._path}/tool-calls/{call['call_id']}/result"
+                answer = await self._caller.once("POST", path, json={"output": text})
+                self._book.counts[f"results {answer.outcome}"] += 1
+                if answer.outcome == "accepted":
+                    self._ledger.posted[call["call_id"]] = text
+                elif answer.outcome == "refused" and answer.status not in (404, 409):
+                    self._book.violated("a valid request is accepted", f"result: {answer.status}", self._ledger.id)
 
     def _any(self, pick: float) -> Said | None:
         return self._ledger.said[int(pick * len(self._ledger.said))] if self._ledger.said else None

@@ -4,23 +4,23 @@ the compactions that users request while it works."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
-
-from sqlalchemy import Row
 
 from app.agent.changes import PlanChanged
 from app.agent.compaction.compactor import Compactor
 from app.agent.compaction.ladder import Ladder, RoundSetup
 from app.agent.compaction.triggers import ManualRound
 from app.agent.conversation import Conversation, run_off_loop
-from app.agent.interrupt import Interrupt
+from app.agent.interrupt import Interrupt, Stopped
 from app.agent.protocols import CallGate
 from app.agent.record import StoredConversation
 from app.agent.step import Step
 from app.agent.tool_executor import Collector, ToolExecutor, ToolSetup
 from app.context.policies import CompactionSettings
 from app.db.engine import Database
+from app.errors import PalimpsestError
 from app.events import PlanItem
 from app.llm.base import ToolSchema
 from app.runtime.agents import read_again, read_past
@@ -34,7 +34,6 @@ from app.runtime.skills import OperatorSkills
 from app.runtime.transactions import compactions
 from app.sandbox.base import Sandbox, Stream
 from app.sandbox.paths import resolve
-from app.tools import client
 from app.tools.client import ClientTool
 from app.tools.masking import MaskedCollector
 from app.tools.output import OutputLimit
@@ -123,6 +122,19 @@ def make_step(
     return Step(recorder, conversation, agents.models, executor, interrupt)
 
 
+async def give_instructions(
+    session: SessionState, conversation: Conversation, recorder: Recorder, interrupt: Interrupt
+) -> None:
+    """Adds the instructions of folders that tools have used since the last step, if the model does not see them."""
+    if not session.instructions.touched:
+        return
+    with suppress(Stopped):
+        new = await interrupt.guard(session.new_instructions(conversation), patient=True)
+        if new is not None:
+            # Not guarded: what is stored and what is in memory have to be the same.
+            await conversation.add(new, recorder)
+
+
 class WatchedFiles:
     """What follows from the files that tools use: an operator's skill is copied into the workspace before it is first
     read, and instructions of folders are given before the next step."""
@@ -138,7 +150,13 @@ class WatchedFiles:
 
     async def before(self, path: str) -> None:
         """See `FileWatch.before`."""
-        name = self._skills.folder_of(resolve(path)) if self._skills.skills else None
+        if not self._skills.skills:
+            return
+        try:
+            name = self._skills.folder_of(resolve(path))
+        except PalimpsestError:
+            # A command may work anywhere, and a tool for files says itself what is wrong.
+            return
         if name is None:
             return
         async with self._turn:
@@ -152,9 +170,9 @@ class WatchedFiles:
 
 
 class SessionTools:
-    """The tools of a session as its row says: those of the server, the client's, those of MCP servers, and
-    `submit_output`, which is always included, since a change of the session may ask for it. Only what the model was
-    offered can be called."""
+    """The tools of a session: those of the server, the client's, those of MCP servers, and `submit_output`, which is
+    always included, since a change of the session may ask for it. Client tools stay for a step that was offered them if the session loses them
+    meanwhile. Only what the model was offered can be called."""
 
     def __init__(self, registry: ToolRegistry, session: SessionState) -> None:
         self._server = registry
@@ -164,7 +182,8 @@ class SessionTools:
     def __call__(self) -> ToolRegistry:
         row = self._session.row
         if self._made is None or self._made[0] is not row:
-            own = self._server.plus(self._submit_output(), *_client_tools(row))
+            clients = [(ClientTool(spec), spec.schema) for spec in self._session.client_tools.values()]
+            own = self._server.plus(self._submit_output(), *clients)
             self._made = (row, McpTools(own, self._session))
         return self._made[1]
 
@@ -172,11 +191,6 @@ class SessionTools:
         tool, format = SubmitOutput(self._session.output_format), self._session.output_format()
         seen = format.tool() if format is not None else ToolSchema(tool.name, tool.description, {"type": "object"})
         return tool, seen
-
-
-def _client_tools(row: Row[Any]) -> Iterator[tuple[ClientTool, ToolSchema]]:
-    for spec in client.load(row.client_tools):
-        yield ClientTool(spec), spec.schema
 
 
 class ManualRounds:

@@ -27,7 +27,7 @@ from app.errors import PalimpsestError, StaleOwnerError, StorageError, Supersede
 from app.messages import Role, Usage, now
 from app.runtime.owner import approvals, source
 from app.runtime.owner.approvals import StoredWaits
-from app.runtime.owner.assembly import ManualRounds, make_step, open_conversation
+from app.runtime.owner.assembly import ManualRounds, give_instructions, make_step, open_conversation
 from app.runtime.owner.checkpoints import RunCheckpoints, RunNote
 from app.runtime.owner.mcp import McpServers
 from app.runtime.owner.notes import are_due as notes_are_due
@@ -291,10 +291,7 @@ class SessionOwner:
         await self._session.load_secrets()
         await self._connect_mcp()
         await self._ask_windows()
-        with suppress(Stopped):
-            new = await self._interrupt.guard(self._session.new_instructions(conversation), patient=True)
-            if new is not None:  # unguarded, so that the conversation is as it is stored
-                await conversation.add(new, self._recorder)
+        await give_instructions(self._session, conversation, self._recorder, self._interrupt)
         if spilled := conversation.spilled():
             with suppress(Stopped):
                 await self._interrupt.guard(self._session.write_spilled(spilled), patient=True)

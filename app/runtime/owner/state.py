@@ -33,6 +33,7 @@ from app.runtime.setup import RuntimeSetup
 from app.runtime.vault import read_masking
 from app.sandbox.base import Sandbox
 from app.sessions import Limits, SandboxSpec
+from app.tools import client
 from app.tools.masking import Masking
 from app.tools.output import OutputLimit
 from app.tools.submit import OutputFormat
@@ -72,6 +73,8 @@ class SessionState:
         self._secrets: list[tuple[str, str]] = []
         self.masking = Masking({})
         """The session's secrets, as of `load_secrets`."""
+        self.client_tools = {spec.name: spec for spec in client.load(row.client_tools)}
+        """All that a step may have been offered, by name."""
         self.instructions = FolderInstructions()
         """Those of folders that tools have used."""
         self.before_use: Callable[[], Awaitable[None]] | None = None
@@ -86,6 +89,8 @@ class SessionState:
         """Uses a row unless a newer one is known: a read may finish after a later change was reported. One that another
         owner has claimed is not used, since its epoch would let this one write."""
         if row.epoch == self.row.epoch and row.last_seq >= self.row.last_seq:
+            if row.client_tools != self.row.client_tools:
+                self.client_tools |= {spec.name: spec for spec in client.load(row.client_tools)}
             self.row = row
             self._config = None
 
@@ -164,8 +169,6 @@ class SessionState:
 
     async def new_instructions(self, conversation: Conversation) -> Message | None:
         """The instructions of folders that tools have used since the last step, if the model does not see them."""
-        if not self.instructions.touched:
-            return None
         shown, usable = conversation.transcript.messages, self.config().budget.usable
         return await self.instructions.read(shown, lambda: self._hold().sandbox, self.masking.text, usable)
 

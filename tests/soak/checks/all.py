@@ -7,7 +7,15 @@ from collections.abc import Iterable, Mapping
 from tests.soak.checks.commands import check_commands
 from tests.soak.checks.ends import check_ends
 from tests.soak.checks.history import check_history, check_rest, check_sums
-from tests.soak.checks.log import check_calls, check_parts, check_rounds, check_runs, check_seqs, check_steps
+from tests.soak.checks.log import (
+    check_calls,
+    check_parts,
+    check_posted,
+    check_rounds,
+    check_runs,
+    check_seqs,
+    check_steps,
+)
 from tests.soak.checks.queue import check_messages, check_order
 from tests.soak.database import Stored
 from tests.soak.ledger import SessionLedger, Violation
@@ -25,6 +33,7 @@ def check_session(stored: Stored, ledger: SessionLedger) -> list[Violation]:
         ("each step has one step.finished", check_steps(events)),
         ("each call has one result", check_calls(events)),
         ("a part is closed once", check_parts(events)),
+        ("an accepted result is kept", check_posted(events, ledger.posted)),
         ("each round begins and ends once", check_rounds(events)),
         ("messages are delivered in order", check_order(events)),
         ("a message is delivered exactly once", check_messages(stored, ledger)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from tests.soak.database import Logged
 
@@ -66,14 +66,15 @@ def check_steps(events: Sequence[Logged]) -> Iterator[str]:
 
 
 def check_calls(events: Sequence[Logged]) -> Iterator[str]:
-    """Each call has exactly one result, after it and before its step's end; one of a voided attempt none."""
+    """Each call has exactly one result, after it and before its step's end; one of a voided attempt none. A call that a
+    client carries out may come again when the client can begin."""
     void = {event.data["message_id"] for event in events if event.type == "step.retrying"}
     called: set[str] = set()
     waiting: set[str] = set()
     for event in events:
         call_id = str(event.data.get("call_id"))
         if event.type == "tool.call" and event.data["message_id"] not in void:
-            if call_id in called:
+            if call_id in called and not (event.data.get("waits_for_client") and call_id in waiting):
                 yield f"{event.seq} repeats call {call_id}"
             called.add(call_id)
             waiting.add(call_id)
@@ -88,10 +89,20 @@ def check_calls(events: Sequence[Logged]) -> Iterator[str]:
 
 
 def check_parts(events: Sequence[Logged]) -> Iterator[str]:
-    """A part is closed once."""
+    """A part is closed once; see `check_calls`."""
     kinds = ("text.completed", "reasoning.completed", "tool.call", "tool.result")
-    closed = Counter((e.type, e.data["part_id"]) for e in events if e.type in kinds)
-    yield from (f"{kind} of part {part} came {count} times" for (kind, part), count in closed.items() if count > 1)
+    closed = Counter((e.type, e.data["part_id"], e.data.get("waits_for_client")) for e in events if e.type in kinds)
+    yield from (f"{kind} of part {part} came {count} times" for (kind, part, _), count in closed.items() if count > 1)
+
+
+def check_posted(events: Sequence[Logged], posted: Mapping[str, str]) -> Iterator[str]:
+    """The result of a call has what its client posted, once that was accepted; a run that was ended may have come
+    first."""
+    results = {event.data["call_id"]: event.data for event in events if event.type == "tool.result"}
+    for call_id, text in posted.items():
+        result = results.get(call_id)
+        if result is None or (result["status"] in ("completed", "error") and not result["output"].startswith(text)):
+            yield f"call {call_id}: {text!r} was accepted, its result is {result and result['output'][:100]!r}"
 
 
 def check_rounds(events: Sequence[Logged]) -> Iterator[str]:
