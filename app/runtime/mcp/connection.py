@@ -250,9 +250,16 @@ def _failure(error: BaseException, status: int | None) -> ServerError:
                 return ServerError("closed", f"The connection ended: {each.message[:MAX_DETAIL_CHARS]}.")
             case MCPError():
                 return ServerError("protocol_error", f"{each.message[:MAX_DETAIL_CHARS]} (code {each.code})")
-            case ValidationError() | RuntimeError() | ValueError():
+            case ValidationError():
+                return ServerError("protocol_error", f"The server's answer is invalid: {_first_problem(each)}.")
+            case RuntimeError() | ValueError():
                 return ServerError("protocol_error", "The server's messages are invalid.")
     return ServerError("protocol_error", f"The connection failed ({type(error).__name__}).")
+
+
+def _first_problem(error: ValidationError) -> str:
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    return f"{'.'.join(str(step) for step in first['loc'])[:200]}: {first['msg'][:200]}"
 
 
 def _flat(error: BaseException) -> Iterator[BaseException]:

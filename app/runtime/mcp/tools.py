@@ -123,7 +123,13 @@ class SessionTools(ToolRegistry):
             return self._base.plus(Search(offer.hidden), search_schema(offer.hidden))
         if name.startswith(PREFIX) and (found := self._definitions().get(name)) is not None:
             return self._base.plus(self._tool(found), found.shown)
-        return self._base
+        if name in self._base.names():
+            return self._base
+        # An error names all that are offered.
+        registry = self._base
+        for tool in offer.whole:
+            registry = registry.plus(self._tool(tool), tool.shown)
+        return registry
 
     def _definitions(self) -> Mapping[str, Definition]:
         offer = self._session.mcp_offer

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from app.errors import InvalidRequestError
-from app.sandbox.base import SandboxFactory, Stream
+from app.sandbox.base import LiveInput, SandboxFactory, Stream
 from tests.unit.sandbox.shell import Shell, new_config, sleepers, unique_seconds
 
 
@@ -78,6 +78,25 @@ async def test_input_is_given_byte_for_byte(shell: Shell) -> None:
 
 async def test_unread_input_is_not_an_error(shell: Shell) -> None:
     assert (await shell.run("exit 3", stdin=b"x" * 1_000_000)).code == 3
+
+
+async def test_input_can_be_written_while_the_command_runs(shell: Shell) -> None:
+    live, heard, said = LiveInput(), asyncio.Event(), bytearray()
+
+    def hear(_: Stream, data: bytes) -> None:
+        said.extend(data)
+        heard.set()
+
+    command = 'while read -r line; do echo "got $line"; done'
+    running = asyncio.create_task(shell.sandbox.exec(command, timeout_s=30, on_output=hear, stdin=live))
+    for word in ("one", "x" * 100_000):
+        await live.send(f"{word}\n".encode())
+        while not said.endswith(f"got {word}\n".encode()):
+            await heard.wait()
+            heard.clear()
+    running.cancel()
+    await asyncio.wait({running})
+    assert running.cancelled()
 
 
 @pytest.mark.parametrize("stdin", [None, b""])
