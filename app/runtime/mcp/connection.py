@@ -169,6 +169,9 @@ class Connection:
         try:
             return await self._own(send)
         except MCPError as error:
+            if error.code == types.CONNECTION_CLOSED:
+                # Whatever is left of it: the next call has a new one.
+                self._closing.set()
             if error.code in (types.CONNECTION_CLOSED, types.REQUEST_TIMEOUT) or self.received.broken:
                 raise UnansweredError(self._why_unanswered(error, timeout_s)) from error
             raise ServerError("refused", f"{error.message[:MAX_DETAIL_CHARS]} (code {error.code})") from error

@@ -107,7 +107,7 @@ def test_definitions_beyond_a_tenth_of_the_window_are_found_by_a_search() -> Non
     hidden = few.hidden[-1].name.removeprefix("mcp__test__")
     assert found(hidden, few.hidden)[0].tool == hidden
     assert make_offer([made], {}, 8_000).whole == ()
-    calls = [("mcp_search", {"tool": "mcp__a__b"}), ("mcp__a__b", "")]
+    calls: list[tuple[str, dict[str, Any] | str]] = [("mcp_search", {"tool": "mcp__a__b"}), ("mcp__a__b", "")]
     assert counted(calls) == {"mcp__a__b": 2}
 
 
@@ -181,13 +181,11 @@ async def test_servers_come_are_called_and_go() -> None:
             await asyncio.to_thread(real.waiting.acquire, timeout=20)
         with pytest.raises(ToolError, match="may have been carried out"):
             await call
-        with pytest.raises(ToolError, match="gave no result"):
+        with pytest.raises(ToolError, match="cannot be reached now"):
             await servers.call("real", add, {"a": 1, "b": 2}, lambda *_: None)
         await servers.prepare(wanted)
         assert servers.catalogs == ()
         assert ("real", "unreachable") in reports.errors
-        with pytest.raises(ToolError, match="cannot be reached now"):
-            await servers.call("real", add, {"a": 1, "b": 2}, lambda *_: None)
     finally:
         await servers.aclose()
 
