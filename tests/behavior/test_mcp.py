@@ -6,14 +6,16 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import json
+import signal
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from mcp.server import MCPServer
 
-from tests.behavior.conftest import StartServer
+from tests.behavior.conftest import StartProcess, StartServer
 from tests.behavior.harness import ANTHROPIC, OPENAI, RESPONSES, Client, of_type, shows
-from tests.mcp_servers import Answer, handshake, mcp_server, raw_server, result
+from tests.mcp_servers import SCRIPT, Answer, handshake, mcp_server, raw_server, result
 from tests.provider import FakeProvider, Reply, Text, ToolCall
 
 LOOPBACK = (ipaddress.ip_network("127.0.0.0/8"),)
@@ -221,3 +223,176 @@ async def test_hostile_servers_cost_their_tools_and_not_the_run(
                     failed = of_type(events, "mcp.failed")
                     assert [(event.data["server"], event.data["code"]) for event in failed] == [(name, code)]
                     assert of_type(events, "tool.result")[0].data["output"] == "2"
+
+
+async def test_a_command_in_the_sandbox_is_a_server(
+    start_server: StartServer, provider: FakeProvider, sandbox: str
+) -> None:
+    server = start_server()
+    async with Client(server.url) as client:
+        env = {"TOKEN": {"secret": "TOKEN"}}
+        session = await client.create(secrets={"TOKEN": TOKEN}, mcp_servers={"sh": {**SHELL, "env": env}})
+        path = f"/v1/sessions/{session['id']}"
+        await client.http.put(f"{path}/files/server.sh", content=SCRIPT)
+        provider.script(
+            Reply(ToolCall("mcp__sh__touch", {}), ToolCall("execute_command", {"command": "cat touched.txt"})),
+            Reply(ToolCall("mcp__sh__die", {})),
+            Reply(ToolCall("mcp__sh__touch", {})),
+            Reply(Text("done")),
+        )
+        events = await client.say(session["id"], "go")
+        results = [(event.data["status"], event.data["output"]) for event in of_type(events, "tool.result")]
+        assert results[:2] == [("completed", "touched with [secret TOKEN]"), ("completed", "[secret TOKEN]\n")]
+        assert results[2][0] == "error"
+        assert "gave no result" in results[2][1]
+        assert "It said: cannot go on" in results[2][1]
+        assert results[3] == results[0]
+        assert (await client.http.get(f"{path}/files/starts.txt")).text == "started\n" * 2
+        assert of_type(events, "mcp.failed") == []
+
+        provider.script(Reply(ToolCall("mcp__sh__hang", {})), Reply(Text("done")))
+        await client.post(session["id"], "hang")
+        await client.wait_for(session["id"], shows("tool.call"), events[-1].id)
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        await client.http.post(f"{path}/cancel", json={})
+        await client.until_idle(session["id"], events[-1].id)
+        assert loop.time() - began < 2.5
+        provider.script(Reply(ToolCall("execute_command", {"command": "ps | grep -c 'server[.]sh'"})), Reply(Text("x")))
+        await client.change(session["id"], mcp_servers=None)
+        after = await client.say(session["id"], "look", (await client.session(session["id"]))["last_seq"])
+        assert of_type(after, "tool.result")[0].data["output"].startswith("0\n")
+
+
+async def test_a_command_that_cannot_start_or_floods_costs_its_tools(
+    start_server: StartServer, provider: FakeProvider, sandbox: str
+) -> None:
+    server = start_server()
+    async with Client(server.url) as client:
+        servers = {
+            "absent": {"command": "no-such-program"},
+            "flood": {"command": "sh", "args": ["-c", "while :; do echo '{}'; done"]},
+            "line": {"command": "sh", "args": ["-c", "cat /dev/zero"]},
+        }
+        provider.script(Reply(Text("done")))
+        session, events = await client.run("go", mcp_servers=servers)
+        assert session["outcome"] == "completed"
+        failed = {event.data["server"]: event.data for event in of_type(events, "mcp.failed")}
+        assert {name: data["code"] for name, data in failed.items()} == {
+            "absent": "closed",
+            "flood": "flooded",
+            "line": "too_large",
+        }
+        assert "no-such-program" in failed["absent"]["detail"]
+
+
+async def test_a_call_that_is_out_at_a_kill_is_interrupted_and_not_repeated(
+    start_process: StartProcess, provider: FakeProvider
+) -> None:
+    with mcp_server() as tools:
+        process = start_process(PALIMPSEST_MCP_NETWORKS="127.0.0.0/8")
+        async with Client(process.url) as client:
+            provider.script(Reply(ToolCall("mcp__test__wait", {})), Reply(Text("done")))
+            session = await client.create("wait", model=OPENAI, mcp_servers={"test": {"url": tools.url}})
+            assert await asyncio.to_thread(tools.waiting.acquire, timeout=20)
+        process.end(signal.SIGKILL)
+        process = start_process(PALIMPSEST_MCP_NETWORKS="127.0.0.0/8")
+        async with Client(process.url) as client:
+            events = await client.until_idle(session["id"])
+            (ended,) = of_type(events, "tool.result")
+            assert ended.data["status"] == "interrupted"
+            assert len(of_type(events, "mcp.ready")) == 2
+            assert (await client.session(session["id"]))["outcome"] == "completed"
+        assert not tools.waiting.acquire(blocking=False)
+
+
+async def test_a_hostile_list_and_hostile_results_are_contained(
+    start_server: StartServer, provider: FakeProvider
+) -> None:
+    server = start_server(mcp_networks=LOOPBACK, mcp_call_s=1)
+    fine = {
+        "type": "object",
+        "properties": {"a": {"type": "array"}},
+        "$schema": "http://json-schema.org/draft-07/schema#",
+    }
+    tools = [
+        {"name": "fine", "description": "x" * 5_000, "inputSchema": fine},
+        {"name": "with space", "inputSchema": {"type": "object"}},
+        {"name": "l" * 128, "inputSchema": {"type": "object"}},
+        {"name": "", "inputSchema": {"type": "object"}},
+        {"name": "line\nbreak", "inputSchema": {"type": "object"}},
+        {"name": "outside", "inputSchema": {"type": "object", "properties": {"a": {"$ref": "http://x/y"}}}},
+        {"name": "odd-name", "inputSchema": {"type": "object", "properties": {"a b": {}}}},
+        {"name": "deep", "inputSchema": {"type": "object", "not": json.loads('{"not":' * 60 + "{}" + "}" * 60)}},
+        {"name": "large", "inputSchema": {"type": "object", "description": "x" * 40_000}},
+    ]
+    said: dict[str, Answer] = {
+        "error": lambda a: (200, "application/json", iter([json.dumps(
+            {"jsonrpc": "2.0", "id": a["id"], "error": {"code": -32602, "message": "no such thing"}}).encode()])),
+        "late": lambda _: None,
+        "nothing": lambda a: result(a, {}),
+        "other": lambda a: result({**a, "id": 999}, {"content": []}),
+        "huge": lambda a: (200, "application/json", endless(b" " * 65_536)),
+    }  # fmt: skip
+    calls: list[str] = []
+
+    def call(asked: dict[str, Any]) -> tuple[int, str, Iterator[bytes]] | None:
+        calls.append(asked["params"]["arguments"]["way"])
+        return said[calls[-1]](asked)
+
+    with raw_server(listing(tools, call)) as url:
+        async with Client(server.url) as client:
+            provider.script(
+                *(Reply(ToolCall("mcp__raw__fine", {"way": way})) for way in said),
+                Reply(Text("done")),
+            )
+            session, events = await client.run("go", model=ANTHROPIC, mcp_servers={"raw": {"url": url}})
+            assert session["outcome"] == "completed"
+            ready = of_type(events, "mcp.ready")[0].data
+            long = next(name for name in ready["tools"] if "lll" in name)
+            assert sorted(ready["tools"]) == sorted(["mcp__raw__fine", "mcp__raw__with_space", long])
+            assert len(long) == 64
+            assert len(ready["left_out"]) == 6
+            shown = next(t for t in provider.requests[0].body["tools"] if t["name"] == "mcp__raw__fine")
+            assert len(shown["description"]) == 1_024
+            assert shown["input_schema"]["properties"] == {"a": {"type": "array", "items": {}}}
+            results = {way: event.data for way, event in zip(said, of_type(events, "tool.result"), strict=True)}
+            assert {data["status"] for data in results.values()} == {"error"}
+            assert "no such thing" in results["error"]["output"]
+            assert "did not answer within 1 seconds" in results["late"]["output"]
+            assert "more than 8 MiB" in results["huge"]["output"]
+            assert calls == list(said)
+
+
+async def test_many_tools_are_offered_through_a_search(start_server: StartServer, provider: FakeProvider) -> None:
+    models = {OPENAI: {"context_window": 32_000}}
+    server = start_server(mcp_networks=LOOPBACK, models=models)
+
+    def more(made: MCPServer) -> None:
+        for number in range(60):
+            made.add_tool(lambda text="": f"said {text}", f"say_{number}", description=f"Says {'well ' * 30}{number}.")
+
+    with mcp_server(more) as tools:
+        async with Client(server.url) as client:
+            servers = {"test": {"url": tools.url, "approval": {"tools": ["say_57"]}}}
+            provider.script(
+                Reply(ToolCall("mcp_search", {"query": "say 57"})),
+                Reply(ToolCall("mcp_search", {"tool": "mcp__test__say_59", "arguments": {"text": "nine"}})),
+                Reply(ToolCall("mcp_search", {"tool": "mcp__test__say_57", "arguments": {"text": "seven"}})),
+                Reply(Text("done")),
+            )
+            session = await client.create("go", model=OPENAI, mcp_servers=servers)
+            asked = await client.wait_for(session["id"], shows("approval.requested"))
+            path = f"/v1/sessions/{session['id']}/approvals/{asked.data['call_id']}"
+            await client.http.post(path, json={"decision": "approve"})
+            events = await client.until_idle(session["id"])
+            found, nine, seven = (event.data for event in of_type(events, "tool.result"))
+            assert '"tool":"mcp__test__say_57"' in found["output"].splitlines()[0]
+            assert (nine["output"], seven["output"]) == ("said nine", "said seven")
+            assert len(of_type(events, "approval.requested")) == 1
+            listed = await client.get(f"/v1/sessions/{session['id']}/tools")
+            of_mcp = [tool for tool in listed["items"] if tool["source"] == "mcp"]
+            assert len(of_mcp) == 66 - 1
+            assert sum(tool["tokens"] for tool in of_mcp if tool["whole"]) <= 3_200
+            assert "mcp_search" in offered(provider)
+            assert offered(provider, 0) == offered(provider, 1) == offered(provider)

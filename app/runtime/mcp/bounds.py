@@ -9,6 +9,9 @@ MAX_MESSAGE_BYTES = 8 * 1024 * 1024
 BURST_BYTES = 64 * 1024 * 1024
 """Bytes that a connection may receive at once, on top of `BYTES_PER_S`."""
 BYTES_PER_S = 1024 * 1024
+LINE_BYTES = 2_048
+"""What a line counts for in addition to its bytes, as each may be a message that takes time to read: thousands of short
+ones would otherwise keep the event loop for seconds."""
 
 
 class ServerError(Exception):
@@ -30,13 +33,14 @@ class Received:
         self._left = float(BURST_BYTES)
         self._at = time.monotonic()
 
-    def take(self, size: int) -> None:
-        """Raises `ServerError` (code `flooded`)."""
+    def take(self, data: bytes, *, lines: bool) -> None:
+        """Counts bytes, and lines where each may be a message. Raises `ServerError` (code `flooded`)."""
+        size = len(data) + (LINE_BYTES * data.count(b"\n") if lines else 0)
         now = time.monotonic()
         self._left = min(float(BURST_BYTES), self._left + (now - self._at) * BYTES_PER_S) - size
         self._at = now
         if self._left < 0:
-            raise self.fail("flooded", f"The server sent more than {BURST_BYTES // 2**20} MiB in a short time.")
+            raise self.fail("flooded", "The server sent too much in a short time.")
 
     def check_size(self, size: int) -> None:
         """Raises `ServerError` (code `too_large`) for a message of so many bytes."""

@@ -169,6 +169,9 @@ class Connection:
         try:
             return await self._own(send)
         except MCPError as error:
+            if error.code == types.CONNECTION_CLOSED:
+                # Whatever is left of it: the next call has a new one.
+                self._closing.set()
             if error.code in (types.CONNECTION_CLOSED, types.REQUEST_TIMEOUT) or self.received.broken:
                 raise UnansweredError(self._why_unanswered(error, timeout_s)) from error
             raise ServerError("refused", f"{error.message[:MAX_DETAIL_CHARS]} (code {error.code})") from error
@@ -250,9 +253,16 @@ def _failure(error: BaseException, status: int | None) -> ServerError:
                 return ServerError("closed", f"The connection ended: {each.message[:MAX_DETAIL_CHARS]}.")
             case MCPError():
                 return ServerError("protocol_error", f"{each.message[:MAX_DETAIL_CHARS]} (code {each.code})")
-            case ValidationError() | RuntimeError() | ValueError():
+            case ValidationError():
+                return ServerError("protocol_error", f"The server's answer is invalid: {_first_problem(each)}.")
+            case RuntimeError() | ValueError():
                 return ServerError("protocol_error", "The server's messages are invalid.")
     return ServerError("protocol_error", f"The connection failed ({type(error).__name__}).")
+
+
+def _first_problem(error: ValidationError) -> str:
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    return f"{'.'.join(str(step) for step in first['loc'])[:200]}: {first['msg'][:200]}"
 
 
 def _flat(error: BaseException) -> Iterator[BaseException]:

@@ -73,7 +73,7 @@ class _Body(httpx2.AsyncByteStream):
         size = 0
         async for piece in self._stream:
             size += len(piece)
-            self._received.take(len(piece))
+            self._received.take(piece, lines=self._events)
             if not self._events:
                 self._received.check_size(size)
             yield piece

@@ -50,9 +50,9 @@ def _size(base64: str) -> str:
 
 
 def _same(text: str, value: Any) -> bool:
-    """Whether a text says the same as the structured content, as servers send it for older clients. The official
-    package wraps what is no object in one with the key `result`."""
-    inner = value["result"] if isinstance(value, dict) and value.keys() == {"result"} else value
+    """Whether a text says the same as the structured content, as servers send it for older clients. Many wrap what is
+    no object in one with a single key, such as `result`."""
+    inner = next(iter(value.values())) if isinstance(value, dict) and len(value) == 1 else value
     if text == inner:
         return True
     try:

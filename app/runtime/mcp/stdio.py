@@ -38,7 +38,7 @@ class _Lines:
 
     def write(self, stream: Stream, data: bytes) -> None:
         """Raises `ServerError`, which ends the command."""
-        self._received.take(len(data))
+        self._received.take(data, lines=True)
         if stream == "stderr":
             self.said = (self.said + data)[-SAID_BYTES:]
             return

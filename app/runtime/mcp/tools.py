@@ -123,7 +123,10 @@ class McpTools(ToolRegistry):
             return self._base.plus((Search(offer.hidden), search_schema(offer.hidden)))
         if name.startswith(PREFIX) and (found := self._definitions().get(name)) is not None:
             return self._base.plus((self._tool(found), found.shown))
-        return self._base
+        if name in self._base.names():
+            return self._base
+        # An error names all that are offered.
+        return self._base.plus(*((self._tool(tool), tool.shown) for tool in offer.whole))
 
     def _definitions(self) -> Mapping[str, Definition]:
         offer = self._session.mcp_offer

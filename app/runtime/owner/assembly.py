@@ -171,8 +171,8 @@ class WatchedFiles:
 
 class SessionTools:
     """The tools of a session: those of the server, the client's, those of MCP servers, and `submit_output`, which is
-    always included, since a change of the session may ask for it. Client tools stay for a step that was offered them if the session loses them
-    meanwhile. Only what the model was offered can be called."""
+    always included, since a change of the session may ask for it. Client tools stay for a step that was offered them if
+    the session loses them meanwhile. Only what the model was offered can be called."""
 
     def __init__(self, registry: ToolRegistry, session: SessionState) -> None:
         self._server = registry

@@ -79,3 +79,4 @@ def test_a_server_on_its_own_imports_nothing_of_a_cluster(tmp_path: Path) -> Non
     assert "sqlalchemy" in libraries
     assert libraries.isdisjoint({"temporalio", "redis", "hiredis", "psycopg", "obstore"})
     assert not [name for name in modules if name.startswith("app.cluster")]
+    assert libraries.isdisjoint({"mcp", "mcp_types", "httpcore2"}), "it is for sessions with MCP servers"

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from app.errors import InvalidRequestError
-from app.sandbox.base import SandboxFactory, Stream
+from app.sandbox.base import LiveInput, SandboxFactory, Stream
 from tests.unit.sandbox.shell import Shell, new_config, sleepers, unique_seconds
 
 
@@ -68,6 +68,25 @@ async def test_an_unknown_program(shell: Shell) -> None:
     ran = await shell.run("no-such-program")
     assert ran.code == 127
     assert "no-such-program" in ran.err
+
+
+async def test_input_can_be_written_while_the_command_runs(shell: Shell) -> None:
+    live, heard, said = LiveInput(), asyncio.Event(), bytearray()
+
+    def hear(_: Stream, data: bytes) -> None:
+        said.extend(data)
+        heard.set()
+
+    command = 'while read -r line; do echo "got $line"; done'
+    running = asyncio.create_task(shell.sandbox.exec(command, timeout_s=30, on_output=hear, stdin=live))
+    for word in ("one", "x" * 100_000):
+        await live.send(f"{word}\n".encode())
+        while not said.endswith(f"got {word}\n".encode()):
+            await heard.wait()
+            heard.clear()
+    running.cancel()
+    await asyncio.wait({running})
+    assert running.cancelled()
 
 
 async def test_the_input_is_empty(shell: Shell) -> None:

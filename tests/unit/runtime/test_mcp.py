@@ -1,0 +1,202 @@
+"""What MCP servers say is made fit for a model, and their connections end as they should."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.errors import ToolError
+from app.messages import ToolStatus
+from app.runtime.mcp.bounds import MAX_MESSAGE_BYTES, Received, ServerError
+from app.runtime.mcp.catalog import Catalog, Listed, counted, make_catalog
+from app.runtime.mcp.config import ServerConfig, merged
+from app.runtime.mcp.host import McpHost
+from app.runtime.mcp.offer import found, make_offer
+from app.runtime.mcp.servers import SessionServers
+from app.runtime.values.mcp import McpServer
+from app.runtime.webhooks.addresses import Destinations
+from app.sandbox.base import Sandbox
+from app.sessions import Approval, ApprovalRules
+from app.tools.masking import Masking
+from tests.mcp_servers import handshake, mcp_server, raw_server
+
+ANYWHERE = Destinations((ipaddress.ip_network("127.0.0.0/8"),))
+HOST = McpHost(public=ANYWHERE, anywhere=ANYWHERE, call_s=5)
+OBJECT = {"type": "object"}
+
+
+def config(**fields: Any) -> ServerConfig:
+    return ServerConfig("test", McpServer.model_validate({"url": "https://x.example", **fields}), True)
+
+
+def catalog(*listed: Listed, secret: str = "", **fields: Any) -> Catalog:
+    mask = Masking({"TOKEN": secret} if secret else {}).text
+    return make_catalog(config(**fields), "2025-11-25", listed, mask)
+
+
+@given(st.lists(st.text(max_size=140), max_size=12))
+def test_names_are_what_every_provider_accepts_and_differ(names: list[str]) -> None:
+    made = catalog(*(Listed(name, "", OBJECT) for name in names))
+    shown = [tool.name for tool in made.tools]
+    assert len(set(shown)) == len(shown)
+    assert all(name.startswith("mcp__test__") and len(name) <= 64 and name.isascii() for name in shown)
+    assert {tool.tool for tool in made.tools} | set(made.left_out) >= {
+        name for name in names if name.isprintable() and name
+    }
+
+
+def test_a_name_that_had_to_change_never_takes_the_place_of_another() -> None:
+    made = catalog(Listed("a.b", "", OBJECT), Listed("a_b", "", OBJECT))
+    by_tool = {tool.tool: tool.name for tool in made.tools}
+    assert by_tool["a_b"] == "mcp__test__a_b"
+    assert by_tool["a.b"].startswith("mcp__test__a_b_")
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "string"},
+        {"type": "object", "properties": {"a b": {}}},
+        {"type": "object", "properties": {"a": {"$ref": "https://x.example/s"}}},
+        {"type": "object", "properties": {"a": {"type": "nothing"}}},
+        {"type": "object", "prefixItems": 5, "$schema": "http://json-schema.org/draft-07/schema#"},
+        {"type": "object", "description": "x" * 40_000},
+    ],
+)
+def test_a_schema_that_a_provider_would_refuse_is_left_out(schema: dict[str, Any]) -> None:
+    made = catalog(Listed("bad", "", schema), Listed("good", "", OBJECT))
+    assert [tool.tool for tool in made.tools] == ["good"]
+    assert list(made.left_out) == ["bad"]
+    assert Catalog.load("test", "2025-11-25", made.stored()) == made
+
+
+def test_what_a_model_sees_is_bounded_masked_and_the_same_for_all_providers() -> None:
+    schema = {"type": "object", "title": "T", "anyOf": [{"required": ["a"]}], "properties": {"a": {"type": "array"}}}
+    (tool,) = catalog(Listed("t", "the key is s3cr3t-t0ken " + "x" * 5_000, schema), secret="s3cr3t-t0ken").tools
+    assert tool.description.startswith("the key is [secret TOKEN] xxx")
+    assert len(tool.description) == 1_024
+    assert tool.schema == {"type": "object", "properties": {"a": {"type": "array", "items": {}}}}
+    assert tool.check is not None
+    assert tool.check["anyOf"] == [{"required": ["a"]}]
+    assert catalog(Listed("a-s3cr3t-t0ken", "", OBJECT), secret="s3cr3t-t0ken").tools == ()
+
+
+def test_definitions_beyond_a_tenth_of_the_window_are_found_by_a_search() -> None:
+    listed = [Listed(f"tool_{number}", f"Does {'much ' * 20}{number}", OBJECT) for number in range(50)]
+    uses = Counter({"mcp__test__tool_49": 3})
+    server = config(approval={"tools": ["tool_7"]})
+    made = make_catalog(server, "1", listed, lambda text: text, uses)
+    all_of_them = make_offer([made], {"test": server}, 1_000_000)
+    assert (len(all_of_them.whole), all_of_them.hidden) == (50, ())
+    few = make_offer([made], {"test": server}, 8_000)
+    assert len(few.whole) + len(few.hidden) == 50
+    assert "mcp__test__tool_49" in {tool.name for tool in few.whole}
+    assert few.schemas[-1].name == "mcp_search"
+    assert few.held == ("mcp__test__tool_7",)
+    assert few.approval(Approval()).policy == ApprovalRules(tools=("mcp__test__tool_7",))
+    assert few.approval(Approval(policy="always")).policy == "always"
+    hidden = few.hidden[-1].name.removeprefix("mcp__test__")
+    assert found(hidden, few.hidden)[0].tool == hidden
+    assert make_offer([made], {}, 8_000).whole == ()
+    calls: list[tuple[str, dict[str, Any] | str]] = [("mcp_search", {"tool": "mcp__a__b"}), ("mcp__a__b", "")]
+    assert counted(calls) == {"mcp__a__b": 2}
+
+
+def test_a_patch_adds_replaces_and_leaves_out_servers() -> None:
+    server = McpServer(command="sh")
+    own = {"a": {"command": "x"}, "b": {"command": "y"}}
+    asked = {"a": server, "b": None, "default": None}
+    assert merged(own, asked, {"default": server}) == {"a": {"command": "sh"}, "default": None}
+    assert merged(own, None, {}) is None
+
+
+def test_a_flood_of_short_lines_counts_more_than_its_bytes() -> None:
+    received = Received()
+    received.take(b"x" * 32 * 2**20, lines=True)
+    with pytest.raises(ServerError, match="too much"):
+        received.take(b"{}\n" * 20_000, lines=True)
+    with pytest.raises(ServerError, match="too much"):
+        received.check_size(MAX_MESSAGE_BYTES + 1)
+
+
+class Reports:
+    """Notes what is reported."""
+
+    def __init__(self) -> None:
+        self.made: list[Catalog] = []
+        self.errors: list[tuple[str, str]] = []
+
+    async def uses(self) -> Counter[str]:
+        return Counter()
+
+    async def ready(self, catalog: Catalog) -> None:
+        self.made.append(catalog)
+
+    async def failed(self, server: str, error: ServerError) -> None:
+        self.errors.append((server, error.code))
+
+
+class Session:
+    """A session without a sandbox."""
+
+    masking = Masking({})
+
+    async def sandbox(self) -> Sandbox:
+        raise ToolError("There is no sandbox.")
+
+    @asynccontextmanager
+    async def using_workspace(self) -> AsyncIterator[None]:
+        yield
+
+
+def row(**servers: Any) -> Any:
+    return SimpleNamespace(mcp_servers=servers)
+
+
+async def test_servers_come_are_called_and_go() -> None:
+    reports = Reports()
+    servers = SessionServers(HOST, Session(), reports)
+    try:
+        with mcp_server() as real:
+            wanted = row(real={"url": real.url}, away={"url": "http://127.0.0.1:1/"}, shell={"command": "sh"})
+            await servers.prepare(wanted)
+            assert sorted(reports.errors) == [("away", "unreachable"), ("shell", "tool_error")]
+            (made,) = servers.catalogs
+            assert [catalog.server for catalog in reports.made] == ["real"]
+            add = next(tool for tool in made.tools if tool.tool == "add")
+            assert await servers.call("real", add, {"a": 1, "b": 2}, lambda *_: None) == ("3", ToolStatus.COMPLETED)
+            with pytest.raises(ToolError, match="has no MCP server other"):
+                await servers.call("other", add, {}, lambda *_: None)
+            waiting = next(tool for tool in made.tools if tool.tool == "wait")
+            call = asyncio.create_task(servers.call("real", waiting, {}, lambda *_: None))
+            await asyncio.to_thread(real.waiting.acquire, timeout=20)
+        with pytest.raises(ToolError, match="may have been carried out"):
+            await call
+        with pytest.raises(ToolError, match="cannot be reached now"):
+            await servers.call("real", add, {"a": 1, "b": 2}, lambda *_: None)
+        await servers.prepare(wanted)
+        assert servers.catalogs == ()
+        assert ("real", "unreachable") in reports.errors
+    finally:
+        await servers.aclose()
+
+
+async def test_a_connection_that_hangs_is_closed_in_time() -> None:
+    servers = SessionServers(HOST, Session(), Reports())
+    with raw_server(lambda asked: handshake(asked) if asked["method"] == "server/discover" else None) as url:
+        preparing = asyncio.create_task(servers.prepare(row(slow={"url": url})))
+        done, _ = await asyncio.wait({preparing}, timeout=0.5)
+        assert not done
+        preparing.cancel()
+        await asyncio.wait({preparing})
+        async with asyncio.timeout(3):
+            await servers.aclose()
