@@ -114,7 +114,7 @@ class _Stored:
         has_all = and_(*(self._searched.icontains(term, autoescape=True) for term in terms))
         within = select(*read.c, self._texts.c.text).join_from(read, self._texts, read.c.id == self._texts.c.rowid)
         found = connection.execute(within.where(has_all).order_by(read.c.id.desc()).limit(limit))
-        return [Passage(*row) for row in found]
+        return [Passage._make(row) for row in found]
 
     def _passages(self) -> Select[Any]:
         entry = search_entries.c
