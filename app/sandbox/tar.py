@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import os
+import socket
 import tarfile
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -61,9 +62,12 @@ def gathered(pieces: Iterator[bytes]) -> Iterator[bytes]:
 @asynccontextmanager
 async def piped(pieces: AsyncIterator[bytes]) -> AsyncIterator[BinaryIO]:
     """The pieces as a file that a thread can read. An error of theirs ends the file early, and is raised at the end."""
-    reading, writing = os.pipe()
-    with os.fdopen(reading, "rb", buffering=PIECE) as reader:
-        feeding = asyncio.create_task(_feed(pieces, writing))
+    # No pipe: uvloop closes the descriptor of one twice, and meanwhile a thread may have opened another file with it.
+    reading, writing = socket.socketpair()
+    with os.fdopen(reading.detach(), "rb", buffering=PIECE) as reader:
+        writing.setblocking(False)
+        _, writer = await asyncio.open_unix_connection(sock=writing)
+        feeding = asyncio.create_task(_feed(pieces, writer))
         try:
             yield reader
         except BaseException as error:
@@ -74,15 +78,13 @@ async def piped(pieces: AsyncIterator[bytes]) -> AsyncIterator[BinaryIO]:
         finally:
             feeding.cancel()
             await asyncio.wait({feeding})
+            writer.close()
             feeding.cancelled() or feeding.exception()
     if not feeding.cancelled():
         feeding.result()
 
 
-async def _feed(pieces: AsyncIterator[bytes], writing: int) -> None:
-    loop = asyncio.get_running_loop()
-    transport, protocol = await loop.connect_write_pipe(asyncio.streams.FlowControlMixin, os.fdopen(writing, "wb"))
-    writer = asyncio.StreamWriter(transport, protocol, None, loop)
+async def _feed(pieces: AsyncIterator[bytes], writer: asyncio.StreamWriter) -> None:
     try:
         async for piece in pieces:
             writer.write(piece)
