@@ -88,7 +88,7 @@ async def build(settings: Settings, prompts: Prompts) -> AsyncIterator[Runtime]:
     Leaving the context parks the runs and closes everything. Raises `StorageError` if the database cannot be used."""
     async with AsyncExitStack() as stack:
         base = await open_resources(settings, stack)
-        agents = await build_agents(settings, prompts, base.database, base.providers)
+        agents = await build_agents(settings, prompts, base.database, base.providers, base.quirks)
         tools = agents.registry.names()
         metrics = Metrics([*tools, SUBMIT_OUTPUT])
         observers: Observers = [metrics.observe, CompactionLog().observe]
@@ -285,6 +285,7 @@ class Resources:
     sandboxes: Sandboxes
     left_out: Mapping[str, str]
     providers: Providers
+    quirks: LearnedQuirks
     store: FileOutputStore
 
 
@@ -301,7 +302,7 @@ async def open_resources(settings: Settings, stack: AsyncExitStack) -> Resources
     stack.push_async_callback(providers.aclose)
     store = FileOutputStore(settings.data_dir / "outputs")
     stack.push_async_callback(store.aclose)
-    return Resources(database, instance_id, sandboxes, left_out, providers, store)
+    return Resources(database, instance_id, sandboxes, left_out, providers, quirks, store)
 
 
 def prepare_data_dir(settings: Settings) -> None:
