@@ -153,7 +153,6 @@ async def _setup(
     """What all sessions of the server share."""
     node_id = new_id() if settings.temporal is not None else None
     workspaces = await _open_workspaces(settings, base, node_id, stack)
-    moves = settings.temporal is not None or workspaces is not None
     vault = vault_of(settings)
     if settings.temporal is not None:
         await _compare_keys(base, vault)
@@ -170,7 +169,9 @@ async def _setup(
         workspaces=workspaces,
         sources=await open_sources(settings, partial(_secret, base.database, vault)),
         vault=vault,
-        checkpoints=None if moves else build_checkpoints(settings, base.sandboxes),
+        checkpoints=await build_checkpoints(
+            settings, base.database, base.sandboxes, workspaces, base.instance_id, stack
+        ),
     )
 
 
