@@ -28,6 +28,8 @@ class Interrupt:
 
     def __init__(self) -> None:
         self.reason: StopReason | None = None
+        self.stopped_by: StopReason | None = None
+        """What ended the last guarded work; a stronger reason may have come while that cleaned up."""
         self._task: asyncio.Task[Any] | None = None
         self._insists = False
         self._patient = False
@@ -52,6 +54,7 @@ class Interrupt:
         if self.reason is None or _RANK[reason] > _RANK[self.reason]:
             self.reason = reason
         if self._task is not None and not (self._patient and reason == "interrupt"):
+            self.stopped_by = reason
             self._cancel(self._task, self._insists)
             self._task = None
 
@@ -84,9 +87,10 @@ class Interrupt:
         interrupting message, which waits for it."""
         if self.reason is not None and not (patient and self.reason == "interrupt"):
             work.close()
+            self.stopped_by = self.reason
             raise Stopped
         task: asyncio.Task[T] = asyncio.create_task(work)
-        self._task, self._insists, self._patient = task, insist, patient
+        self._task, self._insists, self._patient, self.stopped_by = task, insist, patient, None
         try:
             await asyncio.wait({task})
         except asyncio.CancelledError:

@@ -290,7 +290,7 @@ class Step:
         )
 
     def _stop_reason(self) -> FinishReason:
-        return FinishReason.INTERRUPTED if self._interrupt.reason == "shutdown" else FinishReason.CANCELLED
+        return FinishReason.INTERRUPTED if self._interrupt.stopped_by == "shutdown" else FinishReason.CANCELLED
 
 
 def _late(attempt: Attempt, waits: Sequence[Change]) -> list[PartClosed]:

@@ -39,7 +39,8 @@ HOP_BY_HOP = frozenset(
 )
 """Headers of a connection, and those that each server sets itself."""
 
-What = Literal["read", "change", "fork"]
+What = Literal["read", "change", "fork", "look", "restore"]
+READS = ("read", "look")
 
 log = structlog.get_logger(__name__)
 
@@ -62,17 +63,20 @@ async def forwarded(
         if meant != services.files.node:
             raise WrongHostError("This is not the node that the request was forwarded to.")
         return None
-    node = await services.files.elsewhere(session_id, changes=what == "change")
+    if what in ("look", "restore"):
+        node = await services.checkpoints.elsewhere(session_id)
+    else:
+        node = await services.files.elsewhere(session_id, changes=what == "change")
     if node is None:
         return None
     async with AsyncExitStack() as stack:
         try:
             async with _while_owned(services, session_id, node):
-                answer = await _send(node, request, body, READ_S if what == "read" else CHANGE_S, stack)
+                answer = await _send(node, request, body, READ_S if what in READS else CHANGE_S, stack)
         except (httpx.HTTPError, TimeoutError) as error:
             reason = "it has lost the session" if isinstance(error, TimeoutError) else type(error).__name__
             log.warning("node_not_reached", session_id=session_id, node=node.id, reason=reason)
-            if what != "read" and not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
+            if what not in READS and not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
                 raise UnavailableError("The node that runs the session does not answer; try again.") from error
             return None
         if answer.status_code == WrongHostError.status:

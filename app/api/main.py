@@ -57,7 +57,7 @@ ROUTERS = (
     page.router,
 )
 
-WORKER_ROUTERS = (server.health_router, files.router, sessions.forks_router)
+WORKER_ROUTERS = (server.health_router, files.router, sessions.forks_router, checkpoints.router)
 """What a node offers that only runs sessions. Other nodes forward requests for files of its sessions."""
 
 CUT_OFF_S = 10.0

@@ -18,7 +18,7 @@ from app.db.engine import Database
 from app.llm.registry import Providers
 from app.runtime.admission import ServiceRules, operators_approval
 from app.runtime.agents import AgentSetup
-from app.runtime.learned_models import LearnedWindows
+from app.runtime.learned_models import LearnedCalibrations, LearnedQuirks, LearnedWindows
 from app.runtime.retention import RetentionRules
 from app.runtime.services import LoginRules
 from app.runtime.skills import OperatorSkills
@@ -39,13 +39,17 @@ class Prompts:
     skills: OperatorSkills = field(default_factory=OperatorSkills)
 
 
-async def build_agents(settings: Settings, prompts: Prompts, database: Database, providers: Providers) -> AgentSetup:
+async def build_agents(
+    settings: Settings, prompts: Prompts, database: Database, providers: Providers, quirks: LearnedQuirks | None = None
+) -> AgentSetup:
     """The models, tools and limits shared by all agents; each session chooses among them."""
     windows = LearnedWindows(database, providers.place, providers.info)
     await windows.load()
     return AgentSetup(
         models=ModelCalls(providers.resolve, providers.catalog.cost, settings.provider_max_attempts, windows=windows),
         windows=windows,
+        quirks=quirks,
+        calibrations=LearnedCalibrations(database, providers.place),
         model_info=providers.info,
         ask_window=providers.ask_window,
         registry=ToolRegistry(default_tools(read_chars=settings.tool_output_chars)),

@@ -28,7 +28,7 @@ from app.bootstrap.workspaces import MIN_STORE_S, open_workspaces
 from app.db.backends import backend_of
 from app.db.engine import Database, open_database
 from app.db.migrate import upgrade
-from app.db.repositories import secrets, sessions
+from app.db.repositories import secrets, server_wide, sessions
 from app.errors import SandboxUnavailableError, StorageError
 from app.eventlog.bus import Bus
 from app.eventlog.log import StreamItem
@@ -48,7 +48,7 @@ from app.runtime.telemetry.health import Health, Look, looks
 from app.runtime.telemetry.metrics import Metrics, add_readings, add_webhooks, add_workspaces
 from app.runtime.telemetry.tracing import CompactionLog, otlp_exporter, tracing
 from app.runtime.transactions import compactions
-from app.runtime.vault import Vault
+from app.runtime.vault import KEY_DIFFERS, KEY_MISSING, Vault
 from app.runtime.webhooks.addresses import Destinations
 from app.runtime.webhooks.deliverer import Deliverer
 from app.runtime.workspaces.cache import machine_id
@@ -89,7 +89,7 @@ async def build(settings: Settings, prompts: Prompts) -> AsyncIterator[Runtime]:
     Leaving the context parks the runs and closes everything. Raises `StorageError` if the database cannot be used."""
     async with AsyncExitStack() as stack:
         base = await open_resources(settings, stack)
-        agents = await build_agents(settings, prompts, base.database, base.providers)
+        agents = await build_agents(settings, prompts, base.database, base.providers, base.quirks)
         tools = agents.registry.names()
         metrics = Metrics([*tools, SUBMIT_OUTPUT])
         observers: Observers = [metrics.observe, CompactionLog().observe]
@@ -152,13 +152,13 @@ async def _setup(
     stack: AsyncExitStack,
 ) -> RuntimeSetup:
     """What all sessions of the server share."""
-    clustered = settings.temporal is not None
-    node_id = new_id() if clustered else None
+    node_id = new_id() if settings.temporal is not None else None
     workspaces = await _open_workspaces(settings, base, node_id, stack)
-    vault = _vault(settings)
-    moves = clustered or workspaces is not None
     mcp = mcp_host(settings)
     stack.callback(mcp.close)
+    vault = vault_of(settings)
+    if settings.temporal is not None:
+        await _compare_keys(base, vault)
     return RuntimeSetup(
         base.database,
         bus,
@@ -173,11 +173,27 @@ async def _setup(
         sources=await open_sources(settings, partial(_secret, base.database, vault)),
         vault=vault,
         mcp=mcp,
-        checkpoints=None if moves else build_checkpoints(settings, base.sandboxes),
+        checkpoints=await build_checkpoints(
+            settings, base.database, base.sandboxes, workspaces, base.instance_id, stack
+        ),
     )
 
 
-def _vault(settings: Settings) -> Vault:
+async def _compare_keys(base: Resources, vault: Vault) -> None:
+    """Warns if this node of a cluster has no key, or another one than the node that started last."""
+    mine = vault.fingerprint(base.instance_id)
+    if mine is None:
+        log.warning("secret_key_missing", detail=KEY_MISSING)
+        return
+    _, last = await base.database.read(server_wide.secret_key_id)
+    if mine != last:
+        await base.database.writer.write(lambda c: server_wide.set_secret_key_id(c, mine))
+        if last is not None:
+            log.warning("secret_key_differs", detail=KEY_DIFFERS)
+
+
+def vault_of(settings: Settings) -> Vault:
+    """The key of a server: its setting, or a file; a node of a cluster has to be given one."""
     key = settings.secret_key.get_secret_value() if settings.secret_key is not None else None
     return Vault(key, None if settings.temporal is not None else settings.data_dir / "secret.key")
 
@@ -289,6 +305,7 @@ class Resources:
     sandboxes: Sandboxes
     left_out: Mapping[str, str]
     providers: Providers
+    quirks: LearnedQuirks
     store: FileOutputStore
 
 
@@ -305,7 +322,7 @@ async def open_resources(settings: Settings, stack: AsyncExitStack) -> Resources
     stack.push_async_callback(providers.aclose)
     store = FileOutputStore(settings.data_dir / "outputs")
     stack.push_async_callback(store.aclose)
-    return Resources(database, instance_id, sandboxes, left_out, providers, store)
+    return Resources(database, instance_id, sandboxes, left_out, providers, quirks, store)
 
 
 def prepare_data_dir(settings: Settings) -> None:

@@ -5,10 +5,16 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from sqlalchemy.exc import SQLAlchemyError
+
 from app.bootstrap.cluster import cluster_problem, engine_address
+from app.bootstrap.service import vault_of
 from app.cli.check import Check
+from app.db.backends import backend_of
+from app.db.repositories import server_wide
 from app.errors import PalimpsestError, UnavailableError, WorkspaceStoreError
 from app.messages import new_id
+from app.runtime.vault import KEY_DIFFERS, KEY_MISSING
 from app.settings import Settings
 
 if TYPE_CHECKING:
@@ -20,7 +26,8 @@ STORE_S = 30.0
 
 async def cluster(settings: Settings) -> list[Check]:
     """The checks of what the settings name; none for a server on its own."""
-    groups = await asyncio.gather(_roles(settings), _engine(settings), _broker(settings), _store(settings))
+    key = asyncio.to_thread(_key, settings)
+    groups = await asyncio.gather(_roles(settings), key, _engine(settings), _broker(settings), _store(settings))
     return [check for group in groups for check in group]
 
 
@@ -41,6 +48,28 @@ async def _roles(settings: Settings) -> list[Check]:
 
 
 _SET_THEM = "Set what is named here on all nodes, unless that is intended."
+
+
+def _key(settings: Settings) -> list[Check]:
+    """Whether a node can encrypt secrets, and reads those of the others. Blocks."""
+    if settings.temporal is None or cluster_problem(settings) is not None:
+        return []
+    if settings.secret_key is None:
+        return [Check("secret key", "warning", KEY_MISSING, _SET_KEY)]
+    engine = backend_of(settings.url).migrating()
+    try:
+        with engine.connect() as connection:
+            instance_id, last = server_wide.secret_key_id(connection)
+    except SQLAlchemyError:
+        return []  # the database has a check of its own, and may have no tables yet
+    finally:
+        engine.dispose()
+    if last is not None and last != vault_of(settings).fingerprint(str(instance_id)):
+        return [Check("secret key", "warning", KEY_DIFFERS, _SET_KEY)]
+    return [Check("secret key", "ok", "set" if last is None else "the same as of the node that started last")]
+
+
+_SET_KEY = "Set it to the same value on all nodes."
 
 
 async def _engine(settings: Settings) -> list[Check]:

@@ -56,13 +56,13 @@ class Node:
         return cls(setup, engine, tenures, dispatch, worker, Sweep(setup.database, engine), membership)
 
     async def _learn(self) -> None:
-        """Takes over the windows of models that other nodes have learned, until it is cancelled."""
+        """Takes over what other nodes have learned about models, until it is cancelled."""
         while True:
             await asyncio.sleep(LEARN_S)
             try:
-                await self.setup.agents.windows.load()
+                await self.setup.agents.exchange()
             except PalimpsestError as error:
-                log.debug("windows_not_loaded", reason=error.detail)
+                log.debug("models_not_loaded", reason=error.detail)
 
     async def supersede(self) -> None:
         """Stops all runs at once, since another server has taken over, and asks the engine for no more."""
@@ -83,7 +83,7 @@ class Node:
             await stack.enter_async_context(in_background(self.dispatch.count(), "waiting-sessions"))
             await stack.enter_async_context(in_background(self.sweep.run(), "sweep-of-sessions"))
             await stack.enter_async_context(self.membership.kept())
-            await stack.enter_async_context(in_background(self._learn(), "learned-windows"))
+            await stack.enter_async_context(in_background(self._learn(), "learned-models"))
             if works:
                 await stack.enter_async_context(self.worker.working(drain_s))
             yield

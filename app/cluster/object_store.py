@@ -46,7 +46,7 @@ def _open_folder(folder: Path) -> StoredObjects:
     if not folder.is_dir():
         # Not created: it may be the place of a share that is not mounted.
         raise WorkspaceStoreError(f"The folder {folder} of the workspace store does not exist.")
-    return StoredObjects(LocalStore(folder), f"folder {folder}")
+    return StoredObjects(LocalStore(folder, automatic_cleanup=True), f"folder {folder}")
 
 
 def _open_bucket(bucket: str, prefix: str, options: dict[str, str]) -> StoredObjects:

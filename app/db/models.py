@@ -349,6 +349,13 @@ model_quirks = Table(
     Column("learned_at", UtcTime, nullable=False),
     comment="How requests to a model must differ from the default form.",
 )
+model_calibrations = Table(
+    "model_calibrations",
+    metadata,
+    Column("model", Text, primary_key=True, comment="Base URL and name of the model."),
+    Column("factor", Float, nullable=False, comment="Tokens that it counts over those of the estimate."),
+    comment="How far estimates are off, as nodes of a cluster have learned.",
+)
 daily_usage = Table(
     "daily_usage",
     metadata,
@@ -414,4 +421,16 @@ checkpoints = Table(
     Column("commit_id", String(64), comment="In the session's repository; null: the workspace was empty."),
     Column("tree_id", String(64), nullable=False, comment="The tree of its files."),
     comment="Checkpoints of workspaces, whose content is in a git repository per session.",
+)
+
+checkpoint_repositories = Table(
+    "checkpoint_repositories",
+    metadata,
+    session_id(),
+    Column("version", Integer, nullable=False, comment="Raised by each new snapshot of the repository."),
+    Column("snapshot_id", String(64), comment="The newest snapshot; null: the repository is empty."),
+    Column("uses", Integer, nullable=False, comment="How often the workspace was opened for changes."),
+    Column("seen_uses", Integer, comment="`uses` at the newest look; null: it may not have seen all."),
+    Column("restoring", String(36), comment="The checkpoint whose restoration is not completed."),
+    comment="The repositories with checkpoints that nodes share.",
 )

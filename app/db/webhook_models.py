@@ -15,7 +15,7 @@ webhooks = Table(
     Column("events", Json, comment="Names of events and prefixes ending in .*; null: all events."),
     Column("session_id", String(36), comment="The only session whose events it gets; null: all."),
     Column("metadata", Json, nullable=False),
-    Column("secret", Text, nullable=False, comment="As `runtime/webhooks/signing.py` stores it."),
+    Column("secret", Text, nullable=False, comment="As `runtime/webhooks/sealing.py` stores it."),
     Column("status", String(20), nullable=False),
     Column("disabled_at", UtcTime),
     Column("disabled_reason", Text),

@@ -77,6 +77,8 @@ class HttpProvider(ABC):
         self.name = name
         self._client = ProviderClient(name, base_url, headers, secret=api_key, idle_timeout_s=idle_timeout_s)
         self._quirks: dict[str, Quirks] = {}
+        self._recalled: dict[str, Mapping[str, Any] | None] = {}
+        """What of the memory is in the quirks, by model."""
         self._origin = base_url
         self._memory: QuirkMemory | None = None
 
@@ -91,15 +93,24 @@ class HttpProvider(ABC):
 
     def known(self, model: str) -> Quirks:
         """What is known of a model so far; the caller may add to it."""
-        # The database's threads may call this at the same time.
-        return self._quirks.get(model) or self._quirks.setdefault(model, self.look_up(model))
+        quirks = self._quirks.setdefault(model, self.quirks()) if model not in self._quirks else self._quirks[model]
+        stored = self._recall(model)
+        if stored is not self._recalled.get(model):
+            # From before a restart, or from another node.
+            self._recalled[model] = stored
+            quirks.take(self.quirks().restored(stored or {}))
+        return quirks
 
     def look_up(self, model: str) -> Quirks:
-        """What is known of a model so far; creates no entry for a model that was never called."""
-        if (quirks := self._quirks.get(model)) is not None:
+        """What is known of a model so far; creates no entry for a model that was never called. Threads of the database
+        call it."""
+        quirks, stored = self._quirks.get(model), self._recall(model)
+        if quirks is not None and stored is self._recalled.get(model):
             return quirks
-        stored = self._memory.recall(self._place(model)) if self._memory is not None else None
         return self.quirks().restored(stored or {})
+
+    def _recall(self, model: str) -> Mapping[str, Any] | None:
+        return self._memory.recall(self._place(model)) if self._memory is not None else None
 
     def learn(self, error: AnswerError, body: bytes, parameters: dict[str, Any], quirks: Quirks) -> bool:
         """Learns from the refusal of a request; returns whether the next one will differ from this `body`."""
@@ -221,6 +232,7 @@ class HttpProvider(ABC):
     async def _keep(self, model: str, before: Mapping[str, Any]) -> None:
         """Stores what is known of a model, if it differs from `before`."""
         if self._memory is not None and (known := self.known(model).to_json()) != before:
+            self._recalled[model] = known
             await self._memory.learned(self._place(model), known)
 
     def _switched(self, error: AnswerError, quirks: Quirks) -> ProviderError:

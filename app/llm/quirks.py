@@ -146,6 +146,13 @@ class Quirks:
             return self
         return quirks if quirks.token_name in self.token_names else self
 
+    def take(self, other: Quirks) -> None:
+        """Replaces what is persisted. Requests that use these quirks go on with them."""
+        for name in other.to_json():
+            setattr(self, name, getattr(other, name))
+        if self.trial == self.endpoint:
+            self._end_trial()
+
     def parameters(self, wanted: dict[str, Any], max_output_tokens: int | None) -> dict[str, Any]:
         """The optional parameters to send: those of `wanted` with a value and not refused, and the output limit."""
         sent = {name: value for name, value in wanted.items() if value is not None and name not in self.dropped}

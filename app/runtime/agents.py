@@ -30,7 +30,7 @@ from app.events import PlanItem
 from app.llm.base import ModelInfo, ToolSchema
 from app.llm.known_models import offered_effort
 from app.messages import Message, Role, Usage
-from app.runtime.learned_models import LearnedWindows
+from app.runtime.learned_models import LearnedCalibrations, LearnedQuirks, LearnedWindows
 from app.runtime.mcp.offer import NOTHING, Offer
 from app.runtime.skills import OperatorSkills
 from app.runtime.transactions import compactions as rounds
@@ -61,8 +61,8 @@ class AgentSetup:
     max_command_timeout_s: float
     output_chars: int
     windows: LearnedWindows
-    calibrations: dict[str, Calibration] = field(default_factory=dict)
-    """By model; learned while the server runs."""
+    quirks: LearnedQuirks | None = None
+    calibrations: LearnedCalibrations = field(default_factory=LearnedCalibrations)
     summary_template: str | None = None
     background_slots: BackgroundSlots = field(default_factory=BackgroundSlots)
     """Slots for summaries that are prepared in the background."""
@@ -132,6 +132,13 @@ class AgentSetup:
     def calibration(self, model: str) -> Calibration:
         """How far estimates are off for a model, as learned by this server."""
         return self.calibrations.get(model) or Calibration.starting(model.partition("/")[0])
+
+    async def exchange(self) -> None:
+        """Exchanges with other nodes of a cluster what was learned about models. Raises `StorageError`."""
+        await self.windows.load()
+        if self.quirks is not None:
+            await self.quirks.load()
+        await self.calibrations.exchange()
 
     def learn(self, conversation: Conversation) -> None:
         """Remembers what was learned in a conversation about its models' tokenizers."""

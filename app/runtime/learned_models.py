@@ -1,4 +1,5 @@
-"""What refusals have revealed about models, kept over restarts: their windows and their quirks."""
+"""What requests have revealed about models: their windows and their quirks, kept over restarts, and how far estimates
+of their tokens are off. Nodes of a cluster take over what others have learned."""
 
 from __future__ import annotations
 
@@ -9,9 +10,10 @@ from typing import Any
 
 from sqlalchemy import Connection, select
 
+from app.context.tokens import Calibration
 from app.db.dialects import upsert
 from app.db.engine import Database
-from app.db.models import model_quirks, model_windows
+from app.db.models import model_calibrations, model_quirks, model_windows
 from app.llm.base import LEAST_WINDOW, MOST_WINDOW, ModelInfo
 from app.messages import now
 
@@ -112,16 +114,21 @@ class LearnedQuirks:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._known: dict[str, Mapping[str, Any]] = {}
+        self._stored: dict[str, Mapping[str, Any]] = {}
+        """What is known to be in the database."""
 
     async def load(self) -> None:
-        """Loads what was learned before a restart and has not expired."""
+        """Loads what was learned before a restart and has not expired, and what other nodes have learned since. What
+        was learned here in the meantime may not be stored yet."""
         since = now() - QUIRKS_BELIEVED_FOR
 
         def read(connection: Connection) -> dict[str, Mapping[str, Any]]:
             rows = connection.execute(select(model_quirks).where(model_quirks.c.learned_at >= since))
             return {row.model: row.quirks for row in rows if isinstance(row.quirks, dict)}
 
-        self._known = await self._database.read(read)
+        for place, quirks in (await self._database.read(read)).items():
+            if quirks != self._stored.get(place):
+                self._known[place] = self._stored[place] = quirks
 
     def recall(self, place: str) -> Mapping[str, Any] | None:
         """What is known of a model; see `QuirkMemory`."""
@@ -133,3 +140,42 @@ class LearnedQuirks:
         values = {"quirks": dict(known), "learned_at": now()}
         change = upsert(model_quirks, key=("model",), changed=lambda _: values)
         await self._database.writer.write(lambda c: (c.execute(change, {"model": place, **values}), None)[1])
+        # Another node's may have been loaded meanwhile, which this has replaced.
+        self._known[place] = self._stored[place] = known
+
+
+class LearnedCalibrations:
+    """How far estimates are off, by model; of nodes that learn at the same time, the last one counts."""
+
+    def __init__(self, database: Database | None = None, key_of: Callable[[str], str] = str) -> None:
+        """`key_of` is as for `LearnedWindows`. Without a database nothing is exchanged."""
+        self._database = database
+        self._key_of = key_of
+        self._known: dict[str, Calibration] = {}
+        self._stored: dict[str, float] = {}
+
+    def get(self, model: str) -> Calibration | None:
+        return self._known.get(self._key_of(model))
+
+    def update(self, learned: Mapping[str, Calibration]) -> None:
+        """Keeps what was learned here."""
+        self._known |= {self._key_of(model): calibration for model, calibration in learned.items()}
+
+    async def exchange(self) -> None:
+        """Stores what was learned here, and loads what other nodes have learned."""
+        if self._database is None:
+            return
+        own = {key: known.factor for key, known in self._known.items() if self._stored.get(key) != known.factor}
+        change = upsert(model_calibrations, key=("model",), changed=lambda new: {"factor": new.factor})
+
+        def store(connection: Connection) -> None:
+            connection.execute(change, [{"model": key, "factor": factor} for key, factor in own.items()])
+
+        if own:
+            await self._database.writer.write(store)
+            self._stored |= own
+        rows = await self._database.read(lambda c: c.execute(select(model_calibrations)).all())
+        for key, factor in rows:
+            if self._stored.get(key) != factor:
+                self._stored[key] = factor
+                self._known[key] = Calibration(factor)

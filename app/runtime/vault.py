@@ -1,5 +1,5 @@
-"""Encrypts the secrets of sessions. The key is the operator's setting, or a file that only the server's user can read.
-A cipher text belongs to its session and name, so that it is of no use in another row."""
+"""Encrypts the secrets of sessions and webhooks. The key is the operator's setting, or a file that only the server's
+user can read. A cipher text belongs to its place, so that it is of no use in another row."""
 
 from __future__ import annotations
 
@@ -22,6 +22,15 @@ from app.tools.masking import Masking
 NONCE_BYTES = 12
 """Of AES-GCM; random, which is safe for some billions of values."""
 
+KEY_MISSING = (
+    "PALIMPSEST_SECRET_KEY is not set: secrets of sessions are refused, and with them the credentials of source.git;"
+    " secrets of webhooks are stored as they are"
+)
+KEY_DIFFERS = (
+    "PALIMPSEST_SECRET_KEY is another one than that of the node that started last: what one of them has encrypted, the"
+    " other cannot read"
+)
+
 log = structlog.get_logger(__name__)
 
 
@@ -34,28 +43,49 @@ class Vault:
         self._file = file
         self._cipher: Any = None
 
-    async def encrypt(self, session_id: str, name: str, value: str) -> str:
+    @property
+    def has_key(self) -> bool:
+        """Whether there is a key, or a place for one."""
+        return self._key is not None or self._file is not None
+
+    def fingerprint(self, salt: str) -> str | None:
+        """Tells the operator's key from another one; None if the key is in a file."""
+        if self._key is None:
+            return None
+        return hashlib.sha256(f"palimpsest key of\0{salt}\0{self._key}".encode()).hexdigest()[:16]
+
+    async def seal(self, place: str, value: str) -> str:
         """Raises `UnavailableError` without a key, and `StorageError` if its file cannot be used."""
         cipher = await self._ready()
         nonce = secrets.token_bytes(NONCE_BYTES)
-        return b64encode(nonce + cipher.encrypt(nonce, value.encode(), _place(session_id, name))).decode()
+        return b64encode(nonce + cipher.encrypt(nonce, value.encode(), place.encode())).decode()
 
-    async def decrypt(self, rows: Sequence[Row[Any]]) -> Mapping[str, str]:
-        """The values by name. Those that were encrypted with another key are left out, and logged."""
-        if not rows:
-            return {}
+    async def open(self, place: str, text: str) -> str | None:
+        """What was sealed for this place; None if it was with another key. Raises as `seal`."""
         cipher = await self._ready()
         # After `_ready`, which imports the library in a thread.
         from cryptography.exceptions import InvalidTag
 
+        data = b64decode(text)
+        try:
+            plain: bytes = cipher.decrypt(data[:NONCE_BYTES], data[NONCE_BYTES:], place.encode())
+        except InvalidTag:
+            return None
+        return plain.decode()
+
+    async def encrypt(self, session_id: str, name: str, value: str) -> str:
+        """The secret of a session. Raises as `seal`."""
+        return await self.seal(_place(session_id, name), value)
+
+    async def decrypt(self, rows: Sequence[Row[Any]]) -> Mapping[str, str]:
+        """The values by name. Those that were encrypted with another key are left out, and logged."""
         found: dict[str, str] = {}
         for row in rows:
-            data = b64decode(row.value)
-            try:
-                plain = cipher.decrypt(data[:NONCE_BYTES], data[NONCE_BYTES:], _place(row.session_id, row.name))
-                found[row.name] = plain.decode()
-            except InvalidTag:
+            value = await self.open(_place(row.session_id, row.name), row.value)
+            if value is None:
                 log.error("secret_unreadable", session_id=row.session_id, name=row.name, reason="other key")
+            else:
+                found[row.name] = value
         return found
 
     async def _ready(self) -> Any:
@@ -91,8 +121,8 @@ async def read_masking(vault: Vault, rows: Sequence[Row[Any]]) -> Masking:
         return Masking({})
 
 
-def _place(session_id: str, name: str) -> bytes:
-    return f"{session_id}\0{name}".encode()
+def _place(session_id: str, name: str) -> str:
+    return f"{session_id}\0{name}"
 
 
 def _read_or_make(path: Path, make: Callable[[], str]) -> str:

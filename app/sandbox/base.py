@@ -222,9 +222,8 @@ class FilePiece(NamedTuple):
     data: bytes
 
 
-@runtime_checkable
-class MovableSandbox(Sandbox, Protocol):
-    """A sandbox whose workspace can be stored elsewhere and restored on another machine."""
+class Scannable(Protocol):
+    """Files that can be stored elsewhere."""
 
     async def scan(self, limit: int, skip: frozenset[bytes] = frozenset()) -> Scan:
         """Looks at all entries without reading any content. Directories with a name in `skip` are found, but not what
@@ -236,6 +235,11 @@ class MovableSandbox(Sandbox, Protocol):
         gone or changed their type are left out; a file that is being changed may have another size than in the scan.
         Of several hard links to one file, one has pieces."""
         ...
+
+
+@runtime_checkable
+class MovableSandbox(Sandbox, Scannable, Protocol):
+    """A sandbox whose workspace can be stored elsewhere and restored on another machine."""
 
     async def restore(self, archive: AsyncIterator[bytes]) -> None:
         """Replaces the workspace, and ends what runs in it. `archive` is a tar as `archive` returns it, each directory

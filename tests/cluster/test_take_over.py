@@ -74,6 +74,26 @@ async def test_a_killed_workers_session_continues_on_another(
     assert cluster.row(session_id)["epoch"] == 2
 
 
+async def test_a_step_that_a_user_has_interrupted_is_not_named(
+    cluster: Cluster, a: Client, provider: FakeProvider
+) -> None:
+    provider.script(Reply(Text("half"), Gate("half"), Text("never")), Reply(Text("Done.")))
+    session_id = (await a.create("begin"))["id"]
+    await a.wait_for(session_id, shows("step.started"))
+    await provider.reached("half")
+    first = cluster.nodes[cluster.worker_of(session_id)]
+    # So that it cannot end the step before it dies.
+    first.freeze()
+    message = await a.post(session_id, "stop that", "interrupt")
+    first.end(signal.SIGKILL)
+    await a.wait_for(session_id, shows("session.recovered"))
+    await a.until_idle(session_id)
+    events = await assert_sound(a, session_id)
+    [recovered] = of_type(events, "session.recovered")
+    assert recovered.data["interrupted_step"] is None
+    assert of_type(events, "message.dequeued")[-1].data["message_id"] == message["id"]
+
+
 async def test_a_frozen_workers_session_continues_on_another_and_it_is_refused(
     cluster: Cluster, a: Client, provider: FakeProvider
 ) -> None:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Path, Query, Response
+from fastapi import APIRouter, Path, Query, Request, Response
 
 from app.api.dependencies import STRICT, Services, SessionId
 from app.api.download_budget import DownloadShare
+from app.api.forwarding import as_of_header, forwarded
 from app.api.openapi import PATCH_CONTENT
 from app.api.problems import problems
 from app.api.request_bodies import JsonRoute
 from app.api.responses import RawResponse
+from app.api.routers.files import STORED
 from app.runtime.values.checkpoints import ChangeList, CheckpointList, RestoreResult
 
 router = APIRouter(prefix="/v1/sessions/{session_id}", tags=["changes"], route_class=JsonRoute, dependencies=STRICT)
@@ -25,6 +27,7 @@ LOOKED = (
     "too_many_sandboxes",
     "sandbox_error",
     "workspace_too_large",
+    *STORED,
 )
 CheckpointId = Annotated[str, Path(max_length=64, description="The checkpoint's id.")]
 
@@ -34,6 +37,7 @@ CheckpointId = Annotated[str, Path(max_length=64, description="The checkpoint's 
 )
 async def get_changes(
     services: Services,
+    request: Request,
     session_id: SessionId,
     share: DownloadShare,
     start: Annotated[
@@ -50,15 +54,21 @@ async def get_changes(
 ) -> Response:
     """The files that differ between two checkpoints, at most 10,000; with `format=patch` all differences as one patch.
     Renamed files are found; binary files are in the patch whole. What no checkpoint covers is listed."""
+    if (answer := await forwarded(services, request, session_id, "look")) is not None:
+        return answer
     if format == "patch":
         raw = await services.checkpoints.patch(session_id, start, end)
-        return RawResponse(raw, name=f"{session_id}.patch", media_type="text/x-diff")
+        response = RawResponse(raw, name=f"{session_id}.patch", media_type="text/x-diff")
+        response.headers.update(as_of_header(raw.as_of))
+        return response
     found = await services.checkpoints.changes(session_id, start, end)
-    return Response(found.model_dump_json(), media_type="application/json")
+    return Response(found.model_dump_json(), media_type="application/json", headers=as_of_header(found.as_of))
 
 
 @router.get(
-    "/checkpoints", response_model=CheckpointList, responses=problems("session_not_found", "checkpoints_unavailable")
+    "/checkpoints",
+    response_model=CheckpointList,
+    responses=problems("session_not_found", "checkpoints_unavailable", "checkpoint_failed", *STORED),
 )
 async def list_checkpoints(services: Services, session_id: SessionId) -> CheckpointList:
     """The checkpoints of the workspace, oldest first: one from the beginning of each run, one from its end, and one
@@ -70,9 +80,13 @@ async def list_checkpoints(services: Services, session_id: SessionId) -> Checkpo
     "/checkpoints/{checkpoint_id}/restore",
     status_code=202,
     response_model=RestoreResult,
-    responses=problems(*LOOKED, "session_running", "workspace_full"),
+    responses=problems(*LOOKED, "session_running", "workspace_full", "workspace_elsewhere"),
 )
-async def restore_checkpoint(services: Services, session_id: SessionId, checkpoint_id: CheckpointId) -> RestoreResult:
+async def restore_checkpoint(
+    services: Services, request: Request, session_id: SessionId, checkpoint_id: CheckpointId
+) -> RestoreResult | Response:
     """Makes the workspace as it was at a checkpoint. Takes one first, so that this can be undone. The history stays as
     it is, as do files that no checkpoint covers."""
+    if (answer := await forwarded(services, request, session_id, "restore")) is not None:
+        return answer
     return await services.checkpoints.restore(session_id, checkpoint_id)

@@ -53,6 +53,20 @@ def remove_expired_logins(connection: Connection, at: datetime) -> None:
     connection.execute(delete(logins).where(logins.c.expires_at <= at))
 
 
+_KEY_ID = "secret_key"
+
+
+def secret_key_id(connection: Connection) -> tuple[str | None, str | None]:
+    """The database's id, and with that as salt what tells the key of the node that started last from another one."""
+    query = select(server.c.key, server.c.value).where(server.c.key.in_(("instance_id", _KEY_ID)))
+    found = {row.key: row.value for row in connection.execute(query)}
+    return found.get("instance_id"), found.get(_KEY_ID)
+
+
+def set_secret_key_id(connection: Connection, value: str) -> None:
+    connection.execute(_SET_HOLDER, {"key": _KEY_ID, "value": value})
+
+
 _SET_HOLDER = upsert(server, key=("key",), changed=lambda new: {"value": new["value"]})
 
 

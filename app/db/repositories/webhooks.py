@@ -168,6 +168,12 @@ def change(connection: Connection, webhook_id: str, values: Mapping[str, Any], a
         raise webhook_not_found()
 
 
+def seal(connection: Connection, webhook_id: str, known: str, secret: str) -> None:
+    """Replaces a webhook's secret by its encrypted text."""
+    changed = update(webhooks).where(webhooks.c.id == webhook_id, webhooks.c.secret == known)
+    connection.execute(changed.values(secret=secret))
+
+
 def disable(connection: Connection, webhook_id: str, reason: str, at: datetime) -> None:
     """Stops a webhook that is active."""
     changed = update(webhooks).where(webhooks.c.id == webhook_id, webhooks.c.status == ACTIVE)

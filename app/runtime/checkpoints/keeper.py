@@ -5,23 +5,28 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable
-from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Collection, Iterable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
+from datetime import datetime
 from pathlib import Path
 from typing import IO
 from weakref import WeakValueDictionary
 
 import orjson
 import structlog
+from sqlalchemy import Connection
 
+from app.db.repositories.checkpoint_repositories import StoredRepository
 from app.errors import PalimpsestError
-from app.runtime.checkpoints.repository import EMPTY_TREE, CheckpointError, Repository, write_whole
-from app.runtime.checkpoints.restoring import restore
-from app.runtime.checkpoints.taking import Look, TakingRules, load_look, look, save_look
+from app.runtime.checkpoints.repository import CheckpointError, Repository, write_whole
+from app.runtime.checkpoints.restoring import Restoration, Target, restore
+from app.runtime.checkpoints.shared import SharedRepositories, Taken
+from app.runtime.checkpoints.taking import Look, Seen, TakingRules, load_look, look, save_look
 from app.runtime.sandboxes.pool import Sandboxes
+from app.runtime.workspaces.keeper import Workspaces
+from app.runtime.workspaces.view import SnapshotView
 from app.sandbox import paths
-from app.sandbox.base import MovableSandbox, Sandbox
+from app.sandbox.base import MovableSandbox, Sandbox, Scannable
 from app.sessions import SandboxSpec
 
 TAKE_S = 20.0
@@ -32,64 +37,44 @@ QUIET_SESSIONS = 10_000
 """Sessions of which is known that nothing has used their sandbox since a look."""
 MANY_FILES = 2_000
 """Files of a repository at which its objects are packed."""
+SWEEP_S = 600.0
+"""Seconds between two looks for copies of shared repositories that can be removed."""
+_TOO_LONG = f"Reading the workspace took more than {TAKE_S:.0f} seconds."
 _PENDING = "palimpsest-restoring"
 """A file in the repository: the checkpoint that is being restored. Whoever uses the workspace next completes it."""
 
 log = structlog.get_logger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Taken:
-    """A workspace in its session's repository; `commit` is None if it is empty."""
-
-    commit: str | None = None
-    tree: str = EMPTY_TREE
-    files: int = 0
-    bytes: int = 0
-
-
-class Restoration:
-    """A restoration of a workspace: `save` comes first, then `complete`."""
-
-    def __init__(self, save: Callable[[], Awaitable[Taken]], begin: Callable[[Taken], Awaitable[None]]) -> None:
-        self._save = save
-        self._begin = begin
-        self._saved = Taken()
-
-    async def save(self) -> Taken:
-        """The workspace before the restoration, in a commit that is kept."""
-        self._saved = await self._save()
-        return self._saved
-
-    async def complete(self, target: Taken) -> None:
-        """Makes the workspace that of a checkpoint, except for what is not covered. If the server ends meanwhile, the
-        next one completes it; after an error, the workspace is as it was saved."""
-        try:
-            await self._begin(target)
-        except (PalimpsestError, TimeoutError):
-            await self._begin(self._saved)
-            raise
-
-
 class Checkpoints:
-    """One repository per session, in a directory of this machine. All methods raise what the sandbox raises, and
-    `CheckpointError` or `GitMissingError`."""
+    """One repository per session, in a directory of this machine, or shared with others. All methods raise what the
+    sandbox raises, `CheckpointError` or `GitMissingError`, and of shared ones `WorkspaceStoreError`."""
 
     def __init__(
-        self, sandboxes: Sandboxes, folder: Path, rules: TakingRules, *, most: int, repository_bytes: int
+        self,
+        sandboxes: Sandboxes,
+        folder: Path,
+        rules: TakingRules,
+        *,
+        most: int,
+        repository_bytes: int,
+        shared: SharedRepositories | None = None,
+        workspaces: Workspaces | None = None,
     ) -> None:
         """`most` is how many checkpoints a session keeps, and `repository_bytes` the size of its repository above which
-        it keeps fewer."""
+        it keeps fewer. With `shared`, repositories are not in `folder`; `workspaces` may be on other machines."""
         self.most = most
         self.repository_bytes = repository_bytes
+        self._shared = shared
+        self._workspaces = workspaces
         self._sandboxes = sandboxes
         self._folder = folder
         self._rules = rules
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        self._quiet: OrderedDict[str, Taken] = OrderedDict()
+        self._quiet: OrderedDict[str, Seen] = OrderedDict()
         """By session: what a look saw since which nothing has used the sandbox."""
-        self._interrupted: set[str] = set()
-        """Sessions whose restoration was cut off by the end of an earlier server."""
+        self.interrupted: set[str] = set()
+        """Sessions whose restoration was cut off by the end of an earlier server, and is not completed yet."""
         sandboxes.on_use = self._note_use
         sandboxes.on_removal.append(self.remove)
 
@@ -97,71 +82,136 @@ class Checkpoints:
         self._quiet.pop(session_id, None)
 
     def _repository(self, session_id: str) -> Repository:
+        if self._shared is not None:
+            return self._shared.repository(paths.check_session_id(session_id))
         return Repository(self._folder / f"{paths.check_session_id(session_id)}.git")
 
     def _lock(self, session_id: str) -> asyncio.Lock:
         return self._locks.setdefault(session_id, asyncio.Lock())
 
-    async def take(self, session_id: str, spec: SandboxSpec, *, held: int = 0) -> Taken:
+    async def _update(self, session_id: str) -> StoredRepository | None:
+        """Makes the repository here the newest one; the row of a shared one."""
+        return None if self._shared is None else await self._shared.update(session_id)
+
+    async def use(self, session_id: str) -> None:
+        """Called before commands change the workspace, or after a request has, for other servers to know."""
+        if self._shared is not None:
+            await self._shared.use(session_id)
+
+    async def take(
+        self,
+        session_id: str,
+        spec: SandboxSpec,
+        *,
+        held: int = 0,
+        epoch: int | None = None,
+        has_read: Callable[[], None] = lambda: None,
+    ) -> Taken:
         """The workspace in a commit that is kept. Not read again if nothing has used the sandbox since the last look;
-        `held` is how many leases of it the caller has itself."""
+        `held` is how many leases of it the caller, the owner with this `epoch`, has itself. `has_read` is called when
+        the workspace has been read."""
         async with self._lock(session_id):
-            if (quiet := self._quiet.get(session_id)) is not None:
-                taken = quiet
-            else:
-                taken = _taken(await self._look(session_id, spec, held))
-            if taken.commit is not None:
-                await asyncio.to_thread(self._repository(session_id).keep, taken.commit)
-            return taken
+            if (known := await self._known(session_id)) is not None:
+                has_read()
+                return known
+            if self._workspaces is not None and epoch is not None:
+                await self._workspaces.bring_for_owner(session_id, spec, epoch)
+            row = await self._update(session_id)
+            found = (await self._look(session_id, spec, row, held)).seen
+            has_read()
+            return await self._keep(session_id, found, row)
 
-    async def now(self, session_id: str, spec: SandboxSpec) -> Look:
-        """The workspace as it is, in a commit that stays until the next look."""
+    async def _known(self, session_id: str) -> Taken | None:
+        """The newest look, which was kept, if nothing has used the sandbox since."""
+        if self._shared is not None:
+            return await self._shared.known(session_id)
+        if (quiet := self._quiet.get(session_id)) is None:
+            return None
+        return await self._keep(session_id, quiet, None)
+
+    async def _keep(self, session_id: str, found: Seen, row: StoredRepository | None) -> Taken:
+        repository = self._repository(session_id)
+        if found.commit is not None:
+            await asyncio.to_thread(repository.keep, found.commit)
+        recording = None
+        if self._shared is not None and row is not None:
+            recording = await self._shared.store(row, found, is_current=session_id in self._quiet)
+        return Taken.of(found, recording)
+
+    async def now(self, session_id: str, spec: SandboxSpec) -> tuple[Seen, datetime | None]:
+        """The workspace as it is, in a commit that stays until the next look; and of when that is if it is on another
+        machine, whose newest snapshot shows it."""
         async with self._lock(session_id):
-            return await self._look(session_id, spec)
+            row = await self._update(session_id)
+            if self._shared is not None and row is not None:
+                if row.is_seen and row.restoring is None:
+                    return await self._shared.seen(session_id), None
+                # Another server may be restoring it.
+                row = row._replace(restoring=None)
+            view = None if self._workspaces is None else await self._workspaces.view(session_id, spec)
+            if view is not None:
+                return await self._look_at(session_id, view), view.as_of
+            return (await self._look(session_id, spec, row)).seen, None
 
-    async def _look(self, session_id: str, spec: SandboxSpec, held: int = 0) -> Look:
+    async def _look_at(self, session_id: str, view: SnapshotView) -> Seen:
+        try:
+            async with asyncio.timeout(TAKE_S):
+                return (await self._see(session_id, view)).seen
+        except TimeoutError as exc:
+            raise CheckpointError(_TOO_LONG) from exc
+
+    async def _look(self, session_id: str, spec: SandboxSpec, row: StoredRepository | None, held: int = 0) -> Look:
         """Looks at the workspace; completes first what an earlier server has left of a restoration."""
         lease = self._sandboxes.lease(session_id, spec)
+        is_left = self._is_left(session_id, row)
+        self._quiet[session_id] = Seen()
+        found = Look()
         try:
-            if not await lease.sandbox.has_workspace():
-                return Look()
-            async with asyncio.timeout(TAKE_S if session_id not in self._interrupted else TAKE_S + RESTORE_S):
-                sandbox = _movable(await lease.start())
-                await self._complete(session_id, sandbox)
-                self._quiet[session_id] = Taken()
-                found = await self._see(session_id, sandbox)
-        except TimeoutError as exc:
+            async with asyncio.timeout(TAKE_S + RESTORE_S if is_left else TAKE_S):
+                if await lease.sandbox.has_workspace():
+                    sandbox = _movable(await lease.start())
+                    await self._complete(session_id, sandbox, row)
+                    self._quiet[session_id] = Seen()
+                    found = await self._see(session_id, sandbox)
+        except BaseException as exc:
             self._quiet.pop(session_id, None)
-            raise CheckpointError(f"Reading the workspace took more than {TAKE_S:.0f} seconds.") from exc
-        except BaseException:
-            self._quiet.pop(session_id, None)
+            if isinstance(exc, TimeoutError):
+                raise CheckpointError(_TOO_LONG) from exc
             raise
         finally:
             lease.release()
         # If it was used meanwhile, or can be at any moment, this look may not have seen all.
         if self._quiet.pop(session_id, None) is not None and self._sandboxes.users(session_id) <= held:
-            self._quiet[session_id] = _taken(found)
+            self._quiet[session_id] = found.seen
             while len(self._quiet) > QUIET_SESSIONS:
                 self._quiet.popitem(last=False)
         return found
 
-    async def _see(self, session_id: str, sandbox: MovableSandbox) -> Look:
+    async def _see(self, session_id: str, files: Scannable) -> Look:
         repository = self._repository(session_id)
         await asyncio.to_thread(repository.create)
         earlier = await asyncio.to_thread(load_look, repository)
         try:
-            found = await look(sandbox, repository, self._rules, earlier)
+            found = await look(files, repository, self._rules, earlier)
         except CheckpointError as error:
             if earlier.commit is None:
                 raise
             log.warning("checkpoint_index_dropped", session_id=session_id, reason=error.detail)
-            found = await look(sandbox, repository, self._rules, Look())
+            found = await look(files, repository, self._rules, Look())
         await asyncio.to_thread(save_look, repository, found)
         return found
 
-    async def last_look(self, session_id: str) -> Look:
-        """The newest look, whenever that was."""
-        return await asyncio.to_thread(load_look, self._repository(session_id))
+    async def last_look(self, session_id: str) -> Seen:
+        """What the newest look has found, whenever that was; of shared repositories the newest that was stored."""
+        if self._shared is not None:
+            async with self._lock(session_id):
+                return await self._shared.seen(session_id)
+        return (await asyncio.to_thread(load_look, self._repository(session_id))).seen
+
+    async def update(self, session_id: str) -> None:
+        """Makes sure that the repository here has all checkpoints of its session."""
+        async with self._lock(session_id):
+            await self._update(session_id)
 
     async def changes(self, session_id: str, before: str, after: str) -> bytes:
         """See `Repository.changes`."""
@@ -176,61 +226,95 @@ class Checkpoints:
 
     @asynccontextmanager
     async def restoring(self, session_id: str, spec: SandboxSpec) -> AsyncIterator[Restoration]:
-        """While entered, no checkpoint is taken, so that a run that begins waits before it uses the workspace."""
+        """While entered, no checkpoint is taken, so that a run that begins waits before it uses the workspace. Other
+        servers must not run the session meanwhile, and the workspace is here."""
         async with self._lock(session_id):
+            row = await self._update(session_id)
             lease = self._sandboxes.lease(session_id, spec)
             try:
                 sandbox = _movable(await lease.start())
                 yield Restoration(
-                    lambda: self._save(session_id, sandbox), lambda target: self._begin(session_id, target, sandbox)
+                    lambda: self._save(session_id, sandbox, row),
+                    lambda target: self._begin(session_id, target, sandbox),
                 )
             except TimeoutError as exc:
                 raise CheckpointError("Restoring the workspace took too long.") from exc
             finally:
                 lease.release()
 
-    async def _save(self, session_id: str, sandbox: MovableSandbox) -> Taken:
+    async def _save(self, session_id: str, sandbox: MovableSandbox, row: StoredRepository | None) -> Taken:
         async with asyncio.timeout(TAKE_S + RESTORE_S):
-            await self._complete(session_id, sandbox)
-            taken = _taken(await self._see(session_id, sandbox))
-            if taken.commit is not None:
-                await asyncio.to_thread(self._repository(session_id).keep, taken.commit)
-            return taken
+            await self._complete(session_id, sandbox, row)
+            self._quiet.pop(session_id, None)
+            return await self._keep(session_id, (await self._see(session_id, sandbox)).seen, row)
 
-    async def _begin(self, session_id: str, target: Taken, sandbox: MovableSandbox) -> None:
-        repository = self._repository(session_id)
-        content = orjson.dumps([target.commit, target.tree])
-        await asyncio.to_thread(write_whole, repository.path / _PENDING, content)
-        self._interrupted.add(session_id)
+    async def _begin(self, session_id: str, target: Target, sandbox: MovableSandbox) -> None:
+        row = None
+        if self._shared is not None:
+            await self._shared.begin_restoration(session_id, target.id)
+            row = await self._shared.update(session_id)
+        else:
+            content = orjson.dumps([target.commit, target.tree])
+            await asyncio.to_thread(write_whole, self._repository(session_id).path / _PENDING, content)
+            self.interrupted.add(session_id)
         async with asyncio.timeout(RESTORE_S):
-            await self._complete(session_id, sandbox)
+            await self._complete(session_id, sandbox, row)
 
-    async def settled(self, session_id: str, spec: SandboxSpec) -> None:
-        """Completes a restoration that an earlier server has left, before anything uses the workspace."""
-        if session_id in self._interrupted:
-            async with self._lock(session_id):
+    async def settled(self, session_id: str, spec: SandboxSpec) -> bool:
+        """Completes a restoration that an earlier server has left, before anything uses the workspace. False if another
+        server is about to do so."""
+        if self._shared is None:
+            if session_id in self.interrupted:
+                await self._settle(session_id, spec)
+            return True
+        if (await self._shared.row(session_id)).restoring is None:
+            return True
+        async with self._sandboxes.unused(session_id) as is_free:
+            if is_free:
+                await self._settle(session_id, spec)
+            return is_free
+
+    async def _settle(self, session_id: str, spec: SandboxSpec) -> None:
+        async with self._lock(session_id):
+            row = await self._update(session_id)
+            if self._is_left(session_id, row):
                 lease = self._sandboxes.lease(session_id, spec)
                 try:
-                    await self._complete(session_id, _movable(await lease.start()))
+                    await self._complete(session_id, _movable(await lease.start()), row)
                 finally:
                     lease.release()
 
-    async def _complete(self, session_id: str, sandbox: MovableSandbox) -> None:
-        if session_id not in self._interrupted:
+    def _is_left(self, session_id: str, row: StoredRepository | None) -> bool:
+        """Whether a restoration is to be completed."""
+        return session_id in self.interrupted if row is None else row.restoring is not None
+
+    async def _complete(self, session_id: str, sandbox: MovableSandbox, row: StoredRepository | None) -> None:
+        if not self._is_left(session_id, row):
             return
         repository = self._repository(session_id)
         pending = repository.path / _PENDING
-        commit, tree = orjson.loads(await asyncio.to_thread(pending.read_bytes))
-        found = await self._see(session_id, sandbox)
-        await restore(sandbox, repository, found.entries, commit, tree)
+        if self._shared is not None and row is not None:
+            commit, tree = await self._shared.restored_to(row)
+        else:
+            commit, tree = orjson.loads(await asyncio.to_thread(pending.read_bytes))
+        async with self._using(session_id):
+            found = await self._see(session_id, sandbox)
+            await restore(sandbox, repository, found.entries, commit, tree)
+        if self._shared is not None:
+            await self._shared.end_restoration(session_id)
+            return
         await asyncio.to_thread(pending.unlink)
-        self._interrupted.discard(session_id)
+        self.interrupted.discard(session_id)
+
+    def _using(self, session_id: str) -> AbstractAsyncContextManager[None]:
+        return nullcontext() if self._workspaces is None else self._workspaces.using(session_id)
 
     # What becomes of repositories
 
     async def keep_only(self, session_id: str, commits: Collection[str]) -> None:
         """Drops all commits but these, and packs the repository if something was dropped or it has many files."""
         async with self._lock(session_id):
+            await self._update(session_id)
             repository = self._repository(session_id)
             dropped = await repository.keep_only(set(commits))
             _, files = await asyncio.to_thread(repository.size)
@@ -239,25 +323,51 @@ class Checkpoints:
 
     async def size(self, session_id: str) -> int:
         """Bytes on disk of a session's repository."""
+        await self.update(session_id)
         return (await asyncio.to_thread(self._repository(session_id).size))[0]
 
-    async def copy(self, source_id: str, target_id: str) -> None:
-        """Gives a fork a copy of its parent's repository."""
+    async def copy(self, source_id: str, target_id: str) -> Callable[[Connection], None]:
+        """Gives a fork a copy of its parent's repository; returns what has to be stored with its rows, last."""
+        if self._shared is not None:
+            return await self._shared.copy(source_id, target_id)
         async with self._lock(source_id):
             source, target = self._repository(source_id), self._repository(target_id)
             await asyncio.to_thread(source.copy_to, target.path)
             await asyncio.to_thread((target.path / _PENDING).unlink, missing_ok=True)
+            return lambda _: None
 
     async def remove(self, session_id: str) -> None:
         """Removes a session's repository."""
         self._quiet.pop(session_id, None)
-        self._interrupted.discard(session_id)
-        await asyncio.to_thread(shutil.rmtree, self._repository(session_id).path, ignore_errors=True)
+        self.interrupted.discard(session_id)
+        if self._shared is not None:
+            await self._shared.remove(session_id)
+        else:
+            await asyncio.to_thread(shutil.rmtree, self._repository(session_id).path, ignore_errors=True)
+
+    async def conclude(self, session_id: str) -> None:
+        """Removes what the last checkpoint has replaced in the store, once it is recorded."""
+        if self._shared is not None:
+            async with self._lock(session_id):
+                await self._shared.conclude(session_id)
+
+    async def sweep_regularly(self) -> None:
+        """Removes copies of shared repositories that are not needed here any more, until it is cancelled."""
+        while self._shared is not None:
+            await asyncio.sleep(SWEEP_S)
+            try:
+                await self._shared.sweep(self._lock)
+            except PalimpsestError as error:
+                log.warning("checkpoints_not_swept", reason=error.detail)
+            except Exception:
+                log.exception("checkpoint_sweep_crashed")
 
     async def recover(self, known: Collection[str]) -> None:
         """At the start: removes repositories of sessions that are not `known`, and what git has left unfinished in the
         others, and finds restorations that were cut off."""
-        self._interrupted |= await asyncio.to_thread(self._recover, frozenset(known))
+        if self._shared is not None:
+            return  # their copies begin empty
+        self.interrupted |= await asyncio.to_thread(self._recover, frozenset(known))
 
     def _recover(self, known: Collection[str]) -> set[str]:
         found: set[str] = set()
@@ -267,7 +377,9 @@ class Checkpoints:
                 continue
             if (path / _PENDING).is_file():
                 found.add(path.stem)
-            _delete([*path.glob("*.lock"), *path.glob("refs/**/*.lock"), *path.glob("objects/pack/tmp_*")])
+            for left in (*path.glob("*.lock"), *path.glob("refs/**/*.lock"), *path.glob("objects/pack/tmp_*")):
+                with suppress(OSError):
+                    left.unlink()
         return found
 
     async def complete_all(self, specs: Iterable[tuple[str, SandboxSpec]]) -> None:
@@ -278,22 +390,7 @@ class Checkpoints:
             except PalimpsestError as error:
                 log.warning("restoration_left", session_id=session_id, reason=error.detail)
 
-    @property
-    def interrupted(self) -> frozenset[str]:
-        """The sessions whose restoration was cut off and not completed yet."""
-        return frozenset(self._interrupted)
-
-
-def _taken(found: Look) -> Taken:
-    return Taken(found.commit, found.tree, found.files, found.bytes)
-
 
 def _movable(sandbox: Sandbox) -> MovableSandbox:
     assert isinstance(sandbox, MovableSandbox)
     return sandbox
-
-
-def _delete(paths: Iterable[Path]) -> None:
-    for path in paths:
-        with suppress(OSError):
-            path.unlink()

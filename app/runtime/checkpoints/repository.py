@@ -18,6 +18,8 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import IO, NamedTuple, TypeVar
 
+import orjson
+
 from app.errors import PalimpsestError, UnavailableError
 
 T = TypeVar("T")
@@ -79,6 +81,10 @@ def write_whole(path: Path, data: bytes) -> None:
 def blob_id(data: bytes | bytearray) -> str:
     """The id that git gives content."""
     return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
+
+
+INDEX = "palimpsest-index"
+"""A file in the repository: the newest look, with what tells unchanged files of the workspace from others."""
 
 
 class Repository:
@@ -189,6 +195,17 @@ class Repository:
         if drop:
             await self.run("update-ref", "--stdin", stdin="".join(f"delete {ref}\n" for ref in drop).encode())
         return bool(drop)
+
+    async def check_index(self) -> None:
+        """After objects have come and gone: drops the newest look if its commit is not here any more."""
+        index = self.path / INDEX
+        try:
+            commit = orjson.loads(await asyncio.to_thread(index.read_bytes))["commit"]
+            await self.run("cat-file", "-e", f"{commit}^{{tree}}")
+        except FileNotFoundError:
+            pass
+        except (CheckpointError, OSError, ValueError, KeyError, TypeError):
+            await asyncio.to_thread(index.unlink, missing_ok=True)
 
     async def collect(self) -> None:
         """Packs what is in use, and removes the rest."""

@@ -6,11 +6,14 @@ import asyncio
 import os
 import tarfile
 import time
-from collections.abc import AsyncGenerator, Generator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from typing import NamedTuple
 
+from app.errors import PalimpsestError
 from app.runtime.checkpoints.repository import Blob, Repository
+from app.runtime.checkpoints.shared import Taken
 from app.runtime.checkpoints.taking import DIRECTORY_MODE, FILE_MODE, PROGRAM_MODE, Known, decode_modes
 from app.sandbox import tar
 from app.sandbox.base import MovableSandbox, TreeEntry
@@ -34,6 +37,33 @@ class Plan(NamedTuple):
 
     removed: Sequence[TreeEntry]
     made: Sequence[Wanted]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A checkpoint that a workspace is to be like."""
+
+    id: str
+    commit: str | None
+    tree: str
+
+
+class Restoration:
+    """A restoration of a workspace: `save` comes first, then `complete`."""
+
+    def __init__(self, save: Callable[[], Awaitable[Taken]], begin: Callable[[Target], Awaitable[None]]) -> None:
+        self.save = save
+        """The workspace before the restoration, in a commit that is kept."""
+        self._begin = begin
+
+    async def complete(self, target: Target, saved: Target) -> None:
+        """Makes the workspace that of a checkpoint, except for what is not covered. If the server ends meanwhile, the
+        next one completes it; after an error, the workspace is as it was `saved`."""
+        try:
+            await self._begin(target)
+        except (PalimpsestError, TimeoutError):
+            await self._begin(saved)
+            raise
 
 
 def wanted(blobs: Iterable[Blob], modes: bytes) -> dict[bytes, Wanted]:

@@ -13,8 +13,8 @@ import orjson
 
 from app.errors import TooLargeError
 from app.runtime.checkpoints.coverage import IGNORE_FILES, CoverageRules, Uncovered, cover, is_ignore_file
-from app.runtime.checkpoints.repository import EMPTY_TREE, Blob, Import, Repository, write_whole
-from app.sandbox.base import MovableSandbox, Scan, TreeEntry
+from app.runtime.checkpoints.repository import EMPTY_TREE, INDEX, Blob, Import, Repository, write_whole
+from app.sandbox.base import Scan, Scannable, TreeEntry
 
 MAX_ENTRIES = 200_000
 """Files and directories that are looked at."""
@@ -22,7 +22,6 @@ UNCOVERED = 1_000
 """Entries without a checkpoint that are listed."""
 FILE_MODE, PROGRAM_MODE, DIRECTORY_MODE = 0o644, 0o755, 0o755
 """Permissions that need no record."""
-_INDEX = "palimpsest-index"
 
 
 class Known(NamedTuple):
@@ -32,6 +31,19 @@ class Known(NamedTuple):
     entry: TreeEntry
     blob: str = ""
     settled: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a look has found: the commit (None if the workspace was empty) and its tree of files, how many files and
+    bytes it covers, and up to `UNCOVERED` entries that no checkpoint covers."""
+
+    commit: str | None = None
+    tree: str = EMPTY_TREE
+    files: int = 0
+    bytes: int = 0
+    uncovered: Sequence[Uncovered] = ()
+    more_uncovered: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +59,11 @@ class Look:
     more_uncovered: bool = False
 
     @property
-    def files(self) -> int:
-        """Covered files and symbolic links."""
-        return sum(known.entry.type != "directory" for known in self.entries)
-
-    @property
-    def bytes(self) -> int:
-        """Bytes of the covered files."""
-        return sum(known.entry.size for known in self.entries)
+    def seen(self) -> Seen:
+        """The look without the entries."""
+        files = sum(known.entry.type != "directory" for known in self.entries)
+        size = sum(known.entry.size for known in self.entries)
+        return Seen(self.commit, self.tree, files, size, self.uncovered, self.more_uncovered)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +74,7 @@ class TakingRules:
     total_bytes: int = 1024 * 1024 * 1024
 
 
-async def look(sandbox: MovableSandbox, repository: Repository, rules: TakingRules, earlier: Look) -> Look:
+async def look(sandbox: Scannable, repository: Repository, rules: TakingRules, earlier: Look) -> Look:
     """Looks at a workspace and adds what has changed since an `earlier` look to the repository. Raises `TooLargeError`
     (code `workspace_too_large`), and what the sandbox and git raise."""
     scan = await sandbox.scan(MAX_ENTRIES, rules.coverage.closed)
@@ -124,9 +133,7 @@ def _is_untouched(entry: TreeEntry, before: TreeEntry) -> bool:
     )
 
 
-async def _read_ignores(
-    sandbox: MovableSandbox, scan: Scan, earlier: Look
-) -> dict[bytes, tuple[TreeEntry, bytes, bool]]:
+async def _read_ignores(sandbox: Scannable, scan: Scan, earlier: Look) -> dict[bytes, tuple[TreeEntry, bytes, bool]]:
     """The .gitignore files with their contents, and whether those are settled."""
     wanted = list(islice(filter(is_ignore_file, scan.entries), IGNORE_FILES))
     found: dict[bytes, tuple[TreeEntry, bytes, bool]] = {}
@@ -145,7 +152,7 @@ async def _read_ignores(
 
 
 async def _contents(
-    sandbox: MovableSandbox, entries: Sequence[TreeEntry]
+    sandbox: Scannable, entries: Sequence[TreeEntry]
 ) -> AsyncGenerator[tuple[TreeEntry, bytearray], None]:
     """The contents of entries, as far as they can be read, each with its entry; of hard links to one file, one has it.
     Of a file that has grown since the look, what was there then."""
@@ -165,7 +172,7 @@ async def _contents(
 
 
 async def _write(
-    sandbox: MovableSandbox,
+    sandbox: Scannable,
     writing: Import,
     scan: Scan,
     due: Sequence[TreeEntry],
@@ -233,7 +240,7 @@ def decode_modes(data: bytes) -> Iterator[tuple[bytes, bool, int]]:
 def load_look(repository: Repository) -> Look:
     """The newest look of a repository; one at nothing if it is unknown. Blocks."""
     try:
-        raw = orjson.loads((repository.path / _INDEX).read_bytes())
+        raw = orjson.loads((repository.path / INDEX).read_bytes())
         return Look(
             raw["commit"],
             raw["tree"],
@@ -262,7 +269,7 @@ def save_look(repository: Repository, found: Look) -> None:
         "uncovered": [(path.decode("latin-1"), reason) for path, reason in found.uncovered],
         "more_uncovered": found.more_uncovered,
     }
-    write_whole(repository.path / _INDEX, orjson.dumps(raw))
+    write_whole(repository.path / INDEX, orjson.dumps(raw))
 
 
 def _raw(entry: TreeEntry) -> tuple[object, ...]:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 
 import structlog
 from sqlalchemy import Connection
 
 from app.db.repositories import events
-from app.errors import PalimpsestError, StaleOwnerError, StorageError, SupersededError
+from app.errors import ConflictError, PalimpsestError, StaleOwnerError, StorageError, SupersededError
 from app.eventlog.log import Appender, StreamItem
 from app.messages import now
-from app.runtime.checkpoints.keeper import Taken
+from app.runtime.checkpoints.shared import Taken
 from app.runtime.owner.recorder import Recorder
 from app.runtime.owner.state import SessionState
 from app.runtime.setup import RuntimeSetup
@@ -46,22 +47,31 @@ class RunCheckpoints:
         self._recorder = recorder
         self._beginning: asyncio.Task[Taken | PalimpsestError | None] | None = None
         self._tidying: asyncio.Task[None] | None = None
-        self._used = False
+        self._used = self._is_noted = False
+        self._has_read = asyncio.Event()
 
     def begin(self) -> None:
         """A run begins: whatever uses the sandbox waits until its workspace has been read."""
         if self._keeper is None:
             return
-        self._used = False
+        self._used = self._is_noted = False
+        self._has_read = asyncio.Event()
         self._beginning = asyncio.create_task(self._begin(), name=f"checkpoint-{self._session.id}")
-        # Its error is raised by `end`, if there is one.
-        self._beginning.add_done_callback(lambda done: done.cancelled() or done.exception())
+        self._beginning.add_done_callback(self._begun)
         self._session.before_use = self._before_use
 
+    def _begun(self, done: asyncio.Task[Taken | PalimpsestError | None]) -> None:
+        self._has_read.set()
+        # Its error is raised by `end`, if there is one.
+        done.cancelled() or done.exception()
+
     async def _before_use(self) -> None:
+        assert self._keeper is not None
         self._used = True
-        if self._beginning is not None:
-            await asyncio.wait({self._beginning})
+        await self._has_read.wait()
+        if not self._is_noted:
+            await self._keeper.use(self._session.id)
+            self._is_noted = True
 
     async def _begin(self) -> Taken | PalimpsestError | None:
         """The workspace at the beginning; None if the run continues after a restart and has one already."""
@@ -69,12 +79,18 @@ class RunCheckpoints:
         if await self._database.read(lambda c: checkpoints.has_begun(c, session_id, since)):
             return None
         taken = await self._take()
+        try:
+            await self._add_first(taken)
+        except ConflictError as error:
+            return error
+        return taken
+
+    async def _add_first(self, taken: Taken | PalimpsestError) -> None:
         if isinstance(taken, Taken):
             with suppress(*_LOST):  # the run's next write fails too
                 run = await self._recorder.submit(lambda c: self._store(c, taken))
                 if run % TIDY_RUNS == 0 and self._tidying is None:
-                    self._tidying = asyncio.create_task(self._tidy(), name=f"checkpoints-{session_id}")
-        return taken
+                    self._tidying = asyncio.create_task(self._tidy(), name=f"checkpoints-{self._session.id}")
 
     def _store(self, connection: Connection, taken: Taken) -> tuple[int, list[StreamItem]]:
         # Without an event; the fence applies here too.
@@ -103,7 +119,15 @@ class RunCheckpoints:
         assert self._keeper is not None
         session = self._session
         try:
-            return await self._keeper.take(session.id, SandboxSpec(**session.row.sandbox), held=session.leases)
+            return await self._keeper.take(
+                session.id,
+                SandboxSpec(**session.row.sandbox),
+                held=session.leases,
+                epoch=self._recorder.epoch,
+                has_read=self._has_read.set,
+            )
+        except (StaleOwnerError, SupersededError) as error:
+            return error  # the run's next write fails too
         except PalimpsestError as error:
             log.warning("checkpoint_failed", session_id=session.id, code=error.code, reason=error.detail)
             return error
@@ -138,8 +162,10 @@ class RunCheckpoints:
                 beginning.cancel()
                 return _nothing
         begun = await beginning
-        unchanged = not self._used and begun is not None
-        return self._note(begun, begun if unchanged and begun is not None else await self._take())
+        if self._used or begun is None:
+            return self._note(begun, await self._take())
+        # What it has stored is recorded already.
+        return self._note(begun, replace(begun, recording=None) if isinstance(begun, Taken) else begun)
 
     def _note(self, begun: Taken | PalimpsestError | None, ended: Taken | PalimpsestError) -> RunNote:
         session_id = self._session.id
@@ -148,14 +174,23 @@ class RunCheckpoints:
             failures: list[tuple[CheckpointReason, PalimpsestError]] = []
             if isinstance(begun, PalimpsestError) and self._used:
                 failures.append(("run_started", begun))
-            if isinstance(ended, Taken):
-                checkpoints.add(connection, session_id, "run_ended", ended)
-            elif self._used:
-                failures.append(("run_ended", ended))
+            if isinstance(ended, PalimpsestError):
+                failures += [("run_ended", ended)] if self._used else []
+            else:
+                try:
+                    checkpoints.add(connection, session_id, "run_ended", ended)
+                except ConflictError as conflict:
+                    failures.append(("run_ended", conflict))
             for reason, error in failures:
                 checkpoints.fail(appender, reason, error)
 
         return note
+
+    async def conclude(self) -> None:
+        """The run has ended: removes what its checkpoints have replaced."""
+        if self._keeper is not None:
+            with suppress(PalimpsestError):  # the next one removes it
+                await self._keeper.conclude(self._session.id)
 
     def close(self) -> None:
         """The owner ends, perhaps in the middle of a run."""

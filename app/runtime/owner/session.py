@@ -192,6 +192,7 @@ class SessionOwner:
                 await asyncio.shield(self._mcp.aclose())
             # The sandbox stays: its idle time begins when the snapshot is taken.
             await self._settle()
+            await self._checkpoints.conclude()
 
     async def _settle(self) -> None:
         """Stores the workspace before the session is left to other machines, unless there is new work here. If that

@@ -85,6 +85,15 @@ def build_services(
     there may be something to send."""
     starts = RunStarts(registry, rules.max_runs_per_key)
     incoming = IncomingArchives(rules.archive_max_bytes)
+    files = FileService(
+        setup.database,
+        setup.sandboxes,
+        setup.fence,
+        incoming,
+        setup.workspaces,
+        setup.node,
+        setup.checkpoints,
+    )
     return Services(
         sessions=SessionService(setup, registry, rules, outputs, starts, incoming),
         queue=QueueService(setup, registry, rules.queue_limit, starts),
@@ -92,16 +101,8 @@ def build_services(
         client_calls=ClientCallService(setup, registry),
         history=HistoryService(setup, output_path),
         compactions=CompactionService(setup, registry),
-        files=FileService(
-            setup.database,
-            setup.sandboxes,
-            setup.fence,
-            incoming,
-            setup.workspaces,
-            setup.node,
-            setup.checkpoints,
-        ),
-        checkpoints=CheckpointService(setup),
+        files=files,
+        checkpoints=CheckpointService(setup, files),
         events=EventService(setup.database, setup.bus),
         secrets=SecretService(setup),
         logins=LoginService(setup.database, logins),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import IO, Literal
@@ -13,9 +13,9 @@ import orjson
 from sqlalchemy import Connection
 
 from app.db.engine import Database
-from app.db.repositories import nodes, parts, sessions
-from app.errors import ConflictError, StaleOwnerError
-from app.messages import ToolStatus
+from app.db.repositories import nodes, ownership, parts, sessions
+from app.errors import ConflictError, NotFoundError, PalimpsestError, StaleOwnerError
+from app.messages import ToolStatus, now
 from app.runtime.checkpoints.keeper import Checkpoints
 from app.runtime.incoming import IncomingArchives
 from app.runtime.sandboxes.pool import Sandboxes
@@ -25,7 +25,7 @@ from app.runtime.values.server import NodeAddress
 from app.runtime.workspaces import claims
 from app.runtime.workspaces.keeper import Workspaces
 from app.sandbox import paths
-from app.sandbox.base import FileInfo, OpenFile
+from app.sandbox.base import FileInfo, OpenFile, Sandbox
 from app.sessions import Session, Status
 from app.tools.files import file_exists
 
@@ -38,6 +38,10 @@ path, which may have 4,095 bytes."""
 
 ENTRY_BYTES = 96
 """Maximum bytes of an entry in the answer without its path."""
+
+BARRED_S, LOOK_S = 10.0, 0.05
+"""Seconds that an upload waits for a deletion or a restoration by another node, and between looks whether it has
+ended."""
 
 TURN_S = 5.0
 """Seconds that a request waits for a sandbox before it is refused."""
@@ -118,22 +122,58 @@ class FileService:
         """Writes a file. With a store of workspaces, it is stored when this returns, unless a command of a run is
         running, whose step stores it at its end. Raises `SupersededError` if another server has taken over, and
         `WorkspaceStoreError`."""
-        lease = await self._writable(session_id)
+        async with self._changing(session_id) as sandbox:
+            existed = await file_exists(sandbox, path)
+            await sandbox.write(path, data)
+        return "replaced" if existed else "created"
+
+    @asynccontextmanager
+    async def _changing(self, session_id: str) -> AsyncIterator[Sandbox]:
+        """The session's sandbox, whose files are changed while the context lasts, and stored at its end."""
+        await self._unbarred(session_id)
+        session = await self._session(session_id)
+        lease = await self._writable(session)
         try:
-            await lease.admit(TURN_S)
-            # After the wait, in which another server may have taken over.
-            await self._database.read(self._fence)
-            existed = await file_exists(lease.sandbox, path)
-            await lease.sandbox.write(path, data)
-        except BaseException:
+            try:
+                await lease.admit(TURN_S)
+                # After the wait, in which another server may have taken over.
+                await self._database.read(self._fence)
+                yield lease.sandbox
+            finally:
+                lease.release()
+        except BaseException as error:
             if self._workspaces is not None:
                 self._workspaces.store_later(session_id)
+            if isinstance(error, PalimpsestError):
+                # A deletion on another node may be the cause.
+                await self._note_change(session)
             raise
-        finally:
-            lease.release()
+        await self._note_change(session)
         if self._workspaces is not None:
             await self._workspaces.store_now(session_id)
-        return "replaced" if existed else "created"
+
+    async def _unbarred(self, session_id: str) -> None:
+        """Waits while an operation on any node, such as a deletion, keeps owners from the session. Raises
+        `NotFoundError`, and `ConflictError` (code `workspace_elsewhere`) if that takes long."""
+        if self.node is None:
+            return
+        deadline = asyncio.get_running_loop().time() + BARRED_S
+        while await self._database.read(lambda c: ownership.is_barred(sessions.row(c, session_id), now())):
+            if asyncio.get_running_loop().time() > deadline:
+                raise claims.elsewhere()
+            await asyncio.sleep(LOOK_S)
+
+    async def _note_change(self, session: Session) -> None:
+        """Files were changed: other nodes have to look again. If the session was deleted on another node meanwhile,
+        they are removed; raises `NotFoundError` then."""
+        try:
+            with suppress(ConflictError):
+                await self._unbarred(session.id)
+            if self._checkpoints is not None:
+                await self._checkpoints.use(session.id)
+        except NotFoundError:
+            async with self._sandboxes.removed(session.id, session.sandbox):
+                raise
 
     async def check_no_command(self, session_id: str) -> None:
         """Raises `ConflictError` (`command_running`) while a command of the session runs, on whatever machine."""
@@ -151,21 +191,10 @@ class FileService:
         folder = paths.resolve(path)
         spec = (await self._session(session_id)).sandbox
         contents = await self._incoming.check(archive, folder, spec)
-        lease = await self._writable(session_id)
-        try:
-            await lease.admit(TURN_S)
-            await self._database.read(self._fence)
+        async with self._changing(session_id) as sandbox:
             await self.check_no_command(session_id)
             async with aclosing(self._incoming.pieces(archive, folder, spec)) as pieces:
-                await lease.sandbox.unpack(pieces, replaced=folder if replace else None)
-        except BaseException:
-            if self._workspaces is not None:
-                self._workspaces.store_later(session_id)
-            raise
-        finally:
-            lease.release()
-        if self._workspaces is not None:
-            await self._workspaces.store_now(session_id)
+                await sandbox.unpack(pieces, replaced=folder if replace else None)
         return UnpackedArchive(path=path or ".", files=contents.files, bytes=contents.bytes)
 
     async def archive(self, session_id: str) -> WorkspaceArchive:
@@ -180,23 +209,29 @@ class FileService:
             raise
         return WorkspaceArchive(archive, lease.as_of)
 
-    async def _writable(self, session_id: str) -> Lease:
+    async def _writable(self, session: Session) -> Lease:
         """The session's sandbox, whose workspace may be changed. A workspace on another machine is restored here,
         unless that one is working. Raises `ConflictError` (code `workspace_elsewhere`)."""
+        await self.bring(session)
+        if self._checkpoints is not None and not await self._checkpoints.settled(session.id, session.sandbox):
+            raise claims.elsewhere()
+        lease = await self._lease(session.id)
+        return lease if self._workspaces is None else self._fenced(session.id, lease)
+
+    async def bring(self, session: Session) -> None:
+        """Makes sure that a workspace is here, and may be changed. Raises as `write`."""
+        session_id = session.id
         if self._workspaces is None:
-            return await self._lease(session_id)
-        session = await self._session(session_id)
+            return
         await self._workspaces.check_before_change(session_id)
         if (epoch := await self._epoch_here(session_id)) is not None:
             try:
-                await self._workspaces.bring_for_owner(session_id, session.sandbox, epoch)
+                return await self._workspaces.bring_for_owner(session_id, session.sandbox, epoch)
             except StaleOwnerError as error:
                 raise claims.elsewhere() from error
-            return self._fenced(session_id, await self._lease(session_id))
         if session.status is not Status.IDLE and await self._workspaces.is_elsewhere(session_id, session.sandbox.kind):
             raise claims.elsewhere()
         await self._workspaces.bring(session_id, session.sandbox)
-        return self._fenced(session_id, await self._lease(session_id))
 
     async def _epoch_here(self, session_id: str) -> int | None:
         """The epoch of the session's owner, if that is this node of a cluster."""

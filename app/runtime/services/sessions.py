@@ -265,20 +265,23 @@ class SessionService:
     async def _store_fork(self, made: Fork) -> Session:
         """Copies the workspace, then stores the rows."""
         workspaces = self._setup.workspaces
+        places: list[Callable[[Connection], None]] = []
         if self._setup.checkpoints is not None:
-            await self._setup.checkpoints.copy(made.parent_id, made.session_id)
+            places.append(await self._setup.checkpoints.copy(made.parent_id, made.session_id))
         if workspaces is None:
             await self._setup.sandboxes.copy_workspace(made.parent_id, made.source, made.session_id, made.sandbox)
-            return await self._setup.write(made.session_id, lambda c: lifecycle.fork(c, made))
-        place = await workspaces.fork(made.parent_id, made.source, made.session_id, made.sandbox)
+        else:
+            places.append(await workspaces.fork(made.parent_id, made.source, made.session_id, made.sandbox))
 
         def write(connection: Connection) -> tuple[Session, list[StreamItem]]:
             stored = lifecycle.fork(connection, made)
-            place(connection)
+            for place in places:
+                place(connection)
             return stored
 
         session = await self._setup.write(made.session_id, write)
-        await workspaces.store_fork(made.session_id, made.sandbox)
+        if workspaces is not None:
+            await workspaces.store_fork(made.session_id, made.sandbox)
         return session
 
     async def _discard(self, session_id: str, spec: SandboxSpec) -> None:

@@ -28,7 +28,8 @@ from app.runtime.values.webhooks import (
 )
 from app.runtime.webhooks.addresses import Destinations
 from app.runtime.webhooks.results import RETRIED_FOR
-from app.runtime.webhooks.signing import TEST, new_secret, stored
+from app.runtime.webhooks.sealing import sealed
+from app.runtime.webhooks.signing import TEST, new_secret
 
 MOST = 200
 """Webhooks of a server. Each may hold four connections, and reads what happens in all sessions."""
@@ -49,14 +50,14 @@ class WebhookService:
         """A new webhook, which gets events from now on. Raises `InvalidRequestError` for an address that is refused,
         `NotFoundError` for an unknown session, and `ConflictError` if there are too many webhooks."""
         self._destinations.check(body.url)
-        at, secret = now(), new_secret()
+        at, secret, webhook_id = now(), new_secret(), new_id()
         webhook = StoredWebhook(
-            new_id(),
+            webhook_id,
             body.url,
             None if body.events is None else list(body.events),
             body.session_id,
             checked_metadata(body.metadata),
-            stored(secret),
+            await sealed(self._setup.vault, webhook_id, secret),
             status=ACTIVE,
             disabled_at=None,
             disabled_reason=None,

@@ -12,7 +12,7 @@ from app.errors import ConflictError, PalimpsestError
 from app.eventlog.log import Appender, StreamItem
 from app.events import CheckpointFailed, WorkspaceRestored
 from app.messages import new_id, now
-from app.runtime.checkpoints.keeper import Taken
+from app.runtime.checkpoints.shared import Taken
 from app.runtime.values.checkpoints import CheckpointReason
 from app.sessions import Status
 
@@ -20,7 +20,10 @@ BEGIN, END = "run_started", "run_ended"
 
 
 def add(connection: Connection, session_id: str, reason: CheckpointReason, taken: Taken) -> StoredCheckpoint:
-    """Adds a checkpoint of a workspace."""
+    """Adds a checkpoint of a workspace. Raises `ConflictError`, before anything is written, if it is in a shared
+    repository that another server has changed meanwhile."""
+    if taken.recording is not None:
+        taken.recording.record(connection)
     before = checkpoints.last(connection, session_id)
     run = 0 if before is None else before.run
     if reason == BEGIN or (reason == END and (before is None or before.reason != BEGIN)):
@@ -52,10 +55,14 @@ def fail(appender: Appender, reason: CheckpointReason, error: PalimpsestError) -
     appender.emit(CheckpointFailed, reason=reason, code=error.code, detail=error.detail)
 
 
+def running() -> ConflictError:
+    return ConflictError("The session is running.", code="session_running")
+
+
 def save(connection: Connection, session_id: str, taken: Taken) -> tuple[StoredCheckpoint, list[StreamItem]]:
     """Adds the checkpoint before a restoration. Raises `ConflictError` while a run is active."""
     if sessions.row(connection, session_id).status != Status.IDLE:
-        raise ConflictError("The session is running.", code="session_running")
+        raise running()
     return add(connection, session_id, "before_restore", taken), []
 
 

@@ -16,7 +16,7 @@ from app.agent.changes import Change, PartClosed, ResponseClosed, ResultClosed, 
 from app.agent.conversation import is_last_word
 from app.agent.loop import RunResult
 from app.context.tokens import PER_MESSAGE, estimate_part
-from app.db.repositories import client_calls, events, messages, parts, sessions, steps
+from app.db.repositories import client_calls, events, messages, parts, queue, sessions, steps
 from app.db.repositories import steps as approvals
 from app.errors import NotFoundError, UnavailableError
 from app.eventlog.log import Appender, StreamItem
@@ -34,7 +34,7 @@ from app.messages import (
 from app.runtime.transactions.changes import write_change
 from app.runtime.transactions.client_calls import is_left_waiting, would_continue
 from app.runtime.transactions.runs import end_client_calls, resolve_approvals
-from app.sessions import ContextState, Outcome
+from app.sessions import ContextState, Outcome, QueueMode
 from app.tools.submit import OutputFormat
 
 MAX_RECOVERIES = 3
@@ -84,6 +84,8 @@ def recover(
     if result is None and parks:
         result = parked()
     step, calls = (open_step.step, calls) if open_step is not None else _parked_step(connection, row, calls)
+    if _is_stopped_by_user(connection, row):
+        step = None
     appender = Appender(connection, session_id, epoch=epoch)
     if held:
         resolve_approvals(connection, appender, approvals.open_approvals(connection, session_id), "deny", "timeout")
@@ -140,6 +142,11 @@ def _parked_step(connection: Connection, row: Row[Any], calls: list[str]) -> tup
     cut_off = parts.by_message(connection, row.id, [attempt.message_id]).get(attempt.message_id, ())
     calls = [part.call_id for part in cut_off if isinstance(part, ToolCallPart) and part.status == "interrupted"]
     return attempt.step, calls
+
+
+def _is_stopped_by_user(connection: Connection, row: Row[Any]) -> bool:
+    """Whether a request was about to end the step anyway: a cancel, or a message that is delivered next."""
+    return row.cancel_requested or any(m.mode == QueueMode.INTERRUPT for m in queue.pending(connection, row.id))
 
 
 def _had_finished(connection: Connection, row: Row[Any]) -> bool:

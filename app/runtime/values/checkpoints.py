@@ -59,7 +59,8 @@ class FileChange(Value):
 
 class ChangeList(Value):
     """The files that differ, sorted by path. `from_checkpoint` is null if the session has none yet, `to_checkpoint` if
-    the workspace was compared as it is now; `truncated` is true if there are more files."""
+    the workspace was compared as it is now; `truncated` is true if there are more files. `as_of` is the time of the
+    workspace's newest snapshot if that was compared: the workspace is on another machine."""
 
     from_checkpoint: str | None
     to_checkpoint: str | None
@@ -68,6 +69,7 @@ class ChangeList(Value):
     deletions: int
     truncated: bool
     not_covered: Uncovered
+    as_of: Timestamp | None = None
 
 
 class RestoreResult(Value):

@@ -18,7 +18,8 @@ from app.db.repositories.webhooks import DELIVERED, PENDING, StoredDelivery, Sto
 from app.errors import NotFoundError, PalimpsestError, SupersededError
 from app.runtime.setup import RuntimeSetup
 from app.runtime.webhooks.results import Attempt, after_attempt
-from app.runtime.webhooks.signing import body, delivery_id, headers, opened, types_of
+from app.runtime.webhooks.sealing import is_sealed, opened, sealed
+from app.runtime.webhooks.signing import body, delivery_id, headers, types_of
 
 MOST_AT_ONCE = 4
 """Attempts of a webhook at the same time, each of another session: a slow receiver delays only its own events."""
@@ -29,6 +30,7 @@ TURN = 20
 TRIMMED_AFTER = 100
 """Deliveries after which the list of a webhook is trimmed."""
 
+OTHER_KEY = "Its secret was encrypted with another PALIMPSEST_SECRET_KEY. Create it again, or restore the key."
 STORAGE_S = 2.0
 """Seconds to wait after the database refused something."""
 
@@ -171,7 +173,9 @@ class Endpoint:
         assert found.data is not None
         before, webhook = found.stored or self._new(lane, found), found.webhook
         content = body(found.type, found.seq, found.data)
-        signed = headers(opened(webhook.secret), before.id, int(self._shared.clock().timestamp()), content)
+        if (secret := await self._secret(webhook)) is None:
+            return False
+        signed = headers(secret, before.id, int(self._shared.clock().timestamp()), content)
         attempt = await self._shared.send(webhook.url, signed, content)
         done, reason = after_attempt(before, attempt, self._shared.clock(), self._random.random())
         if not await self._store(lane, done, reason):
@@ -185,6 +189,29 @@ class Endpoint:
         elif self._finished % TRIMMED_AFTER == 0:
             await self._shared.setup.database.writer.write(lambda c: deliveries.trim(c, webhook.id))
         return done.status != PENDING and reason is None
+
+    async def _secret(self, webhook: StoredWebhook) -> str | None:
+        """The webhook's secret, which is encrypted now if an earlier server has stored it as it is. None if this server
+        has another key: then the webhook is disabled."""
+        setup = self._shared.setup
+        secret = await opened(setup.vault, webhook.id, webhook.secret)
+        if secret is None:
+            log.error("webhook_disabled", webhook_id=webhook.id, reason=OTHER_KEY)
+            at = self._shared.clock()
+            await self._write(lambda c: webhooks.disable(c, webhook.id, OTHER_KEY, at))
+        elif not is_sealed(webhook.secret) and setup.vault.has_key:
+            text = await sealed(setup.vault, webhook.id, secret)
+            await self._write(lambda c: webhooks.seal(c, webhook.id, webhook.secret, text))
+        return secret
+
+    async def _write(self, work: Callable[[Connection], None]) -> None:
+        setup = self._shared.setup
+
+        def fenced(connection: Connection) -> None:
+            setup.fence(connection)
+            work(connection)
+
+        await setup.database.writer.write(fenced)
 
     def _new(self, lane: Lane, found: Next) -> StoredDelivery:
         assert lane is not None

@@ -28,16 +28,6 @@ def new_secret() -> str:
     return _PREFIX + base64.b64encode(secrets.token_bytes(SECRET_BYTES)).decode()
 
 
-def stored(secret: str) -> str:
-    """A secret as the database keeps it, which is as it is: whoever reads the database can sign."""
-    return secret
-
-
-def opened(text: str) -> str:
-    """The secret of a stored text."""
-    return text
-
-
 def types_of(patterns: Collection[str] | None) -> frozenset[str]:
     """The types of events that these names and prefixes ending in `.*` select; all of them for None."""
     if patterns is None:

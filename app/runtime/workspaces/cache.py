@@ -37,17 +37,17 @@ class TreeCache:
     """One file for each session."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        self.folder = folder
 
     def _path(self, session_id: str) -> Path:
-        return self._folder / paths.check_session_id(session_id)
+        return self.folder / paths.check_session_id(session_id)
 
     def save(self, session_id: str, snapshot: Snapshot) -> None:
         """Best effort: without it the next snapshot reads all files again."""
-        self._folder.mkdir(mode=0o700, exist_ok=True)
+        self.folder.mkdir(mode=0o700, exist_ok=True)
         head = {"id": snapshot.id, "packs": snapshot.packs, "lists": raw(snapshot.tree.lists)}
         data = orjson.dumps(head) + b"\n" + encode(snapshot.tree.entries, seen=True)
-        temporary = self._folder / f".{secrets.token_hex(8)}"
+        temporary = self.folder / f".{secrets.token_hex(8)}"
         with suppress(OSError):
             temporary.write_bytes(zlib.compress(data, 1))
             temporary.replace(self._path(session_id))
@@ -70,6 +70,6 @@ class TreeCache:
     def remove_others(self, known: set[str]) -> None:
         """Removes the files of sessions that are not `known`, and temporary ones."""
         with suppress(FileNotFoundError):
-            for path in self._folder.iterdir():
+            for path in self.folder.iterdir():
                 if path.name not in known:
                     path.unlink(missing_ok=True)

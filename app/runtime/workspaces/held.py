@@ -56,8 +56,8 @@ class Place:
     max_bytes: int
     node: str | None = None
 
-    def objects(self, session_id: str) -> SessionObjects:
-        return SessionObjects(self.store, self.instance_id, session_id)
+    def objects(self, session_id: str, part: str = "") -> SessionObjects:
+        return SessionObjects(self.store, self.instance_id, session_id, part)
 
 
 @dataclass(slots=True, eq=False)

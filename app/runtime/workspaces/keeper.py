@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime
 from weakref import WeakValueDictionary
@@ -52,17 +52,19 @@ class Workspaces:
     def __init__(self, database: Database, sandboxes: Sandboxes, place: Place) -> None:
         self._database = database
         self._sandboxes = sandboxes
-        self._place = place
+        self.place = place
         self.upkeep = Upkeep(database, sandboxes, place, self._store_again)
         self.storing = Storing(database, sandboxes, self.upkeep.check)
         self._held: dict[str, Held] = {}
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self.storing.released = self._drop_unneeded
+        self.on_restore: Callable[[str], Awaitable[None]] = _nothing
+        """Awaited with the id of a session whose workspace was restored here: it may be older than it was elsewhere."""
         sandboxes.on_removal.append(self._forget)
 
     async def _machine(self, kind: str) -> str:
         """The id that is in the row of each workspace of this kind that is here. Raises `SandboxUnavailableError`."""
-        return await self._sandboxes.machine(kind, self._place.data_dir)
+        return await self._sandboxes.machine(kind, self.place.data_dir)
 
     async def _is_here(self, row: StoredWorkspace, kind: str) -> bool:
         """Whether a workspace is on this machine; it is not if nothing here can tell."""
@@ -112,9 +114,9 @@ class Workspaces:
             row = await self._row(session_id)
             if row is None or not await self._is_here(row, spec.kind):
                 return False
-            found = await claims.acquire(self._database, session_id, row, row.machine, None, self._place.node)
+            found = await claims.acquire(self._database, session_id, row, row.machine, None, self.place.node)
             if found is not None:
-                await self._hold(Held(session_id, spec, self._place.objects(session_id), *found, row.machine), row)
+                await self._hold(Held(session_id, spec, self.place.objects(session_id), *found, row.machine), row)
             return found is not None
 
     async def _hold(self, held: Held, row: StoredWorkspace | None) -> None:
@@ -156,12 +158,12 @@ class Workspaces:
                 except ObjectMissingError:
                     row = await self._row(session_id)
                     continue
-            found = await claims.acquire(self._database, session_id, row, machine, epoch, self._place.node)
+            found = await claims.acquire(self._database, session_id, row, machine, epoch, self.place.node)
             if found is not None:
                 if epoch is not None:
                     # Another server on this machine may have had it, and be dead or frozen.
                     await lease.sandbox.end_left()
-                held = Held(session_id, spec, self._place.objects(session_id), *found, machine, epoch=epoch)
+                held = Held(session_id, spec, self.place.objects(session_id), *found, machine, epoch=epoch)
                 await self._hold(held, row)
                 return row.as_of if row is not None and restored else None
             row = await self._row(session_id)
@@ -170,7 +172,7 @@ class Workspaces:
     async def _restore(self, lease: Lease, row: StoredWorkspace) -> None:
         sandbox = lease.sandbox
         assert isinstance(sandbox, MovableSandbox)
-        objects = self._place.objects(row.session_id)
+        objects = self.place.objects(row.session_id)
         snapshot = await load(objects, row.snapshot_id) if row.snapshot_id is not None else Snapshot()
         log.info("workspace_restoring", session_id=row.session_id, files=len(snapshot.tree.entries))
         await sandbox.restore(archive(objects, snapshot.tree, owner=OWNER))
@@ -179,14 +181,15 @@ class Workspaces:
         # Nothing has run since, so what was restored is what the scan sees.
         known = await asyncio.to_thread(with_seen, snapshot.tree.entries, scan.entries)
         found = Snapshot(snapshot.id, Tree(known, snapshot.tree.lists), snapshot.packs)
-        await asyncio.to_thread(self._place.cache.save, row.session_id, found)
+        await asyncio.to_thread(self.place.cache.save, row.session_id, found)
+        await self.on_restore(row.session_id)
 
     async def _clean(self, session_id: str, tenure: int, row: StoredWorkspace | None) -> None:
         """Notes packs that an earlier holder has left unfinished, to be removed with the next snapshot. Its later ones
         are never recorded, so that only packs of earlier tenures can be unused."""
         if row is None or row.snapshot_id is None:
             return
-        objects = self._place.objects(session_id)
+        objects = self.place.objects(session_id)
         with suppress(WorkspaceStoreError):
             names = [key.rpartition("/")[2] for key in await objects.store.list(objects.pack(""))]
             self._held[session_id].litter.update(name for name in names if name < f"{tenure:08d}-")
@@ -215,7 +218,7 @@ class Workspaces:
             row = await self._row(session_id)
             if row is None or await self._has(row, spec):
                 return None
-            objects = self._place.objects(session_id)
+            objects = self.place.objects(session_id)
             with suppress(ObjectMissingError):
                 found = await load(objects, row.snapshot_id) if row.snapshot_id is not None else Snapshot()
                 return SnapshotView(objects, found, row.as_of)
@@ -244,7 +247,7 @@ class Workspaces:
         """No command runs now: begins a snapshot if files may have changed and the last one is old enough."""
         held = self._held.get(session_id)
         if held is not None and held.is_due:
-            self.storing.begin(held, self._place)
+            self.storing.begin(held, self.place)
 
     async def settle(self, session_id: str, until: asyncio.Event) -> bool:
         """The session's work has ended: takes a snapshot if there were changes, and waits for it, at most until the
@@ -253,7 +256,7 @@ class Workspaces:
         if held is None:
             return True
         if held.dirty:
-            self.storing.begin(held, self._place)
+            self.storing.begin(held, self.place)
         if held.task is not None:
             await until_either(self.storing.until_taken(held), until, FINAL_WAIT_S)
         return held.timer is None
@@ -270,7 +273,7 @@ class Workspaces:
             held.epoch = None
             if held.dirty and not held.lost and held.task is None and held.timer is None:
                 # A run that was taken over has not settled. What is found to be elsewhere is then forgotten here.
-                self.storing.begin(held, self._place)
+                self.storing.begin(held, self.place)
             self._drop_unneeded(held)
 
     async def check_before_change(self, session_id: str) -> None:
@@ -283,13 +286,13 @@ class Workspaces:
         """Files may have been changed outside of a run: takes a snapshot soon, unless a run is about to."""
         held = self._held.get(session_id)
         if held is not None and held.users == 0:
-            self.storing.begin(held, self._place)
+            self.storing.begin(held, self.place)
 
     async def store_now(self, session_id: str) -> None:
         """Files were changed by a request: returns once they are in a snapshot; see `Storing.finish`."""
         held = self._held.get(session_id)
         if held is not None:
-            await self.storing.finish(held, self._place)
+            await self.storing.finish(held, self.place)
 
     def _drop_unneeded(self, held: Held) -> None:
         if held.is_clean and self._held.get(held.session_id) is held:
@@ -308,7 +311,7 @@ class Workspaces:
             machine = await self._machine(spec.kind)
             await self._sandboxes.copy_workspace(source_id, own, target_id, spec)
             return lambda c: workspaces.add(c, target_id, machine, now())
-        found = await copies.copy(self._database, self._place, row, target_id)
+        found = await copies.copy(self._database, self.place, row, target_id)
         return lambda c: workspaces.add(c, target_id, "", found.as_of, snapshot_id=found.snapshot_id)
 
     async def begin(self, session_id: str, spec: SandboxSpec) -> Callable[[Connection], None]:
@@ -332,7 +335,7 @@ class Workspaces:
         held = self._held.get(session_id)
         if held is not None:
             held.change()
-            self.storing.begin(held, self._place)
+            self.storing.begin(held, self.place)
 
     async def _forget(self, session_id: str) -> None:
         """Removes what a deleted session has in the store. If that does not answer, `sweep` does it later."""
@@ -340,9 +343,9 @@ class Workspaces:
         if held is not None:
             await held.end()
         self.storing.forget(session_id)
-        await asyncio.to_thread(self._place.cache.remove, session_id)
+        await asyncio.to_thread(self.place.cache.remove, session_id)
         try:
-            await self._place.objects(session_id).delete_all()
+            await self.place.objects(session_id).delete_all()
         except WorkspaceStoreError as error:
             log.warning("snapshots_left_behind", session_id=session_id, reason=error.detail)
 
@@ -365,7 +368,7 @@ class Workspaces:
         """Takes the last snapshots, and waits for them within the grace period."""
         for held in self._held.values():
             if held.dirty:
-                self.storing.begin(held, self._place)
+                self.storing.begin(held, self.place)
         if self._held:
             tasks = [asyncio.create_task(self.storing.until_taken(held)) for held in self._held.values()]
             _, late = await asyncio.wait(tasks, timeout=grace_s)
@@ -376,6 +379,9 @@ class Workspaces:
         for held in list(self._held.values()):
             await held.end()
         self._held.clear()
+
+
+async def _nothing(_: str) -> None: ...
 
 
 async def _is_lost(sandbox: Sandbox, row: StoredWorkspace, machine: str) -> bool:

@@ -51,11 +51,12 @@ class ObjectStore(Protocol):
 
 
 class SessionObjects:
-    """The objects of one session: everything below `{instance}/{session}/`."""
+    """The objects of one session: everything below `{instance}/{session}/`, or of a part of them."""
 
-    def __init__(self, store: ObjectStore, instance_id: str, session_id: str) -> None:
+    def __init__(self, store: ObjectStore, instance_id: str, session_id: str, part: str = "") -> None:
+        """`part` is empty, or ends with a slash."""
         self.store = store
-        self.prefix = f"{instance_id}/{session_id}/"
+        self.prefix = f"{instance_id}/{session_id}/{part}"
 
     def manifest(self, snapshot_id: str) -> str:
         return f"{self.prefix}manifests/{snapshot_id}"

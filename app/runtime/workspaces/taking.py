@@ -12,7 +12,7 @@ from app.errors import SandboxError, TooLargeError
 from app.runtime.workspaces.packing import KINDS, Pack, Packer, Reader
 from app.runtime.workspaces.store import SessionObjects
 from app.runtime.workspaces.tree import Blob, Entry, Manifest, Tree, cut, encode
-from app.sandbox.base import MovableSandbox, Scan, TreeEntry
+from app.sandbox.base import Scan, Scannable, TreeEntry
 
 MAX_ENTRIES = 200_000
 """Files and directories of a workspace that can be stored; their list takes some 100 MiB of memory meanwhile."""
@@ -60,7 +60,7 @@ class Fence:
 
 async def take(
     objects: SessionObjects,
-    sandbox: MovableSandbox,
+    files: Scannable,
     base: Snapshot,
     progress: Progress,
     fence: Fence,
@@ -71,7 +71,7 @@ async def take(
     """As `_take`, which begins again if a background process changes a file so that its reading breaks off."""
     for again in reversed(range(READS)):
         try:
-            return await _take(objects, sandbox, base, progress, fence, tenure=tenure, max_bytes=max_bytes)
+            return await _take(objects, files, base, progress, fence, tenure=tenure, max_bytes=max_bytes)
         except SandboxError:
             if not again:
                 raise
@@ -80,7 +80,7 @@ async def take(
 
 async def _take(
     objects: SessionObjects,
-    sandbox: MovableSandbox,
+    files: Scannable,
     base: Snapshot,
     progress: Progress,
     fence: Fence,
@@ -93,7 +93,7 @@ async def _take(
 
     Raises `TooLargeError` (code `workspace_too_large`), `WorkspaceStoreError`, and what the sandbox raises.
     """
-    scan = await sandbox.scan(MAX_ENTRIES)
+    scan = await files.scan(MAX_ENTRIES)
     if (total := sum(entry.size for entry in scan.entries)) > max_bytes:
         raise TooLargeError(
             f"The files of the workspace have {total:,} bytes, holes included; at most {max_bytes:,} are stored.",
@@ -103,7 +103,7 @@ async def _take(
     packer = Packer(tenure, plan.blobs)
     reader = Reader(plan.changed, scan.settled_ns, packer)
     async with Uploads(objects, progress) as uploads:
-        left = await _read(sandbox, reader, uploads, fence)
+        left = await _read(files, reader, uploads, fence)
         if left is None:
             await asyncio.to_thread(reader.end)
         fence.has_read()
@@ -119,10 +119,10 @@ async def _take(
         return await _conclude(objects, base, progress, tree, tenure)
 
 
-async def _read(sandbox: MovableSandbox, reader: Reader, uploads: Uploads, fence: Fence) -> Sequence[Pack] | None:
+async def _read(files: Scannable, reader: Reader, uploads: Uploads, fence: Fence) -> Sequence[Pack] | None:
     """Reads what has changed, as fast as it is stored. Returns None at its end; if the reading must stop, the packs
     that are not on their way yet."""
-    async with aclosing(sandbox.read_entries(reader.wanted)) as batches:
+    async with aclosing(files.read_entries(reader.wanted)) as batches:
         async for batch in batches:
             packs = await asyncio.to_thread(reader.feed, batch)
             left = await uploads.add(packs, fence.is_wanted)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
 from datetime import datetime
-from typing import cast
+from typing import Literal, cast
 
 from app.errors import SandboxError
 from app.runtime.sandboxes.slots import Lease
@@ -15,10 +16,11 @@ from app.runtime.workspaces.store import SessionObjects
 from app.runtime.workspaces.taking import Snapshot
 from app.runtime.workspaces.tree import Blob, Entry
 from app.sandbox import paths
-from app.sandbox.base import FileInfo, Sandbox
+from app.sandbox.base import FileInfo, FilePiece, Sandbox, Scan, TreeEntry
 from app.sandbox.host.workspace import Kind
 
-_TYPES: dict[str, Kind] = {"f": "file", "d": "directory", "l": "symlink"}
+_ENTRY_TYPES: dict[str, Literal["file", "directory", "symlink"]] = {"f": "file", "d": "directory", "l": "symlink"}
+_TYPES: dict[str, Kind] = {**_ENTRY_TYPES}
 
 
 class SnapshotView:
@@ -26,18 +28,54 @@ class SnapshotView:
 
     def __init__(self, objects: SessionObjects, snapshot: Snapshot, as_of: datetime) -> None:
         self._objects = objects
-        self._as_of = as_of
+        self.as_of = as_of
         self._tree = snapshot.tree
+        self._entries = {entry.path: entry for entry in snapshot.tree.entries}
 
     def lease(self) -> Lease:
         """The view as a sandbox that is held; nothing has to be admitted or released."""
 
         async def admit(_: float) -> None: ...
 
-        return Lease(cast(Sandbox, self), lambda: None, admit, 0.0, self._as_of)
+        return Lease(cast(Sandbox, self), lambda: None, admit, 0.0, self.as_of)
 
     async def has_workspace(self) -> bool:
         return True
+
+    async def scan(self, limit: int, skip: frozenset[bytes] = frozenset()) -> Scan:
+        """See `Scannable`. The inode of a file tells its content, so that it is the same in a later snapshot."""
+        found: list[TreeEntry] = []
+        skipped: set[bytes] = set()
+        for entry in self._tree.entries:
+            above, _, name = entry.path.rpartition(b"/")
+            if above in skipped:
+                skipped.add(entry.path)
+                continue
+            if entry.kind == "d" and name in skip:
+                skipped.add(entry.path)
+            found.append(self._seen(entry))
+        if len(found) > limit:
+            raise paths.too_many_entries(limit)
+        return Scan(found, 1)
+
+    def _seen(self, entry: Entry) -> TreeEntry:
+        of = self._with_content(entry)
+        content = hashlib.sha256(of.target + b"".join(bytes.fromhex(blob.digest) for blob in of.blobs))
+        inode = int.from_bytes(content.digest()[:7])
+        return TreeEntry(entry.path, _ENTRY_TYPES[entry.kind], entry.mode, entry.size, entry.mtime_ns, 0, inode)
+
+    def _with_content(self, entry: Entry) -> Entry:
+        return self._entries[entry.link] if entry.link else entry
+
+    async def read_entries(self, entries: Sequence[TreeEntry]) -> AsyncGenerator[Sequence[FilePiece], None]:
+        """See `Scannable`."""
+        for position, found in enumerate(entries):
+            entry = self._with_content(self._entries[found.path])
+            if not entry.blobs:
+                yield [FilePiece(position, entry.target)]
+            async with aclosing(blobs(self._objects, entry.blobs)) as contents:
+                async for data in contents:
+                    yield [FilePiece(position, data)]
 
     async def start(self) -> None:
         raise SandboxError("The workspace is on another machine.")

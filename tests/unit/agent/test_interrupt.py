@@ -94,6 +94,29 @@ async def test_work_that_finishes_while_being_ended_keeps_its_result() -> None:
     assert await guarded == "finished anyway"
 
 
+async def test_a_stronger_reason_during_the_cleanup_is_not_what_ended_the_work() -> None:
+    interrupt, ended = Interrupt(), asyncio.Event()
+
+    async def slow() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await ended.wait()
+
+    guarded = asyncio.create_task(interrupt.guard(slow()))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    interrupt.fire("interrupt")
+    interrupt.fire("shutdown")
+    ended.set()
+    with pytest.raises(Stopped):
+        await guarded
+    assert (interrupt.stopped_by, interrupt.reason) == ("interrupt", "shutdown")
+    with pytest.raises(Stopped):
+        await interrupt.guard(slow())
+    assert interrupt.stopped_by == "shutdown"
+
+
 async def test_when_the_guard_is_cancelled_the_work_ends_first() -> None:
     interrupt = Interrupt()
     begun = asyncio.Event()

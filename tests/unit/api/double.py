@@ -400,6 +400,9 @@ class InMemoryCheckpoints(CheckpointService):
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
 
+    async def elsewhere(self, session_id: str) -> None:
+        return None
+
     async def list(self, session_id: str) -> CheckpointList:
         self._memory.get(session_id)
         return CheckpointList(items=(CHECKPOINT,), not_covered=Uncovered())

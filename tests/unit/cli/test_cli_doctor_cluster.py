@@ -10,6 +10,10 @@ import pytest
 from typer.testing import CliRunner
 
 from app.cli import app
+from app.db.backends import backend_of
+from app.db.migrate import upgrade
+from app.db.repositories import server_wide, sessions
+from app.runtime.vault import Vault
 from scripts.servers.redis import RedisServer
 from scripts.servers.temporal import temporal
 from tests.requirements import need
@@ -48,6 +52,28 @@ def _found(name: str) -> dict[str, Any]:
 
 def test_a_server_on_its_own_has_no_rows_of_a_cluster() -> None:
     assert [_check(name) for name in ("cluster", "engine", "broker", "store")] == [None] * 4
+
+
+@pytest.mark.usefixtures("node")
+def test_the_key_of_all_nodes(monkeypatch: pytest.MonkeyPatch, postgres_url: str) -> None:
+    check = _found("secret key")
+    assert check["status"] == "warning"
+    assert "PALIMPSEST_SECRET_KEY is not set" in check["detail"]
+    monkeypatch.setenv("PALIMPSEST_SECRET_KEY", "k" * 32)
+    assert _check("secret key") is None, "the database has no tables yet, which another row reports"
+    upgrade(postgres_url)
+    assert _found("secret key")["detail"] == "set"
+    engine = backend_of(postgres_url).migrating()
+    with engine.begin() as connection:
+        instance_id = sessions.instance_id(connection)
+        own = Vault("k" * 32, None).fingerprint(instance_id)
+        assert own is not None
+        server_wide.set_secret_key_id(connection, own)
+    engine.dispose()
+    assert _found("secret key")["status"] == "ok"
+    monkeypatch.setenv("PALIMPSEST_SECRET_KEY", "x" * 32)
+    check = _found("secret key")
+    assert (check["status"], "another one" in check["detail"]) == ("warning", True)
 
 
 @pytest.mark.usefixtures("node")

@@ -22,6 +22,7 @@ from app.runtime.setup import RuntimeSetup
 from app.runtime.transactions import queue
 from app.runtime.values.queue import QueueAdd
 from app.runtime.values.webhooks import WebhookCreate, WebhookCreated, WebhookPatch
+from app.runtime.vault import Vault
 from app.runtime.webhooks.addresses import Destinations
 from app.runtime.webhooks.deliverer import Deliverer
 from app.runtime.webhooks.endpoint import MOST_AT_ONCE
@@ -116,6 +117,38 @@ def seqs(receiver: Receiver, session_id: str) -> list[int]:
 
 def seq_of(connection: Connection, session_id: str) -> int:
     return events.heads(connection, [session_id])[session_id]
+
+
+async def test_secrets_that_were_stored_as_they_are_get_encrypted(stage: Stage, setup: RuntimeSetup) -> None:
+    """A server without a key has made the webhook; then there is one, and then another one."""
+    keyed, other = (replace(setup, vault=Vault(key * 32, None)) for key in "kx")
+
+    async def stored(webhook_id: str) -> str:
+        return (await stage.database.read(lambda c: webhooks.find(c, webhook_id))).secret
+
+    with receiving() as receiver:
+        without, deliverer = Deliverer(setup, loopback()), Deliverer(keyed, loopback())
+        made = await service_of(setup, without).create(WebhookCreate(url=receiver.url, events=("message.queued",)))
+        assert await stored(made.id) == made.secret
+        async with deliverer.running():
+            await say(keyed, stage.session_id, "one")
+            await until(receiver, lambda r: len(r.accepted) == 1)
+            await say(keyed, stage.session_id, "two")
+            await until(receiver, lambda r: len(r.accepted) == 2)
+        assert made.secret not in await stored(made.id)
+        receiver.verify(made.secret)
+        new = await service_of(keyed, deliverer).create(WebhookCreate(url=receiver.url, events=("message.queued",)))
+        assert new.secret not in await stored(new.id)
+        wrong = Deliverer(other, loopback())
+        async with wrong.running():
+            await say(other, stage.session_id, "three")
+
+            async def disabled() -> bool:
+                found = await service_of(other, wrong).get(made.id)
+                return found.status == "disabled" and "another" in str(found.disabled_reason)
+
+            await becomes(disabled)
+    assert len(receiver.requests) == 2
 
 
 async def test_a_receiver_that_hangs_holds_few_connections(stage: Stage, setup: RuntimeSetup) -> None:
