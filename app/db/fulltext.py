@@ -108,13 +108,14 @@ class _Stored:
         self, connection: Connection, session_id: str, terms: Sequence[str], limit: int, *, before: int
     ) -> list[Passage]:
         entry = search_entries.c
-        kept = (entry.id, entry.message_id, entry.seq, entry.role, entry.call_id)
-        newest = select(*kept).where(entry.session_id == session_id, entry.seq < before)
-        read = newest.order_by(entry.session_id.desc(), entry.seq.desc()).limit(MOST_READ).subquery()
+        newest = select(entry.id).where(entry.session_id == session_id, entry.seq < before)
+        newest = newest.order_by(entry.session_id.desc(), entry.seq.desc()).limit(MOST_READ)
+        # By their ids, so that Postgres reads no other texts.
+        rowid = self._texts.c.rowid
+        within = select(rowid).where(rowid.in_(connection.execute(newest).scalars().all()))
         has_all = and_(*(self._searched.icontains(term, autoescape=True) for term in terms))
-        within = select(*read.c, self._texts.c.text).join_from(read, self._texts, read.c.id == self._texts.c.rowid)
-        found = connection.execute(within.where(has_all).order_by(read.c.id.desc()).limit(limit))
-        return [Passage._make(row) for row in found]
+        found = connection.execute(within.where(has_all).order_by(rowid.desc()).limit(limit)).scalars().all()
+        return sorted(self.read(connection, session_id, found, before=before), reverse=True)
 
     def _passages(self) -> Select[Any]:
         entry = search_entries.c
