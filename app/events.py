@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from app.messages import FinishReason, Message, Timestamp, ToolStatus, Usage, Value
+from app.messages import FinishReason, ImagePart, Message, StoredContent, Timestamp, ToolStatus, Usage, Value
 from app.sessions import (
     ApprovalDecision,
     ApprovalEnd,
@@ -114,7 +114,7 @@ class _QueueEvent(SessionEvent):
 
 
 class _QueuedText(_QueueEvent):
-    content: str
+    content: StoredContent
     position: int
 
 
@@ -179,6 +179,10 @@ class ToolCalled(_PartEvent):
     arguments: dict[str, Any] | str
 
 
+def _is_none(value: object) -> bool:
+    return value is None
+
+
 class ToolResulted(_PartEvent):
     type: ClassVar[str] = "tool.result"
     call_id: str
@@ -189,10 +193,8 @@ class ToolResulted(_PartEvent):
     bytes: int
     exit_code: int | None = None
     duration_ms: int
-
-
-def _is_none(value: object) -> bool:
-    return value is None
+    images: tuple[ImagePart, ...] | None = Field(default=None, exclude_if=_is_none)
+    """Images of the result, which are parts of its message."""
 
 
 class StepFinished(SessionEvent):
@@ -271,7 +273,8 @@ class WorkspaceRestored(SessionEvent):
 
 
 class PruneCompleted(SessionEvent):
-    """Old tool outputs were cleared from the context; the history keeps them. Tokens are those of the context."""
+    """Old tool outputs or images were cleared from the context; the history keeps them. Tokens are those of the
+    context. `image_ids` are the parts that are cleared images."""
 
     type: ClassVar[str] = "prune.completed"
     reason: PruneReason
@@ -281,6 +284,7 @@ class PruneCompleted(SessionEvent):
     tokens_after: int
     tokens_saved: int
     tools: tuple[str, ...]
+    image_ids: tuple[str, ...] = ()
 
 
 class CompactionStarted(SessionEvent):

@@ -12,7 +12,19 @@ from typing import Any
 from app.agent.changes import CallsHeld, StepOpened
 from app.agent.protocols import Decision
 from app.context.tokens import PER_MESSAGE, estimate_part
-from app.messages import FinishReason, Message, Role, ToolCallPart, ToolResultPart, ToolStatus, Usage, new_id, now
+from app.messages import (
+    FinishReason,
+    ImagePart,
+    Message,
+    Part,
+    Role,
+    ToolCallPart,
+    ToolResultPart,
+    ToolStatus,
+    Usage,
+    new_id,
+    now,
+)
 from app.sessions import Approval, ApprovalEnd, ApprovalRules
 from app.tools.shell import ExecuteCommand
 from app.tools.text import Pattern, PatternError
@@ -34,6 +46,7 @@ class Batch:
     message_id: str = field(default_factory=new_id)
     results: dict[str, ToolResultPart] = field(default_factory=dict)
     recorded: list[Awaitable[int]] = field(default_factory=list)
+    images: list[ImagePart] = field(default_factory=list)
 
     @property
     def ordered(self) -> tuple[ToolResultPart, ...]:
@@ -48,10 +61,10 @@ class Batch:
     async def message(self) -> Message:
         """The tool message, once all its results are committed."""
         seqs = [await recorded for recorded in self.recorded]
-        tokens = PER_MESSAGE + sum(part.tokens for part in self.ordered)
-        return Message(
-            id=self.message_id, seq=min(seqs), role=Role.TOOL, parts=self.ordered, tokens=tokens, created_at=now()
-        )
+        images = sorted(self.images, key=lambda image: image.index)
+        parts: tuple[Part, ...] = (*self.ordered, *images)
+        tokens = PER_MESSAGE + sum(part.tokens for part in parts)
+        return Message(id=self.message_id, seq=min(seqs), role=Role.TOOL, parts=parts, tokens=tokens, created_at=now())
 
 
 def result_without_run(index: int, call: ToolCallPart, status: ToolStatus, note: str) -> ToolResultPart:

@@ -17,6 +17,7 @@ from app.cli.run_options import (
     CompactionPolicy,
     Effort,
     GitUrl,
+    ImageFiles,
     MaxSteps,
     ModelName,
     NoIgnore,
@@ -134,6 +135,7 @@ def run(
     patch: PatchFile = None,
     remove: Remove = False,
     output_schema: SchemaFile = None,
+    images: ImageFiles = None,
     quiet: Quiet = False,
     json: JsonLines = False,
     server: Server = None,
@@ -148,10 +150,8 @@ def run(
     """
     from app.cli.packing import Folder
     from app.cli.run import TaskOptions, run_task
-
-    options = TaskOptions(
-        model, system_prompt, max_steps, title, sandbox, approval, effort, compaction, git, output_schema
-    )
+    asked = (model, system_prompt, max_steps, title, sandbox, approval, effort, compaction, git, output_schema)
+    options = TaskOptions(*asked, tuple(images or ()))
     brought = None if folder is None else Folder(folder, all=no_ignore)
     raise typer.Exit(
         run_task(

@@ -50,6 +50,10 @@ SchemaFile = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="JSON Schema of the output that the run has to end with."),
 ]
+ImageFiles = Annotated[
+    list[Path] | None,
+    typer.Option("--image", "-i", metavar="FILE", help="Show the model an image of this machine; repeatable."),
+]
 Quiet = Annotated[
     bool, typer.Option("--quiet", "-q", help="Print the answer alone, or the output with --output-schema.")
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 
 from app.agent.changes import PlanChanged
 from app.agent.compaction.compactor import Compactor
@@ -12,6 +13,7 @@ from app.agent.compaction.ladder import Ladder, RoundSetup
 from app.agent.compaction.triggers import ManualRound
 from app.agent.conversation import Conversation, run_off_loop
 from app.agent.interrupt import Interrupt
+from app.agent.model_calls import ModelCalls
 from app.agent.protocols import ApprovalGate
 from app.agent.record import StoredConversation
 from app.agent.step import Step
@@ -21,6 +23,7 @@ from app.db.engine import Database
 from app.events import PlanItem
 from app.llm.base import ToolSchema
 from app.runtime.agents import read_again, read_past
+from app.runtime.images import SessionImages
 from app.runtime.owner.notes import StoredHistory
 from app.runtime.owner.recorder import Recorder
 from app.runtime.owner.state import SessionState
@@ -51,7 +54,7 @@ async def open_conversation(
     rounds = RoundSetup(
         recorder,
         conversation,
-        Ladder(recorder, conversation, agents.models, lambda model: agents.window(model)[0]),
+        Ladder(recorder, conversation, _models(setup, session), lambda model: agents.window(model)[0]),
         interrupt,
         session.refreshed,
         session.keep_notes,
@@ -110,7 +113,12 @@ def make_step(
         approval_gate=approval_gate,
     )
     executor = ToolExecutor(tools, recorder, allowed=offered, set_plan=set_plan, interrupt=interrupt)
-    return Step(recorder, conversation, agents.models, executor, interrupt)
+    return Step(recorder, conversation, _models(setup, session), executor, interrupt)
+
+
+def _models(setup: RuntimeSetup, session: SessionState) -> ModelCalls:
+    """How models are called for a session."""
+    return replace(setup.agents.models, images=SessionImages(setup.database, session.id, setup.image_cache))
 
 
 def _with_output(registry: ToolRegistry, session: SessionState) -> ToolRegistry:

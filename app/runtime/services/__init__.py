@@ -82,21 +82,22 @@ def build_services(
     there may be something to send."""
     starts = RunStarts(registry, rules.max_runs_per_key)
     incoming = IncomingArchives(rules.archive_max_bytes)
+    files = FileService(
+        setup.database,
+        setup.sandboxes,
+        setup.fence,
+        incoming,
+        setup.workspaces,
+        setup.node,
+        setup.checkpoints,
+    )
     return Services(
         sessions=SessionService(setup, registry, rules, outputs, starts, incoming),
-        queue=QueueService(setup, registry, rules.queue_limit, starts),
+        queue=QueueService(setup, registry, rules.queue_limit, starts, files),
         approvals=ApprovalService(setup, registry),
         history=HistoryService(setup, output_path),
         compactions=CompactionService(setup, registry),
-        files=FileService(
-            setup.database,
-            setup.sandboxes,
-            setup.fence,
-            incoming,
-            setup.workspaces,
-            setup.node,
-            setup.checkpoints,
-        ),
+        files=files,
         checkpoints=CheckpointService(setup),
         events=EventService(setup.database, setup.bus),
         secrets=SecretService(setup),
