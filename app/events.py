@@ -284,7 +284,7 @@ class PruneCompleted(SessionEvent):
     tokens_after: int
     tokens_saved: int
     tools: tuple[str, ...]
-    image_ids: tuple[str, ...] = ()
+    image_ids: tuple[str, ...] | None = Field(default=None, exclude_if=_is_none)
 
 
 class CompactionStarted(SessionEvent):

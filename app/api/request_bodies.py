@@ -167,6 +167,8 @@ async def read_json(request: Request, turn: AsyncExitStack) -> JsonRequest:
     except TimeoutError:
         raise MalformedRequestError(f"The body did not arrive within {LARGE_BODY_S} seconds.") from None
     read.has_body, large = bool(body), len(body) > limit
+    if large and not any(name in body for name in (b'"history"', b'"image"')):
+        raise too_large(limit)
     if len(body) > AT_ONCE_BYTES:
         # One at a time: each computing thread can delay the event loop by 5 ms (the GIL's switch interval).
         async with request.app.state.parsing:

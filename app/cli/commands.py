@@ -150,6 +150,7 @@ def run(
     """
     from app.cli.packing import Folder
     from app.cli.run import TaskOptions, run_task
+
     asked = (model, system_prompt, max_steps, title, sandbox, approval, effort, compaction, git, output_schema)
     options = TaskOptions(*asked, tuple(images or ()))
     brought = None if folder is None else Folder(folder, all=no_ignore)

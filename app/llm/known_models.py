@@ -178,6 +178,13 @@ def sees_images(model: str) -> bool | None:
     return False if _BLIND.match(stripped_name(model)) else None
 
 
+@lru_cache(maxsize=256)
+def claude_version(model: str) -> tuple[int, int] | None:
+    """Major and minor version of a Claude model, whatever is around the family's name; None for any other model."""
+    found = _FAMILY.search(model.lower())
+    return (int(found["major"]), int(found["minor"] or 0)) if found is not None else None
+
+
 def efforts(model: str) -> tuple[ReasoningEffort, ...] | None:
     """The efforts that a model offers, by its name (a `vendor/` prefix is ignored); empty if it does not reason, None
     if it is unknown."""

@@ -201,7 +201,8 @@ class Replica:
         data = event.data
         for part in (part for message in self.messages.values() for part in message["parts"].values()):
             keys = [part["id"], part["call_id"] if part["type"] == "tool_result" else None]
-            if event.type == "prune.completed" and not {*data["call_ids"], *data["image_ids"]}.isdisjoint(keys):
+            cleared = {*data["call_ids"], *data.get("image_ids", ())} if event.type == "prune.completed" else set()
+            if not cleared.isdisjoint(keys):
                 part["compacted_at"] = data["at"]
             elif event.type == "compaction.reverted" and part.get("compacted_at") == self.rounds.time(data["round"]):
                 part["compacted_at"] = None

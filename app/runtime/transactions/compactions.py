@@ -240,6 +240,7 @@ def prune(connection: Connection, appender: Appender, change: OutputsPruned) -> 
         change,
         outputs_pruned=len(change.call_ids),
         tokens_saved=max(0, change.tokens_before - change.tokens_after),
+        image_ids=change.image_ids or None,
     )
 
 

@@ -81,7 +81,8 @@ def shape_of(log: Iterable[PastEvent], cleared_by: Mapping[int, Sequence[str]]) 
             for call_id in cleared_by.get(number, ()):
                 shape.cleared.pop(call_id, None)
         elif event.type == "prune.completed":
-            shape.cleared.update(dict.fromkeys([*event.data["call_ids"], *event.data.get("image_ids", ())], event.at))
+            keys = [*event.data["call_ids"], *event.data.get("image_ids", ())]
+            shape.cleared.update(dict.fromkeys(keys, event.at))
         elif event.type == "plan.updated":
             shape.plan = event.data["items"]
     return shape
