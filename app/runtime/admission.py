@@ -93,7 +93,7 @@ async def draft(
     The messages of a large history can be read no more afterward."""
     fields = _checked_fields(body, setup, rules) | task_fields(task, body.title)
     session_id = body.id or new_id()
-    task_tokens = task.tokens if task is not None else 0
+    task_tokens = task.tokens(setup.agents.model_info(fields["model"])) if task is not None else 0
     if task_tokens > LEAST_ROOM or body.history is not None:
         await setup.agents.ask_windows(fields["model"])
     check_fits(setup.agents, DraftedRow(fields), task_tokens)

@@ -14,10 +14,11 @@ from typing import Any, NoReturn
 from pydantic import TypeAdapter
 
 from app.context.clipping import image_label, one_line
-from app.context.tokens import PER_MESSAGE, estimate_part, estimate_text
+from app.context.tokens import PER_MESSAGE, estimate_part, estimate_text, image_tokens
 from app.db.repositories.images import StoredImage
 from app.errors import ForbiddenError, InvalidRequestError, NotFoundError, TooLargeError
 from app.images import MAX_IMAGE_BYTES, MAX_IMAGES, MAX_IMAGES_BYTES, image_size, media_type_of
+from app.llm.base import ModelInfo
 from app.messages import (
     ContentPart,
     FileContent,
@@ -69,9 +70,18 @@ class TakenContent:
         return sum(part.bytes for part in self.parts or () if isinstance(part, ImageContent))
 
     @property
-    def tokens(self) -> int:
-        """Estimated tokens of the message, as counted on delivery."""
-        return PER_MESSAGE + sum(part.tokens for part in message_parts(self.stored))
+    def text_tokens(self) -> int:
+        """Estimated tokens of the message with texts instead of images."""
+        return PER_MESSAGE + estimate_text(self.text)
+
+    def tokens(self, model: ModelInfo) -> int:
+        """Estimated tokens of the message for a model."""
+        if self.parts is None or model.sees_images is False:
+            return self.text_tokens
+        parts = message_parts(self.stored)
+        return PER_MESSAGE + sum(
+            image_tokens(part, model.name) if isinstance(part, ImagePart) else part.tokens for part in parts
+        )
 
 
 def stored_content(text: str, parts: Sequence[Any] | None) -> TakenContent:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
-from sqlalchemy import Connection, bindparam, func, insert, select
+from sqlalchemy import Connection, String, bindparam, func, insert, select
 
 from app.db.dialects import insert_new
 from app.db.models import images
@@ -49,7 +49,7 @@ def copy(connection: Connection, source: str, target: str, digests: Collection[s
     """Copies images of one session to another."""
     for digest in digests:
         # One by one, so that none is held in memory.
-        found = select(bindparam("target"), images.c.digest, images.c.media_type, images.c.data).where(
+        found = select(bindparam("target", type_=String), images.c.digest, images.c.media_type, images.c.data).where(
             images.c.session_id == source, images.c.digest == digest
         )
         names = ["session_id", "digest", "media_type", "data"]

@@ -97,12 +97,15 @@ class QueueService:
 
     async def _learn_window(self, session_id: str, content: TakenContent) -> None:
         """Asks for the window of the session's model, if the size of this content may matter."""
-        if content.tokens > LEAST_ROOM:
+        if content.parts is not None or content.text_tokens > LEAST_ROOM:
             row = await self._setup.database.read(lambda c: sessions.row(c, session_id))
             await self._setup.agents.ask_windows(row.model)
 
     def _check(self, row: Row[Any], content: TakenContent) -> None:
-        check_fits(self._setup.agents, row, content.tokens)
+        agents = self._setup.agents
+        # A session whose model is gone takes texts as before.
+        is_text = content.parts is None
+        check_fits(agents, row, content.text_tokens if is_text else content.tokens(agents.model_info(row.model)))
 
 
 class ApprovalService:
