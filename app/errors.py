@@ -27,7 +27,7 @@ PalimpsestError
 │   └── WorkspaceStoreError      503  the store of workspaces' snapshots does not answer
 ├── StaleOwnerError              409  another owner has taken the session over
 ├── ProviderError                502  the model provider failed; says whether a retry may help
-│   ├── ReshapeError             502  the provider refuses how the history treats reasoning
+│   ├── ReshapeError             502  the provider refuses how the history treats reasoning or images
 │   └── ContextOverflowError     502  the request does not fit the model's window
 ├── SandboxError                 500  the sandbox failed
 │   └── WorkspaceFullError       507  the workspace's disk is full
@@ -38,8 +38,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Literal
 
-Reshape = Literal["echo_reasoning", "drop_block"]
-"""How a history must treat reasoning differently so that its provider accepts it."""
+Reshape = Literal["echo_reasoning", "drop_block", "drop_images", "clear_images"]
+"""How a history must treat reasoning or images differently so that its provider accepts it."""
 
 
 class PalimpsestError(Exception):
@@ -252,11 +252,11 @@ class ProviderError(PalimpsestError):
 
 
 class ReshapeError(ProviderError):
-    """The provider refuses how the history treats reasoning; the step is retried with the history reshaped: with the
-    model's own reasoning sent back (`echo_reasoning`), or without thinking that the provider cannot verify
-    (`drop_block`)."""
+    """The provider refuses how the history treats reasoning or images; the step is retried with the history reshaped:
+    with the model's own reasoning sent back (`echo_reasoning`), without thinking that the provider cannot verify
+    (`drop_block`), with texts instead of images from now on (`drop_images`), or of those so far (`clear_images`)."""
 
-    title = "The provider refused the history's reasoning"
+    title = "The provider refused the history's reasoning or images"
 
     def __init__(self, detail: str, *, reshape: Reshape, http_status: int | None = None) -> None:
         super().__init__(detail, code=f"reshape_{reshape}", http_status=http_status)

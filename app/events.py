@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from app.messages import FinishReason, Message, Timestamp, ToolStatus, Usage, Value
+from app.messages import FinishReason, ImagePart, Message, StoredContent, Timestamp, ToolStatus, Usage, Value
 from app.sessions import (
     ApprovalDecision,
     ApprovalEnd,
@@ -134,7 +134,7 @@ class _QueueEvent(SessionEvent):
 
 
 class _QueuedText(_QueueEvent):
-    content: str
+    content: StoredContent
     position: int
 
 
@@ -205,6 +205,10 @@ class ToolCalled(_PartEvent):
     waits_for_client: bool = Field(default=False, exclude_if=_is_false)
 
 
+def _is_none(value: object) -> bool:
+    return value is None
+
+
 class ToolResulted(_PartEvent):
     type: ClassVar[str] = "tool.result"
     call_id: str
@@ -215,10 +219,8 @@ class ToolResulted(_PartEvent):
     bytes: int
     exit_code: int | None = None
     duration_ms: int
-
-
-def _is_none(value: object) -> bool:
-    return value is None
+    images: tuple[ImagePart, ...] | None = Field(default=None, exclude_if=_is_none)
+    """Images of the result, which are parts of its message."""
 
 
 class StepFinished(SessionEvent):
@@ -297,7 +299,8 @@ class WorkspaceRestored(SessionEvent):
 
 
 class PruneCompleted(SessionEvent):
-    """Old tool outputs were cleared from the context; the history keeps them. Tokens are those of the context."""
+    """Old tool outputs or images were cleared from the context; the history keeps them. Tokens are those of the
+    context. `image_ids` are the parts that are cleared images."""
 
     type: ClassVar[str] = "prune.completed"
     reason: PruneReason
@@ -307,6 +310,7 @@ class PruneCompleted(SessionEvent):
     tokens_after: int
     tokens_saved: int
     tools: tuple[str, ...]
+    image_ids: tuple[str, ...] | None = Field(default=None, exclude_if=_is_none)
 
 
 class CompactionStarted(SessionEvent):

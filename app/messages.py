@@ -224,12 +224,28 @@ class ToolResultPart(PartBase):
     original_tokens: int | None = None
 
 
+def _is_none(value: object) -> bool:
+    return value is None
+
+
 class ImagePart(PartBase):
+    """An image. `path` is the workspace file that it was, and `of_call` the call whose result it belongs to."""
+
     type: Literal["image"] = "image"
     media_type: str
-    data: str = Field(description="The image, base64.")
+    data: str | None = Field(
+        default=None,
+        description="The image, base64; missing if `GET /v1/sessions/{id}/images/{digest}` has it.",
+        exclude_if=_is_none,
+    )
+    digest: str | None = Field(default=None, description="SHA-256 of the image's bytes.", exclude_if=_is_none)
+    bytes: int | None = Field(default=None, exclude_if=_is_none)
     width: int | None = None
     height: int | None = None
+    path: str | None = Field(default=None, exclude_if=_is_none)
+    of_call: str | None = Field(default=None, exclude_if=_is_none)
+    compacted_at: Timestamp | None = Field(default=None, exclude_if=_is_none)
+    original_tokens: int | None = Field(default=None, exclude_if=_is_none)
 
 
 class CompactionMarkerPart(PartBase):
@@ -241,6 +257,17 @@ Part = Annotated[
     TextPart | ReasoningPart | ToolCallPart | ToolResultPart | ImagePart | CompactionMarkerPart,
     Field(discriminator="type"),
 ]
+
+
+def clearing_key(part: Part) -> str | None:
+    """What names the part among those cleared from a context: a result's call, an image's own id; None for a part that
+    is never cleared."""
+    match part:
+        case ToolResultPart():
+            return part.call_id
+        case ImagePart():
+            return part.id
+    return None
 
 
 class Message(Value):
@@ -272,6 +299,36 @@ class Message(Value):
     @property
     def tool_results(self) -> tuple[ToolResultPart, ...]:
         return tuple(p for p in self.parts if isinstance(p, ToolResultPart))
+
+
+class TextContent(Value):
+    type: Literal["text"] = "text"
+    text: str
+
+
+class ImageContent(Value):
+    """An image of a message, whose bytes `GET /v1/sessions/{id}/images/{digest}` returns. `path` is the workspace file
+    that it was when the message was accepted."""
+
+    type: Literal["image"] = "image"
+    media_type: str
+    digest: str = Field(description="SHA-256 of the image's bytes.")
+    bytes: int
+    width: int | None = None
+    height: int | None = None
+    path: str | None = None
+
+
+class FileContent(Value):
+    """A file of the workspace, which the model reads if it needs it."""
+
+    type: Literal["file"] = "file"
+    path: str
+
+
+ContentPart = Annotated[TextContent | ImageContent | FileContent, Field(discriminator="type")]
+StoredContent = str | tuple[ContentPart, ...]
+"""What a user wrote, as it is stored and shown: a text, or parts."""
 
 
 def utf8_length(text: str) -> int:

@@ -74,7 +74,7 @@ CompactionStatus = Literal["running", "completed", "failed", "cancelled", "rever
 Rung = Literal["prune", "summary", "fold", "shrink"]
 """How a context was made smaller, from mildest to harshest: by clearing old outputs, by a model's summary, by a summary
 made without a model, and by a shorter tail."""
-PruneReason = Literal["trigger", "run_end", "model_change"]
+PruneReason = Literal["trigger", "run_end", "model_change", "images"]
 
 
 class RoundError(Value):

@@ -12,7 +12,19 @@ from typing import Any
 from app.agent.changes import CallsAwaited, CallsHeld, StepOpened
 from app.agent.protocols import ClientAnswer, Decision
 from app.context.tokens import PER_MESSAGE, estimate_part
-from app.messages import FinishReason, Message, Role, ToolCallPart, ToolResultPart, ToolStatus, Usage, new_id, now
+from app.messages import (
+    FinishReason,
+    ImagePart,
+    Message,
+    Part,
+    Role,
+    ToolCallPart,
+    ToolResultPart,
+    ToolStatus,
+    Usage,
+    new_id,
+    now,
+)
 from app.sessions import Approval, ApprovalEnd, ApprovalRules
 from app.tools.shell import ExecuteCommand
 from app.tools.text import Pattern, PatternError
@@ -36,6 +48,7 @@ class Batch:
     message_id: str = field(default_factory=new_id)
     results: dict[str, ToolResultPart] = field(default_factory=dict)
     recorded: list[Awaitable[int]] = field(default_factory=list)
+    images: list[ImagePart] = field(default_factory=list)
     asked_by: str = ""
     clients: dict[str, float | None] | None = None
     awaited: CallsAwaited | None = None
@@ -50,6 +63,7 @@ class Batch:
         if (stored := waiting.results) is not None:
             batch.message_id, batch.seq = stored.id, stored.seq
             batch.results = {result.call_id: result for result in stored.tool_results}
+            batch.images = [part for part in stored.parts if isinstance(part, ImagePart)]
         return batch
 
     @property
@@ -72,10 +86,10 @@ class Batch:
         seqs = [await recorded for recorded in self.recorded]
         if self.seq is not None:
             seqs.append(self.seq)
-        tokens = PER_MESSAGE + sum(part.tokens for part in self.ordered)
-        return Message(
-            id=self.message_id, seq=min(seqs), role=Role.TOOL, parts=self.ordered, tokens=tokens, created_at=now()
-        )
+        images = sorted(self.images, key=lambda image: image.index)
+        parts: tuple[Part, ...] = (*self.ordered, *images)
+        tokens = PER_MESSAGE + sum(part.tokens for part in parts)
+        return Message(id=self.message_id, seq=min(seqs), role=Role.TOOL, parts=parts, tokens=tokens, created_at=now())
 
 
 def result_without_run(index: int, call: ToolCallPart, status: ToolStatus, note: str) -> ToolResultPart:

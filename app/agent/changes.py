@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, NewType
+from typing import Any, Literal, NamedTuple, NewType
 
 from app.context.checkpoints import Checkpoint
 from app.context.prompts import Generation
@@ -12,7 +12,7 @@ from app.context.summary import FaultCode
 from app.context.validator import Repair
 from app.errors import PalimpsestError
 from app.events import PlanItem
-from app.messages import FinishReason, Message, ReasoningPart, TextPart, ToolCallPart, ToolResultPart, Usage
+from app.messages import FinishReason, ImagePart, Message, ReasoningPart, TextPart, ToolCallPart, ToolResultPart, Usage
 from app.sessions import CompactionReason, ContextState, PruneReason, Rung
 
 ErrorCode = NewType("ErrorCode", str)
@@ -118,15 +118,23 @@ class CallsReleased:
     message_id: str
 
 
+class ResultImage(NamedTuple):
+    """An image of a result, as a part that names it, and its bytes."""
+
+    part: ImagePart
+    data: bytes
+
+
 @dataclass(frozen=True, slots=True)
 class ResultClosed:
-    """A call has a result. `message_id` is the tool message that holds the results of the step. `is_posted` says that
-    it was a client's to post."""
+    """A call has a result. `message_id` is the tool message that holds the results of the step, and their `images`.
+    `is_posted` says that it was a client's to post."""
 
     message_id: str
     part: ToolResultPart
     output_ref: str | None = None
     is_posted: bool = False
+    images: tuple[ResultImage, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +169,7 @@ class PlanChanged:
 class OutputsPruned:
     """Old outputs are cleared from the context; the tokens are the context's. With `beside_round` the outputs are
     cleared together with a round, whose own tokens give the size of the context: these tokens then count only what
-    clearing frees."""
+    clearing frees. `image_ids` are the parts that are cleared images."""
 
     reason: PruneReason
     call_ids: tuple[str, ...]
@@ -169,6 +177,7 @@ class OutputsPruned:
     tokens_before: int
     tokens_after: int
     beside_round: bool = False
+    image_ids: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from typing import ParamSpec, TypeVar
 
 import structlog
 
-from app.agent.changes import ControlAdded, GenerationOpened
+from app.agent.changes import Change, ControlAdded, GenerationOpened, OutputsPruned
 from app.agent.protocols import AgentConfig, Sink
 from app.agent.shown_history import ShownHistory
 from app.context.budget import Budget
@@ -50,12 +50,26 @@ class Conversation(ShownHistory):
             await self._begin(opened, config)
         return opened
 
-    async def reshape(self, config: AgentConfig, wanted: Reshape) -> list[GenerationOpened]:
-        """Begins the generation of `reshaped`, repaired: earlier repairs are applied again."""
-        opened = self.reshaped(config, wanted)
-        await self._begin(opened, config)
+    async def reshape(self, config: AgentConfig, wanted: Reshape) -> list[Change]:
+        """Begins the generation of `reshaped`, repaired: earlier repairs are applied again. For `clear_images` it is
+        one without the present images."""
+        changes: list[Change]
+        if wanted == "clear_images":
+            changes = await self.clear_images(config, tuple(image.id for image in self.transcript.images))
+        else:
+            opened = self.reshaped(config, wanted)
+            await self._begin(opened, config)
+            changes = [opened]
         repaired = await self.settle()
-        return [opened] if repaired is None else [opened, repaired]
+        return changes if repaired is None else [*changes, repaired]
+
+    async def clear_images(self, config: AgentConfig, ids: tuple[str, ...]) -> list[Change]:
+        """Begins a generation without these images; returns what has to be recorded before its first request."""
+        in_force, before = self.in_force.clearing(ids), self.estimate
+        opened = self.draft(config, "images", in_force)
+        shown = await run_off_loop(self.rows, self.shown_by, opened.generation, in_force)
+        self.adopt(opened, shown, in_force)
+        return [OutputsPruned("images", (), (), before, self.estimate, image_ids=ids), opened]
 
     async def _begin(self, opened: GenerationOpened, config: AgentConfig) -> None:
         self.begin(opened, await run_off_loop(self.known, self.shown_by, opened.generation, self._in_force), config)
@@ -139,6 +153,7 @@ class Conversation(ShownHistory):
             drop_block=self.generation.drop_block,
             cache_key=self._cache_key(),
             wire_cache=self._wire_cache,
+            has_images=bool(self.transcript.images),
         )
 
     def drafted_request(
@@ -149,7 +164,12 @@ class Conversation(ShownHistory):
         messages, _ = repair(transcript.messages, generation.reasoning)
         request = replace(self.request(config), model=generation.model, system=generation.system)
         return replace(
-            request, tools=generation.tools, messages=messages, drop_block=generation.drop_block, wire_cache={}
+            request,
+            tools=generation.tools,
+            messages=messages,
+            drop_block=generation.drop_block,
+            wire_cache={},
+            has_images=True,
         )
 
     def _cache_key(self) -> str | None:

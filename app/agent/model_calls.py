@@ -6,7 +6,7 @@ from __future__ import annotations
 import random
 import time
 from asyncio import shield
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, assert_never
@@ -18,6 +18,7 @@ from app.agent.conversation import Conversation
 from app.agent.protocols import AgentConfig, Sink
 from app.agent.stream_processor import StreamProcessor
 from app.context.budget import less_output
+from app.context.images import missing_digests, with_data
 from app.context.tokens import PER_MESSAGE
 from app.errors import ContextOverflowError, ProviderError
 from app.llm.base import ModelRequest, Provider
@@ -45,15 +46,34 @@ class Windows(Protocol):
         ...
 
 
+LoadImages = Callable[[Collection[str]], Awaitable[Mapping[str, str]]]
+"""The session's images in base64, by digest; those that are not stored are missing."""
+
+
+async def _no_images(digests: Collection[str]) -> Mapping[str, str]:
+    return {}
+
+
 @dataclass(frozen=True, slots=True)
 class ModelCalls:
-    """How models are called: `resolve` gives a model's provider and its name there, `cost_usd` prices a usage."""
+    """How models are called: `resolve` gives a model's provider and its name there, `cost_usd` prices a usage, `images`
+    loads what the messages of a session only name."""
 
     resolve: Callable[[str], tuple[Provider, str]]
     cost_usd: Callable[[str, Usage], float | None]
     max_attempts: int
     rng: random.Random = field(default_factory=random.Random)
     windows: Windows | None = None
+    images: LoadImages = _no_images
+
+    async def with_images(self, request: ModelRequest) -> ModelRequest:
+        """The request with the data of its images, which is not kept with the conversation: they would fill the memory.
+        One that is no longer stored becomes a text."""
+        wanted = missing_digests(request.messages) if request.has_images else None
+        if not wanted:
+            return request
+        loaded = await self.images(wanted)
+        return replace(request, messages=[with_data(message, loaded) for message in request.messages])
 
     def bill(
         self, model: str, reported: Usage | None, prompt_tokens: int, written_tokens: int, *, finished: bool
@@ -94,7 +114,8 @@ class Attempt:
         """Feeds the stream into the processor; the start of the attempt is committed before the first event is
         shown."""
         provider, name = self._models.resolve(self.opened.model)
-        async with aclosing(provider.stream(replace(request, model=name))) as stream:  # type: ignore[type-var]
+        complete = await self._models.with_images(replace(request, model=name))
+        async with aclosing(provider.stream(complete)) as stream:  # type: ignore[type-var]
             async for event in stream:
                 if not self._seq:
                     # Shielded: a cancellation would otherwise cancel the future itself, which is awaited again.

@@ -166,10 +166,17 @@ class Generations:
         self._measured: Generation | None = None
 
     def change(
-        self, model: str, tools: tuple[ToolSchema, ...], system: str, in_force: InForce, *, echo: bool = False
+        self,
+        model: str,
+        tools: tuple[ToolSchema, ...],
+        system: str,
+        in_force: InForce,
+        *,
+        echo: bool = False,
+        sees_images: bool = True,
     ) -> GenerationReason | None:
         """Why these need a new generation, None if the current one fits. `system` is without the plan; `echo` says that
-        the model needs its own reasoning sent back."""
+        the model needs its own reasoning sent back, `sees_images` that it may have images."""
         current = self.current
         if current is None:
             return "created"
@@ -181,6 +188,8 @@ class Generations:
             return "revert"
         if not differs_by_plan_alone(current.system, system):
             return "system_prompt"
+        if current.sees_images and not sees_images:
+            return "images"
         return "reasoning" if echo and not current.echo_reasoning else None
 
     def draft(
@@ -194,15 +203,18 @@ class Generations:
         *,
         echo: bool = False,
         drop_block: bool = False,
+        sees_images: bool = True,
     ) -> GenerationOpened:
         """The next generation, which begins when it is taken; its context is made from what is `in_force`. How the
-        model needs its reasoning (`echo`, `drop_block`) is kept until the model changes."""
+        model needs its reasoning (`echo`, `drop_block`), and that it sees no images, is kept until the model changes.
+        """
         current = self.current
         number = current.number + 1 if current is not None else 1
         if current is not None and current.model == model:
             echo, drop_block = echo or current.echo_reasoning, drop_block or current.drop_block
+            sees_images = sees_images and current.sees_images
         generation = Generation(
-            new_id(), number, model, system, tools, first_seq, reason, in_force.rounds, echo, drop_block
+            new_id(), number, model, system, tools, first_seq, reason, in_force.rounds, echo, drop_block, sees_images
         )
         pruned, cleared = in_force.pruned, self._cleared
         return GenerationOpened(generation, tuple(sorted(pruned - cleared)), tuple(sorted(cleared - pruned)))

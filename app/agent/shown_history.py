@@ -135,12 +135,24 @@ class ShownHistory:
         if self._transcript is not None:
             self._transcript.count_messages_at(self._per_message)
         echo = config.echoes_reasoning
-        reason = self._generations.change(config.model, config.tools, config.system, self._in_force, echo=echo)
+        sees = config.sees_images
+        reason = self._generations.change(
+            config.model, config.tools, config.system, self._in_force, echo=echo, sees_images=sees
+        )
         if reason is None:
             return None
         system = with_plan(config.system, self.plan)
         drop_block = config.binds_thinking and self._is_unproven(config.model)
-        return self._draft(reason, config.model, config.tools, system, self._in_force, echo=echo, drop_block=drop_block)
+        return self._draft(
+            reason,
+            config.model,
+            config.tools,
+            system,
+            self._in_force,
+            echo=echo,
+            drop_block=drop_block,
+            sees_images=sees,
+        )
 
     def _is_unproven(self, model: str) -> bool:
         """Whether the history has answers that `model` did not give in a request of this session: those of another
@@ -149,9 +161,12 @@ class ShownHistory:
         return bool(writers) if self._generations.current is None else bool(writers - {model})
 
     def reshaped(self, config: AgentConfig, reshape: Reshape) -> GenerationOpened:
-        """The draft of the generation that treats reasoning as its provider asks; it drops all earlier thinking."""
+        """The draft of the generation that treats reasoning or images as its provider asks; it drops all earlier
+        thinking."""
         old = self.generation
         system = with_plan(config.system, self.plan)
+        if reshape == "drop_images":
+            return self._draft("images", old.model, old.tools, system, self._in_force, sees_images=False)
         echo, drop_block = reshape == "echo_reasoning", reshape == "drop_block"
         return self._draft("reasoning", old.model, old.tools, system, self._in_force, echo=echo, drop_block=drop_block)
 
@@ -179,9 +194,9 @@ class ShownHistory:
         tools: tuple[ToolSchema, ...],
         system: str,
         in_force: InForce,
-        **reasoning: bool,
+        **form: bool,
     ) -> GenerationOpened:
-        return self._generations.draft(reason, model, tools, system, in_force, self._record.next_seq, **reasoning)
+        return self._generations.draft(reason, model, tools, system, in_force, self._record.next_seq, **form)
 
     def adopt(self, opened: GenerationOpened, shown: Shown, in_force: InForce, summary: Message | None = None) -> None:
         """Begins a drafted generation, once it is stored; `shown` is the result of `shown_by` for it, and `summary` the

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import count
-from typing import Any
+from typing import Any, get_args
 
 import structlog
 from structlog.contextvars import bind_contextvars, unbind_contextvars
@@ -27,6 +27,7 @@ from app.errors import (
     InvalidRequestError,
     PalimpsestError,
     ProviderError,
+    Reshape,
     ReshapeError,
     StaleOwnerError,
     StorageError,
@@ -41,7 +42,11 @@ LOGGED = ("step", "attempt", "message_id")
 the error, who then unbinds them."""
 
 
-_AT_ONCE = {"reshape_echo_reasoning": 1, "reshape_drop_block": 1, "endpoint_switched": 2, DEGENERATE: 1}
+_AT_ONCE = {
+    **dict.fromkeys((f"reshape_{reshape}" for reshape in get_args(Reshape)), 1),
+    "endpoint_switched": 2,
+    DEGENERATE: 1,
+}
 """How often a step is retried without a delay if the next attempt will differ; such attempts do not count as
 failures."""
 

@@ -4,6 +4,7 @@ result."""
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,16 +15,17 @@ import structlog
 from structlog.contextvars import bind_contextvars
 
 from app.agent.approvals import Batch, Checked, NoCallGate, denials, result_without_run, which_wait
-from app.agent.changes import CallsAwaited, CallsHeld, CallsReleased, Change, ResultClosed
+from app.agent.changes import CallsAwaited, CallsHeld, CallsReleased, Change, ResultClosed, ResultImage
 from app.agent.interrupt import Interrupt, StopReason
 from app.agent.protocols import CallGate, ClientAnswer, FileWatch, LivePart, NoFileWatch, SandboxSource, Sink
 from app.context.tokens import estimate_part
 from app.errors import PalimpsestError, SandboxUnavailableError, ToolError
 from app.events import PlanItem
-from app.messages import ToolCallPart, ToolResultPart, ToolStatus, new_id
+from app.images import MAX_IMAGES
+from app.messages import ImagePart, ToolCallPart, ToolResultPart, ToolStatus, new_id
 from app.sandbox.base import Sandbox, Stream
 from app.sessions import Approval, ApprovalEnd
-from app.tools.base import NoHistory, OutputSink, SessionHistory, ToolContext, ToolOutcome
+from app.tools.base import NoHistory, OutputSink, SessionHistory, ToolContext, ToolImage, ToolOutcome
 from app.tools.client import ClientTool
 from app.tools.output import OutputLimit
 from app.tools.registry import AnyTool, ToolRegistry, path_of
@@ -31,6 +33,9 @@ from app.tools.registry import AnyTool, ToolRegistry, path_of
 log = structlog.get_logger(__name__)
 MAX_PARALLEL = 8
 """Maximum safe calls of one message that run at the same time; a model may request thousands."""
+IMAGES_FROM = 1_000
+"""Images of a message of results come after all of them, by call: a model makes at most that many calls at once, and a
+call has fewer images."""
 _STOPS: dict[StopReason | None, tuple[ToolStatus, str]] = {
     "cancel": (ToolStatus.CANCELLED, "cancelled by the user"),
     "interrupt": (ToolStatus.CANCELLED, "cancelled by the user, who has sent a new message"),
@@ -337,12 +342,41 @@ class ToolExecutor:
             duration_ms=round((time.monotonic() - started) * 1000),
         )
         log.debug("tool_ended", status=part.status, duration_ms=part.duration_ms, bytes=part.bytes)
+        images = [
+            await asyncio.to_thread(_result_image, image, IMAGES_FROM * (live.index + 1) + number, call.call_id)
+            for number, image in enumerate(outcome.images[:MAX_IMAGES])
+        ]
         part = part.model_copy(update={"tokens": estimate_part(part)})
-        self._close(batch, part, output.ref, is_posted=is_posted)
+        self._close(batch, part, output.ref, images, is_posted=is_posted)
 
-    def _close(self, batch: Batch, part: ToolResultPart, ref: str | None = None, *, is_posted: bool = False) -> None:
+    def _close(
+        self,
+        batch: Batch,
+        part: ToolResultPart,
+        ref: str | None = None,
+        images: Sequence[ResultImage] = (),
+        *,
+        is_posted: bool = False,
+    ) -> None:
         batch.results[part.call_id] = part
-        batch.recorded.append(self._sink.record(ResultClosed(batch.message_id, part, ref, is_posted)))
+        batch.images += [image.part for image in images]
+        closed = ResultClosed(batch.message_id, part, ref, is_posted, tuple(images))
+        batch.recorded.append(self._sink.record(closed))
+
+
+def _result_image(image: ToolImage, index: int, call_id: str) -> ResultImage:
+    part = ImagePart(
+        id=new_id(),
+        index=index,
+        media_type=image.media_type,
+        digest=hashlib.sha256(image.data).hexdigest(),
+        bytes=len(image.data),
+        width=image.width,
+        height=image.height,
+        path=image.path,
+        of_call=call_id,
+    )
+    return ResultImage(part.model_copy(update={"tokens": estimate_part(part)}), image.data)
 
 
 def posted(answer: ClientAnswer, output: OutputSink) -> ToolOutcome:

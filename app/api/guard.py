@@ -24,7 +24,7 @@ from app.api.auth import (
     parse_host,
 )
 from app.api.errors import ForeignOriginError, WrongHostError, problem_response
-from app.api.request_bodies import MAX_HELD_BYTES, Bodies, Body, too_large
+from app.api.request_bodies import IMAGES_CHARS, MAX_HELD_BYTES, Bodies, Body, too_large
 from app.api.uploads import MULTIPART
 from app.errors import ForbiddenError, MalformedRequestError, PalimpsestError
 
@@ -39,6 +39,7 @@ LOGIN_BYTES = 8 * 1024
 """Max body of a login, which unauthenticated clients send: 4,096 connections hold at most 32 MB."""
 _UPLOAD = re.compile(r"/v1/sessions/[^/]+/files/.*", re.DOTALL)
 _ARCHIVE = re.compile(r"/v1/sessions/[^/]+/archive")
+_QUEUE = re.compile(r"/v1/sessions/[^/]+/queue(/[^/]+)?")
 PARTS_BYTES = 64 * 1024
 """What the headers of a body's parts may have in addition to the parts."""
 
@@ -129,9 +130,13 @@ def body_limit(scope: Scope, rules: GuardRules) -> int:
     if scope["method"] == "PUT" and _UPLOAD.fullmatch(scope["path"]):
         return rules.max_upload_bytes
     if has_archive(scope):
-        return rules.max_archive_bytes + (rules.max_json_bytes + PARTS_BYTES if scope["method"] == "POST" else 0)
+        return rules.max_archive_bytes + (
+            rules.max_json_bytes + IMAGES_CHARS + PARTS_BYTES if scope["method"] == "POST" else 0
+        )
     if scope["method"] == "POST" and scope["path"] == "/v1/sessions":
         return rules.max_history_bytes
+    if scope["method"] in ("POST", "PATCH") and _QUEUE.fullmatch(scope["path"]):
+        return rules.max_json_bytes + IMAGES_CHARS
     return rules.max_json_bytes
 
 

@@ -15,6 +15,7 @@ from app.api.guard import PROBES
 from app.api.problems import CATALOG, add_problem
 from app.api.responses import encode
 from app.events import DURABLE_EVENTS, LIVE_EVENTS, Event
+from app.images import MEDIA_TYPES
 
 REF = "#/components/schemas/{model}"
 ALL_EVENTS: tuple[type[Event], ...] = (*DURABLE_EVENTS, *LIVE_EVENTS)
@@ -98,6 +99,11 @@ PARTS_BODY: dict[str, Any] = {
     }
 }
 """A JSON body as one of two parts."""
+_IMAGE = {kind: {"schema": _BINARY, "example": "(image)"} for kind in MEDIA_TYPES}
+IMAGE_CONTENT: dict[int | str, dict[str, Any]] = {
+    200: {"description": "The image.", "headers": _DOWNLOAD_HEADERS, "content": _IMAGE},
+    206: {"description": "The part that `Range` requests.", "headers": _RANGE_HEADERS, "content": _IMAGE},
+}
 RAW_BODY: dict[str, Any] = {"required": False, "content": {"application/octet-stream": _RAW}}
 UPLOADED: dict[int | str, dict[str, Any]] = {
     201: {

@@ -154,6 +154,50 @@ _EXAMPLES: tuple[PalimpsestError, ...] = (
         "history.messages[3]: role should be one of system, user, assistant.", code="invalid_history", index=3
     ),
     UnknownModelError("There is no provider of this name."),
+    InvalidRequestError("A message may have 20 images, not 21.", code="too_many_images"),
+    InvalidRequestError(
+        "The images of a message may have 20,971,520 bytes in total, not 24,000,000.", code="images_too_large"
+    ),
+    InvalidRequestError(
+        "Part 1 of the content: data is not base64 (RFC 4648, without line breaks or a data: prefix).",
+        code="invalid_image_data",
+        part=1,
+    ),
+    InvalidRequestError(
+        "Part 1 of the content: by its first bytes, the image is image/jpeg, not image/png.",
+        code="image_type_mismatch",
+        part=1,
+    ),
+    InvalidRequestError(
+        "Part 1 of the content: an image may have 5,242,880 bytes.",
+        code="image_too_large",
+        part=1,
+    ),
+    InvalidRequestError(
+        "Part 1 of the content: '../x' leads outside /workspace; links are not followed.",
+        code="path_outside_workspace",
+        part=1,
+    ),
+    InvalidRequestError(
+        "Part 1 of the content: There is no 'a.png' in the workspace.",
+        code="path_not_found",
+        part=1,
+    ),
+    InvalidRequestError(
+        "Part 1 of the content: 'src' is not a regular file.",
+        code="path_not_a_file",
+        part=1,
+    ),
+    InvalidRequestError(
+        "The image 'a.png' is in a repository that is cloned later; send its data, or name it as a file.",
+        code="path_not_ready",
+    ),
+    TooLargeError(
+        "The images of a session may have 536,870,912 bytes in total.",
+        code="session_images_full",
+        limit_bytes=536_870_912,
+    ),
+    NotFoundError("The session has no image with this digest.", code="image_not_found"),
     MissingApiKeyError("The provider needs a key and none is configured."),
     QueueFullError("100 messages are already pending."),
     TooManyAttemptsError("Too many wrong keys; try again in a second."),

@@ -20,6 +20,7 @@ from app.api.errors import MalformedJsonError, UnsupportedMediaTypeError
 from app.api.large_history import divided
 from app.api.uploads import MULTIPART, has_parts, parts
 from app.errors import MalformedRequestError, ServerBusyError, TooLargeError
+from app.images import MAX_IMAGES, MAX_IMAGES_BYTES
 from app.json_bounds import JsonBounds, JsonBoundsError
 from app.messages import clean_text
 from app.raw_messages import RawMessages
@@ -36,8 +37,12 @@ AT_ONCE_BYTES = 64 * 1024
 MAX_FIELD_VALUES = 10_000
 """Names and values in a body without the messages of its history, and names in any of its objects. The largest metadata
 have 8,200. The validator makes an error of each that is invalid, 3 µs on the event loop."""
+IMAGES_CHARS = 4 * (MAX_IMAGES_BYTES // 3 + MAX_IMAGES)
+"""Characters of all images of a message, in base64, which a body may have in addition to `max_json_bytes`."""
 LARGE_BODY_S = 60
 """Seconds in which a body larger than `max_json_bytes` must arrive, since other large bodies wait for it."""
+_MAY_BE_LARGE = frozenset({"history", "task", "content"})
+"""The members of a body that may be larger than `max_json_bytes`, within `_check_fields`."""
 _UNCLEAN = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])")
 
 
@@ -162,6 +167,8 @@ async def read_json(request: Request, turn: AsyncExitStack) -> JsonRequest:
     except TimeoutError:
         raise MalformedRequestError(f"The body did not arrive within {LARGE_BODY_S} seconds.") from None
     read.has_body, large = bool(body), len(body) > limit
+    if large and not any(name in body for name in (b'"history"', b'"image"')):
+        raise too_large(limit)
     if len(body) > AT_ONCE_BYTES:
         # One at a time: each computing thread can delay the event loop by 5 ms (the GIL's switch interval).
         async with request.app.state.parsing:
@@ -170,7 +177,7 @@ async def read_json(request: Request, turn: AsyncExitStack) -> JsonRequest:
         read.parsed = _parse_bounded(body, limit)
     elif body:
         read.parsed = parse_json(body)
-    if large and not (isinstance(read.parsed, dict) and read.parsed.get("history") is not None):
+    if large and not (isinstance(read.parsed, dict) and read.parsed.keys() & _MAY_BE_LARGE):
         raise too_large(limit)
     return read
 
@@ -178,7 +185,7 @@ async def read_json(request: Request, turn: AsyncExitStack) -> JsonRequest:
 async def read_parts(request: Request, turn: AsyncExitStack) -> JsonRequest:
     """Like `read_json`, for a body with the JSON and an archive, which is closed when `turn` exits."""
     limit: int = request.app.state.config.max_json_bytes
-    body, archive = await turn.enter_async_context(parts(request, limit))
+    body, archive = await turn.enter_async_context(parts(request, limit, limit + IMAGES_CHARS, turn))
     headers = [(name, value) for name, value in request.scope["headers"] if name != b"content-type"]
     scope = {**request.scope, "headers": [*headers, (b"content-type", b"application/json")]}
     read = JsonRequest(scope, request.receive)
@@ -204,7 +211,9 @@ def _check_type(request: Request) -> None:
 def _parse_bounded(body: bytearray, limit: int) -> Any:
     """Like `parse_json`, but also limits the body outside the messages of its history. Raises `TooLargeError`
     or `MalformedJsonError`."""
-    value = divided(body, parse_json, partial(parse_json, again=True)) if len(body) > limit else None
+    # Where it may have a history: to look for one in images takes seconds.
+    divides = len(body) > limit and b'"history"' in body
+    value = divided(body, parse_json, partial(parse_json, again=True)) if divides else None
     if value is None:
         value = parse_json(body)
     history = value.get("history") if isinstance(value, dict) else None
@@ -214,21 +223,27 @@ def _parse_bounded(body: bytearray, limit: int) -> Any:
 
 
 def _check_fields(body: Any, messages: list[Any] | RawMessages | None, limit: int) -> None:
-    """Limits a body without its `messages`: the number of names and values, and the bytes of its texts to `limit`."""
-    waiting, count, size = [body], 0, 0
+    """Limits a body without its `messages`: the number of names and values, the bytes of its texts to `limit`, and
+    those of images to `IMAGES_CHARS`."""
+    waiting, count, size, images = [body], 0, 0, 0
     while waiting:
         value = waiting.pop()
         if value is messages is not None:
             continue
         count += 1
         if isinstance(value, dict):
+            if value.get("type") == "image" and isinstance(data := value.get("data"), str):
+                images += len(data)
+                value = {**value, "data": None}
             waiting += [*value, *value.values()]
         elif isinstance(value, list):
             waiting += value
         elif isinstance(value, str):
             size += len(value) if len(value) > limit else len(orjson.dumps(value))
         if size > limit:
-            raise too_large(limit, "The body without the messages of its history")
+            raise too_large(limit, "The body without images and the messages of its history")
+        if images > IMAGES_CHARS:
+            raise too_large(IMAGES_CHARS, "The images, in base64,")
         if count + len(waiting) > MAX_FIELD_VALUES + 1:
             raise MalformedJsonError(
                 f"The body has more than {MAX_FIELD_VALUES:,} names and values outside the messages of a history."

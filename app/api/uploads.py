@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import IO, cast
 
 from fastapi import Request
@@ -49,8 +49,11 @@ def has_parts(request: Request) -> bool:
 
 
 @asynccontextmanager
-async def parts(request: Request, max_json_bytes: int) -> AsyncIterator[tuple[bytearray, IO[bytes]]]:
-    """The parts of a body: `session`, as JSON of limited size, and the file `archive`.
+async def parts(
+    request: Request, max_json_bytes: int, max_file_bytes: int, turn: AsyncExitStack
+) -> AsyncIterator[tuple[bytearray, IO[bytes]]]:
+    """The parts of a body: `session`, as JSON of limited size, and the file `archive`. JSON that is sent as a file may
+    be larger, since it is on the disk until it is its turn among the large bodies.
 
     Raises `MalformedRequestError` for an invalid body, and `ValidationFailedError` for missing or unknown parts.
     """
@@ -67,7 +70,11 @@ async def parts(request: Request, max_json_bytes: int) -> AsyncIterator[tuple[by
         archive = form["archive"]
         if not isinstance(archive, UploadFile):
             raise _invalid("archive", "Input should be a file, with a filename")
-        yield await _text(form["session"], max_json_bytes), cast(IO[bytes], archive.file)
+        found = form["session"]
+        limit = max_json_bytes if isinstance(found, str) else max_file_bytes
+        if isinstance(found, UploadFile) and (found.size or 0) > max_json_bytes:
+            await turn.enter_async_context(request.app.state.large_bodies)
+        yield await _text(found, limit), cast(IO[bytes], archive.file)
     finally:
         await form.close()
 

@@ -127,7 +127,7 @@ class Client:
         archive.seek(0)
         meter = Meter()
         sent = _Sent(archive, lambda done: meter.show(lambda: f"sending: {done / max(1, size):.0%}"))
-        parts = {"session": (None, json.dumps(body), "application/json"), "archive": ("files.tar.gz", sent)}
+        parts = {"session": ("session.json", json.dumps(body), "application/json"), "archive": ("files.tar.gz", sent)}
         try:
             session: dict[str, Any] = await self.call("POST", "/v1/sessions", files=parts, timeout=UNPACK_S)
         finally:

@@ -17,6 +17,7 @@ from app.cli.run_options import (
     CompactionPolicy,
     Effort,
     GitUrl,
+    ImageFiles,
     MaxSteps,
     ModelName,
     NoIgnore,
@@ -136,6 +137,7 @@ def run(
     remove: Remove = False,
     output_schema: SchemaFile = None,
     tool: ToolOptions = None,
+    images: ImageFiles = None,
     quiet: Quiet = False,
     json: JsonLines = False,
     server: Server = None,
@@ -151,9 +153,8 @@ def run(
     from app.cli.packing import Folder
     from app.cli.run import TaskOptions, run_task
 
-    options = TaskOptions(
-        model, system_prompt, max_steps, title, sandbox, approval, effort, compaction, git, output_schema, tool
-    )
+    asked = (model, system_prompt, max_steps, title, sandbox, approval, effort, compaction, git, output_schema, tool)
+    options = TaskOptions(*asked, tuple(images or ()))
     brought = None if folder is None else Folder(folder, all=no_ignore)
     raise typer.Exit(
         run_task(

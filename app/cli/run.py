@@ -4,6 +4,7 @@ link a model may have chosen."""
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import os
 import sys
@@ -20,6 +21,7 @@ from app.cli.packing import Folder, pack
 from app.cli.screen import CliError, Screen, UsageError
 from app.cli.target import running_or_embedded
 from app.cli.tools import LocalTool, LocalTools
+from app.images import media_type_of
 from app.messages import new_id
 
 
@@ -38,6 +40,7 @@ class TaskOptions:
     git: str | None = None
     output_schema: Path | None = None
     tool: Sequence[str] | None = None
+    images: tuple[Path, ...] = ()
 
     def tools(self) -> list[LocalTool]:
         """The tools that this machine carries out. Raises `UsageError`."""
@@ -47,7 +50,7 @@ class TaskOptions:
         """The request that creates the session. It includes an id, so that a retry does not create a second one."""
         fields = {
             "id": new_id(),
-            "task": task,
+            "task": task if not self.images else [{"type": "text", "text": task}, *map(_image, self.images)],
             "model": self.model,
             "system_prompt": self.system_prompt,
             "reasoning_effort": self.effort,
@@ -61,6 +64,18 @@ class TaskOptions:
             "output": {"schema": _json_file(self.output_schema)} if self.output_schema is not None else None,
         }
         return {name: value for name, value in fields.items() if value is not None}
+
+
+def _image(path: Path) -> dict[str, Any]:
+    """The part of a task with an image of this machine."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"--image: {path} cannot be read: {error.strerror}.", code="bad_image") from error
+    kind = media_type_of(data)
+    if kind is None:
+        raise UsageError(f"--image: {path} is not a PNG, JPEG, GIF or WebP image.", code="bad_image")
+    return {"type": "image", "media_type": kind, "data": base64.b64encode(data).decode()}
 
 
 def _source(text: str) -> dict[str, Any]:

@@ -58,6 +58,10 @@ ToolOptions = Annotated[
         help="A tool run here: it gets its arguments as JSON. Or @FILE, see README.",
     ),
 ]
+ImageFiles = Annotated[
+    list[Path] | None,
+    typer.Option("--image", "-i", metavar="FILE", help="Show the model an image of this machine; repeatable."),
+]
 Quiet = Annotated[
     bool, typer.Option("--quiet", "-q", help="Print the answer alone, or the output with --output-schema.")
 ]

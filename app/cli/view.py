@@ -281,7 +281,9 @@ def pruned(data: Data) -> str:
     tools = ", ".join(data.get("tools") or ())
     when = _PRUNED.get(data.get("reason", ""), "")
     named = f" ({tools})" if tools else ""
-    return f"cleared {plural(data['outputs_pruned'], 'old output')}{named}{when}: {change(data)}"
+    images = data.get("image_ids") or ()
+    what = plural(len(images), "image") if images else plural(data["outputs_pruned"], "old output")
+    return f"cleared {what}{named}{when}: {change(data)}"
 
 
 def change(data: Data) -> str:

@@ -8,9 +8,10 @@ from typing import Any
 
 import orjson
 
-from app.context.content import with_parts
-from app.context.tokens import estimate_text
+from app.context.content import replaced, with_parts
+from app.context.tokens import estimate_part, estimate_text
 from app.messages import (
+    ImageContent,
     ImagePart,
     Message,
     Part,
@@ -42,15 +43,21 @@ CHARS_PER_TOKEN = 4
 
 def clip_message(message: Message, clips: Mapping[str, int], pruned: AbstractSet[str] = frozenset()) -> Message:
     """The message with each part named in `clips` cut to that many characters plus a note, the same object if none is
-    cut. Reasoning and images are never cut (they are sent whole or not at all), nor are the placeholders of `pruned`
-    results. The note in a text names the message, which `recall` returns in full."""
+    cut. Reasoning is never cut (it is sent whole or not at all), nor are the placeholders of `pruned` results. The note
+    in a text names the message, which `recall` returns in full. An image that counts more becomes its placeholder."""
     if not clips or clips.keys().isdisjoint(part.id for part in message.parts):
         return message
+    whole, message = message, replaced(message, lambda image: _clipped_image(message, image, clips))
     note = _note_of(message)
     parts = [clip_part(p, clips[p.id], note) if _is_named(p, clips, pruned) else p for p in message.parts]
-    if all(new is old for new, old in zip(parts, message.parts, strict=True)):
+    if message is whole and all(new is old for new, old in zip(parts, message.parts, strict=True)):
         return message
     return with_parts(message, parts)
+
+
+def _clipped_image(message: Message, image: ImagePart, clips: Mapping[str, int]) -> str | None:
+    is_cut = image.id in clips and part_length(image) > clips[image.id]
+    return image_placeholder(message, image) if is_cut else None
 
 
 def spill_file(message: Message) -> str:
@@ -83,7 +90,8 @@ def clip_part(part: Part, limit: int, text_note: str = LEFT_OUT) -> Part:
 
 
 def part_length(part: Part) -> int:
-    """Characters that a clip could shorten; 0 for parts that are never clipped."""
+    """Characters that a clip could shorten; 0 for parts that are never clipped. An image has those of a text that
+    counts as much."""
     match part:
         case TextPart():
             return len(part.text)
@@ -91,6 +99,8 @@ def part_length(part: Part) -> int:
             return len(part.output)
         case ToolCallPart():
             return len(part.arguments_text)
+        case ImagePart():
+            return CHARS_PER_TOKEN * (part.tokens or estimate_part(part))
     return 0
 
 
@@ -200,10 +210,24 @@ def plural(count: int, noun: str) -> str:
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
-def image_label(part: ImagePart) -> str:
-    """`[image image/png 800×600]`; without the size if it is unknown."""
-    size = f" {part.width}×{part.height}" if part.width and part.height else ""
-    return f"[image {one_line(part.media_type, 100)}{size}]"
+def image_label(image: ImagePart | ImageContent) -> str:
+    """`[image docs/a.png image/png 800×600]`; without the path or the size if it has none."""
+    return f"[{image_name(image)}]"
+
+
+def image_name(image: ImagePart | ImageContent) -> str:
+    """The label without brackets."""
+    path = f" {one_line(image.path, 300)}" if image.path else ""
+    size = f" {image.width}×{image.height}" if image.width and image.height else ""
+    return f"image{path} {one_line(image.media_type, 100)}{size}"
+
+
+def image_placeholder(message: Message, image: ImagePart) -> str:
+    """What stands for an image that was cleared."""
+    again = f'recall("{message.id}")'
+    if image.path is not None:
+        again = f'read_file("{image.path}")' if image.path.isprintable() and '"' not in image.path else "read_file"
+    return f"[{image_name(image)}, cleared; {again} shows it again]"
 
 
 def readable(message: Message) -> str:

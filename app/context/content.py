@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID, uuid5
 
@@ -22,6 +22,10 @@ BOUND_KINDS = frozenset({"thinking", "redacted_thinking"})
 """Types of reasoning blocks that a provider verifies against everything before them."""
 
 _NAMESPACE = UUID("7f0c2f62-9d0e-4d57-8b55-64d1c6a3a1e9")
+
+
+TextFor = Callable[[ImagePart], str | None]
+"""What stands for an image; None for one that stays."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +88,33 @@ def with_parts(message: Message, parts: Sequence[Part]) -> Message:
     placed = tuple(_placed(part, index) for index, part in enumerate(parts))
     tokens = PER_MESSAGE + sum(part.tokens or estimate_part(part) for part in placed)
     return message.model_copy(update={"parts": placed, "tokens": tokens})
+
+
+def replaced(message: Message, text_for: TextFor) -> Message:
+    """The message with texts instead of images, the same object if all stay. Formats have no texts next to results, so
+    there an image's text ends the result that it belongs to."""
+    texts = {p.id: text for p in message.parts if isinstance(p, ImagePart) and (text := text_for(p)) is not None}
+    if not texts:
+        return message
+    calls = {result.call_id for result in message.tool_results} if message.role is Role.TOOL else set()
+    notes: dict[str, list[str]] = {}
+    parts: list[Part] = []
+    for part in message.parts:
+        if isinstance(part, ImagePart) and part.id in texts:
+            if part.of_call in calls:
+                notes.setdefault(part.of_call or "", []).append(texts[part.id])
+            else:
+                parts.append(TextPart(id=derived_id(part.id, "text"), index=0, text=texts[part.id]))
+        else:
+            parts.append(part)
+    return with_parts(message, [_with_notes(part, notes) for part in parts])
+
+
+def _with_notes(part: Part, notes: Mapping[str, Sequence[str]]) -> Part:
+    if not isinstance(part, ToolResultPart) or part.call_id not in notes:
+        return part
+    output = "\n".join(filter(None, [part.output, *notes[part.call_id]]))
+    return part.model_copy(update={"output": output, "tokens": 0})
 
 
 def _placed(part: Part, index: int) -> Part:

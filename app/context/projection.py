@@ -11,10 +11,11 @@ from typing import Literal
 from app.context.checkpoints import AppliedRound, Checkpoint, clips_in_force, rounds_in_force, uncovered
 from app.context.clipping import clip_message
 from app.context.content import control_message, counted_for, sendable, text_part, with_parts
+from app.context.images import unseen, without
 from app.context.prompts import Generation
 from app.context.tokens import PER_MESSAGE, counted_tokens, estimate_result
 from app.context.validator import BEGINNING, Repair, SoundnessCheck, repair
-from app.messages import Message, Part, Role, ToolResultPart
+from app.messages import ImagePart, Message, Part, Role, ToolResultPart
 
 ItemReason = Literal["placeholder", "clip", "summary", "repair", "control"]
 
@@ -70,7 +71,8 @@ def project(
 class Transcript:
     """A projection that grows with its history: the work of a step depends only on what is new.
 
-    `messages` is the same list object for the whole life of the transcript, ready to be sent after `settle`. Appending
+    `messages` is the same list object for the whole life of the transcript, ready to be sent after `settle`; `images`
+    are those in it. Appending
     gives the same result as projecting the whole history. A new checkpoint or mark needs a new generation and so a new
     transcript; a checkpoint applies from its summary on, which comes after all that it covers.
     """
@@ -87,6 +89,7 @@ class Transcript:
         self.generation = generation
         self._items: list[ContextItem] = []
         self.messages: list[Message] = []
+        self.images: list[ImagePart] = []
         self.tokens = 0
         self._pruned = pruned
         self._per_message = per_message
@@ -143,7 +146,7 @@ class Transcript:
     def repaired(self) -> tuple[Transcript, list[Repair]]:
         """A repaired copy, and the repairs, like `settle`; this transcript is unchanged."""
         twin = copy(self)
-        twin._items, twin.messages = list(self._items), list(self.messages)
+        twin._items, twin.messages, twin.images = list(self._items), list(self.messages), list(self.images)
         return twin, twin.settle()
 
     def drop_last(self) -> None:
@@ -173,14 +176,15 @@ class Transcript:
         if kept is None:
             return
         kept = counted_for(kept, self.generation.model)
+        seen, kept = kept, kept if self.generation.sees_images else unseen(kept)
         if _needs_line(self._open_summary, kept):
             self._close_summary()
         self._open_summary = kept if kept.is_summary and kept.role is Role.ASSISTANT else None
         if self._open_summary is not None and not self._items:
             self._push_line(kept, BEGINNING, "beginning")
-        cleared = kept if verbatim else _with_placeholders(kept, self._pruned)
+        cleared = kept if verbatim else without(_with_placeholders(kept, self._pruned), self._pruned)
         shown = cleared if verbatim else clip_message(cleared, self._clips, self._pruned)
-        reason = _reason(kept, cleared, shown)
+        reason = _reason(seen, cleared, shown)
         self._push(ContextItem(shown, message.id, self._count(shown), reason))
 
     def _close_summary(self) -> None:
@@ -195,12 +199,14 @@ class Transcript:
     def _push(self, item: ContextItem) -> None:
         self._items.append(item)
         self.messages.append(item.message)
+        self.images += (part for part in item.message.parts if isinstance(part, ImagePart))
         self.tokens += item.tokens + self._more_per_message
 
     def _replace(self, messages: Sequence[Message]) -> None:
         known = {id(item.message): item for item in self._items}
         self._items.clear()
         self.messages.clear()
+        self.images.clear()
         self.tokens = 0
         for message in messages:
             self._push(known.get(id(message)) or ContextItem(message, message.id, self._count(message), "repair"))

@@ -21,9 +21,10 @@ from app.llm.base import ToolSchema
 from app.sessions import AllowedHosts, Network
 
 GenerationReason = Literal[
-    "created", "model", "tools", "system_prompt", "repair", "checkpoint", "prune", "revert", "reasoning"
+    "created", "model", "tools", "system_prompt", "repair", "checkpoint", "prune", "revert", "reasoning", "images"
 ]
-"""What began a generation; `reasoning` means that the provider needs the reasoning in the history treated differently.
+"""What began a generation; `reasoning` means that the provider needs the reasoning in the history treated differently,
+`images` that some or all of them are not sent anymore.
 A changed plan begins none: the system text has the plan as of the generation's beginning."""
 
 
@@ -291,7 +292,7 @@ class Generation:
     does not apply to the current context. `rounds` are the compaction rounds in force. Thinking blocks from before
     `first_seq` are not sent: what their provider verifies them against has changed since. `echo_reasoning` sends plain
     reasoning back to the model that wrote it, and `drop_block` asks a provider that verifies replayed thinking to drop
-    what it cannot verify.
+    what it cannot verify. Without `sees_images`, texts are sent instead of images.
     """
 
     id: str
@@ -304,6 +305,7 @@ class Generation:
     rounds: tuple[int, ...] = ()
     echo_reasoning: bool = False
     drop_block: bool = False
+    sees_images: bool = True
 
     @cached_property
     def system_tokens(self) -> int:

@@ -198,7 +198,7 @@ def largest_fixed(
 
 
 def _least_of(message: Message) -> Message:
-    """A request with the shortest clip; images are not clipped."""
+    """A request with the shortest clip, with texts instead of its images."""
     return clip_message(message, dict.fromkeys((part.id for part in message.parts), SPILL_STEPS[-1]))
 
 

@@ -14,6 +14,7 @@ from math import ceil
 import orjson
 
 from app.llm.base import ToolSchema
+from app.llm.known_models import claude_version
 from app.messages import (
     CompactionMarkerPart,
     ImagePart,
@@ -33,10 +34,18 @@ SIGNATURE_TOKENS = 4096
 cost no input. Larger ones are sent with every request and count."""
 
 IMAGE_TOKENS = 1600
-"""The maximum cost of an image, also used for one of unknown size; Anthropic scales larger ones down to it."""
+"""The maximum cost of an image, also used for one of unknown size, except for the models below."""
 
 PIXELS_PER_TOKEN = 750
-"""Anthropic's published rule: width times height over 750."""
+"""Anthropic's earlier rule, and an estimate for models of unknown rules: width times height over 750."""
+
+PATCH = 28
+"""Pixels of a side of what Claude counts as one token, after it has scaled an image down; see
+https://platform.claude.com/docs/en/build-with-claude/vision."""
+
+LONG_EDGE, FINE_LONG_EDGE, FINE_IMAGE_TOKENS = 1_568, 2_576, 4_784
+"""Pixels to which an image's longer side is scaled down, and that and the maximum tokens for models since Claude Opus
+4.7, which see finer images. The versions from 5 on count as such."""
 
 TILE_SQUARE, TILE_SIDE, TILE = 2_048, 768, 512
 """OpenAI's published rule for GPT models, in pixels: an image is scaled down to fit the square, then until its shorter
@@ -88,12 +97,21 @@ def estimate_result(call_id: str, output: str) -> int:
 
 
 def image_tokens(part: ImagePart, model: str = "") -> int:
-    """Estimated tokens of an image for `model`: OpenAI's tiles for its models; Anthropic's pixels for all others and
-    without a model. An image of unknown size counts as the largest."""
+    """Estimated tokens of an image for `model`: OpenAI's tiles for its models, Anthropic's patches for its own; pixels
+    for all others and without a model. An image of unknown size counts as the largest."""
     width, height = part.width or 0, part.height or 0
+    if (version := claude_version(model)) is not None:
+        is_fine = version >= (4, 7)
+        edge, most = (FINE_LONG_EDGE, FINE_IMAGE_TOKENS) if is_fine else (LONG_EDGE, IMAGE_TOKENS)
+        return min(most, _patches(width, height, edge)) if width and height else most
     if _has_tiles(model):
         return TILE_BASE + TILE_TOKENS * (_tiles(width, height) if width and height else _tiles(TILE_SQUARE, TILE_SIDE))
     return min(IMAGE_TOKENS, ceil(width * height / PIXELS_PER_TOKEN)) if width and height else IMAGE_TOKENS
+
+
+def _patches(width: int, height: int, edge: int) -> int:
+    scale = min(1.0, edge / max(width, height))
+    return ceil(max(1, round(width * scale)) / PATCH) * ceil(max(1, round(height * scale)) / PATCH)
 
 
 def _has_tiles(model: str) -> bool:

@@ -16,7 +16,7 @@ from app.context.content import (
     text_part,
     with_parts,
 )
-from app.messages import Message, Part, ReasoningPart, Role, ToolCallPart, ToolResultPart, ToolStatus
+from app.messages import ImagePart, Message, Part, ReasoningPart, Role, ToolCallPart, ToolResultPart, ToolStatus
 
 RepairKind = Literal[
     "message_dropped",
@@ -119,7 +119,8 @@ class _Repairer:
         if results:
             following = clean[index + 1] if index + 1 < len(clean) else None
             self._note_moves(clean, index, places)
-            self._out.append(_results_message(message, following, results))
+            images = [image for place in places for image in _images_with(clean, place)]
+            self._out.append(_results_message(message, following, [*results, *images]))
 
     def _unique(self, message: Message, call: ToolCallPart) -> ToolCallPart:
         if call.call_id and call.call_id not in self._call_ids:
@@ -155,11 +156,13 @@ class _Repairer:
     def _take_leftovers(self, index: int, message: Message, claimed: Container[Place]) -> None:
         """Turns results without a call, and other parts out of place, into a control message."""
         left: list[Part] = []
+        kept = [part for at, part in enumerate(message.parts) if (index, at) in claimed]
+        calls = {part.call_id for part in kept if isinstance(part, ToolResultPart)}
         for position, part in enumerate(message.parts):
             if isinstance(part, ToolResultPart) and (index, position) not in claimed:
                 self._note("orphan_result", message, f"a result of {part.name} without a call", part.call_id)
                 left.append(text_part(ORPHAN.format(name=part.name, output=part.output), part.id, "orphan"))
-            elif message.role is Role.TOOL and not isinstance(part, ToolResultPart):
+            elif message.role is Role.TOOL and not (isinstance(part, ToolResultPart) or _is_image_of(part, calls)):
                 self._note("parts_dropped", message, f"a part of type {part.type} in a tool message")
                 left.append(part)
         if left:
@@ -196,6 +199,19 @@ def _result_at(messages: Sequence[Message], place: Place, call: ToolCallPart) ->
     result = messages[place[0]].parts[place[1]]
     assert isinstance(result, ToolResultPart)
     return result if result.call_id == call.call_id else result.model_copy(update={"call_id": call.call_id})
+
+
+def _images_with(messages: Sequence[Message], place: Place) -> list[Part]:
+    """The images of a result, which are in its message."""
+    message = messages[place[0]]
+    result = message.parts[place[1]]
+    call_id = result.call_id if isinstance(result, ToolResultPart) else None
+    return [part for part in message.parts if message.role is Role.TOOL and _is_image_of(part, {call_id})]
+
+
+def _is_image_of(part: Part, calls: Container[str | None]) -> bool:
+    """Whether it is an image of the result of one of these calls."""
+    return isinstance(part, ImagePart) and part.of_call is not None and part.of_call in calls
 
 
 def _results_message(message: Message, following: Message | None, results: Sequence[Part]) -> Message:
@@ -253,7 +269,8 @@ class SoundnessCheck:
 
     def _closes(self, message: Message) -> bool:
         results = [part.call_id for part in message.tool_results]
-        matches = bool(self._open) and results == self._open and len(results) == len(message.parts)
+        others = message.parts[len(results) :]
+        matches = bool(self._open) and results == self._open and all(_is_image_of(part, results) for part in others)
         self._open = []
         return matches
 

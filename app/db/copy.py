@@ -123,7 +123,7 @@ def _batches(reader: Connection, query: Select[Any]) -> Iterator[Sequence[Row[An
     with reader.execute(query.execution_options(stream_results=True, max_row_buffer=BATCH_ROWS // 10)) as rows:
         for row in rows:
             batch.append(row)
-            chars += sum(len(value) for value in row if isinstance(value, str))
+            chars += sum(len(value) for value in row if isinstance(value, str | bytes))
             if len(batch) == BATCH_ROWS or chars > BATCH_CHARS:
                 yield batch
                 batch, chars = [], 0

@@ -15,6 +15,7 @@ from sqlalchemy import (
     ForeignKey,
     Index,
     Integer,
+    LargeBinary,
     String,
     Table,
     Text,
@@ -34,6 +35,7 @@ sessions = Table(
     Column("id", String(36), primary_key=True),
     Column("title", Text),
     Column("task", Text),
+    Column("task_parts", Json, comment="The task's parts if it is not only a text; `task` then has their text form."),
     Column("status", String(20), nullable=False),
     Column("outcome", String(20)),
     Column("error", Json),
@@ -115,6 +117,8 @@ queue = Table(
     Column("ordinal", Integer, nullable=False, comment="Seq of its message.queued event: the order of acceptance."),
     Column("mode", String(20), nullable=False),
     Column("content", Text, nullable=False),
+    Column("parts", Json, comment="The parts if it is not only a text; `content` then has their text form."),
+    Column("image_bytes", Integer, nullable=False, server_default="0", comment="Of all its images."),
     Column("status", String(20), nullable=False),
     Column("output_format", Json, comment="What the run that takes it has to submit; null: as the session says."),
     Column("fingerprint", String(64), nullable=False, comment="Hash of the content first posted."),
@@ -191,6 +195,16 @@ Index(
 
 IN_MESSAGE = (messages.c.session_id == message_parts.c.session_id) & (messages.c.id == message_parts.c.message_id)
 """Joins parts to their messages."""
+
+images = Table(
+    "images",
+    metadata,
+    session_id(),
+    Column("digest", String(64), primary_key=True, comment="SHA-256 of the data."),
+    Column("media_type", String(20), nullable=False),
+    Column("data", LargeBinary, nullable=False),
+    comment="The images of messages, whose parts name them by their digests.",
+)
 
 secrets = Table(
     "secrets",
@@ -294,6 +308,7 @@ generations = Table(
     Column("restored", Json, comment="Calls whose outputs are shown again from this generation on."),
     Column("repairs", Json, comment="Repairs first made in this generation."),
     Column("echo_reasoning", Boolean, comment="Whether plain reasoning is sent back to the model that wrote it."),
+    Column("sees_images", Boolean, comment="Whether images are sent; null: yes."),
     Column("drop_block", Boolean, comment="Whether the provider is asked to drop thinking that it cannot verify."),
     Column("created_at", UtcTime, nullable=False),
 )

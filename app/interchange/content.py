@@ -10,6 +10,7 @@ from typing import Any
 
 import orjson
 
+from app.images import MEDIA_TYPES, image_size
 from app.interchange.turns import (
     ASSISTANT_IMAGES,
     RESULT_IMAGES,
@@ -33,12 +34,8 @@ Block = Mapping[str, Any]
 _TEXTS = {"text": "text", "input_text": "text", "output_text": "text", "refusal": "refusal"}
 """Types of blocks that contain plain text, and the field it is in."""
 
-MEDIA_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
-"""The types that both providers accept."""
 _DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+)((?:;[^,;]*)*),", re.IGNORECASE)
 _WHITE_SPACE = re.compile(r"\s+")
-_JPEG_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
-"""Markers that begin a frame and give its size; the three others only share the range."""
 
 
 def read_content(content: Any, turn: Turn, index: int) -> None:
@@ -206,41 +203,3 @@ def from_base64(media_type: Any, data: Any) -> ImagePart | TextPart:
     if not raw:
         return text_part(unread_image_note(f"{kind}, data that is not base64"))
     return image_part(kind, packed, image_size(raw))
-
-
-def image_size(raw: bytes) -> tuple[int, int] | None:
-    """Width and height in pixels from the file's header; None if it does not have them."""
-    size: tuple[int, int] | None = None
-    if raw[:8] == b"\x89PNG\r\n\x1a\n" and len(raw) >= 24:
-        size = int.from_bytes(raw[16:20], "big"), int.from_bytes(raw[20:24], "big")
-    elif raw[:6] in (b"GIF87a", b"GIF89a") and len(raw) >= 10:
-        size = int.from_bytes(raw[6:8], "little"), int.from_bytes(raw[8:10], "little")
-    elif raw[:4] == b"RIFF" and raw[8:12] == b"WEBP":
-        size = _webp_size(raw)
-    elif raw[:2] == b"\xff\xd8":
-        size = _jpeg_size(raw)
-    return size if size is not None and all(size) else None
-
-
-def _webp_size(raw: bytes) -> tuple[int, int] | None:
-    """The size of any of the three kinds of WebP: lossy, lossless, extended."""
-    if len(raw) < 30:
-        return None
-    if raw[12:16] == b"VP8 ":
-        return int.from_bytes(raw[26:28], "little") & 0x3FFF, int.from_bytes(raw[28:30], "little") & 0x3FFF
-    if raw[12:16] == b"VP8L":
-        bits = int.from_bytes(raw[21:25], "little")
-        return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
-    if raw[12:16] == b"VP8X":
-        return int.from_bytes(raw[24:27], "little") + 1, int.from_bytes(raw[27:30], "little") + 1
-    return None
-
-
-def _jpeg_size(raw: bytes) -> tuple[int, int] | None:
-    """Walks the segments up to the first frame."""
-    place = 2
-    while place + 9 <= len(raw) and raw[place] == 0xFF:
-        if raw[place + 1] in _JPEG_FRAMES:
-            return int.from_bytes(raw[place + 7 : place + 9], "big"), int.from_bytes(raw[place + 5 : place + 7], "big")
-        place += 2 + max(2, int.from_bytes(raw[place + 2 : place + 4], "big"))
-    return None

@@ -11,11 +11,12 @@ from typing import Any, ClassVar, Protocol
 
 from app.errors import ProviderError, Reshape, ReshapeError
 from app.llm.base import InputTransformed, ModelRequest, StreamEvent, UsageReport
-from app.llm.http import AnswerError, ProviderClient
-from app.llm.quirks import QuirkMemory, Quirks
+from app.llm.http import AnswerError, ProviderClient, error_message
+from app.llm.quirks import QuirkMemory, Quirks, image_refusal
 from app.llm.reachability import Reach
 from app.llm.sse import SseParser
 from app.llm.wire import ResponseStream
+from app.messages import ImagePart
 
 _MAX_CORRECTIONS = 10
 """Maximum corrections of one request: a model refuses a handful of parameters and rules, and each is learned once."""
@@ -206,8 +207,10 @@ class HttpProvider(ABC):
         is_refusal = error.meant_status in (400, 422)
         # If two concurrent requests are refused, the second finds the endpoint already switched.
         was_late = error.meant_status in _MAY_POINT and wire is not self.wire_format(quirks)
-        switched = was_late or self.switches_endpoint(error, quirks)
-        reshape = self.reshape(error, quirks) if is_refusal and not switched else None
+        reshape = _image_refusal(error, request, quirks)
+        switched = reshape is None and (was_late or self.switches_endpoint(error, quirks))
+        if reshape is None and is_refusal and not switched:
+            reshape = self.reshape(error, quirks)
         learned = False
         if not switched and reshape is None:
             learned = is_refusal and wire.corrects(error, request)
@@ -252,6 +255,13 @@ class HttpProvider(ABC):
     async def aclose(self) -> None:
         """Closes the connections."""
         await self._client.aclose()
+
+
+def _image_refusal(error: AnswerError, request: ModelRequest, quirks: Quirks) -> Reshape | None:
+    """What this refusal asks for, if it is about the request's images."""
+    if not any(isinstance(part, ImagePart) for message in request.messages for part in message.parts):
+        return None
+    return image_refusal(error.meant_status, error_message(error.body), quirks)
 
 
 class _StreamWatch:

@@ -4,7 +4,7 @@ generation."""
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, MutableMapping
+from collections.abc import Collection, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
@@ -36,6 +36,9 @@ ANTHROPIC_URL = "https://api.anthropic.com"
 ANTHROPIC_VERSION = "2023-06-01"
 DEFAULT_MAX_TOKENS = 8_192
 """The API requires a limit with every request; a model with a lower limit refuses once, and it is learned."""
+
+MAX_IMAGE_CHARS = 5 * 1024 * 1024
+"""Characters of an image in base64: "image exceeds 5 MB maximum: 5242884 bytes > 5242880 bytes"."""
 
 BINDING_BETA = "thinking-binding-controls-2026-08-01"
 """Lets a request choose what happens to thinking that cannot be verified; see
@@ -168,10 +171,20 @@ def to_anthropic(message: Message, *, own_reasoning: bool) -> tuple[bytes, ...]:
     """One message's content blocks, encoded. `own_reasoning` means that the request goes to the model that wrote the
     message: signed reasoning is sent back unchanged; reasoning of other models is left out. Blank text is left out,
     since the API refuses it."""
-    parts = message.parts
-    if message.role is Role.TOOL:
-        parts = tuple(sorted(parts, key=lambda part: not isinstance(part, ToolResultPart)))
-    return tuple(block for part in parts for block in _block(part, own_reasoning))
+    if message.role is not Role.TOOL:
+        return tuple(block for part in message.parts for block in _block(part, own_reasoning))
+    images = {result.call_id: _images_of(message, result) for result in message.tool_results}
+    results = [orjson.dumps(_result(result, images[result.call_id])) for result in message.tool_results]
+    inside = {part.id for found in images.values() for part in found}
+    others = (p for p in message.parts if not isinstance(p, ToolResultPart) and p.id not in inside)
+    return (*results, *(block for part in others for block in _block(part, own_reasoning)))
+
+
+def _images_of(message: Message, result: ToolResultPart) -> list[ImagePart]:
+    """The images of a result, which go inside it; an error may have only text."""
+    if result.status is not ToolStatus.COMPLETED:
+        return []
+    return [part for part in message.parts if isinstance(part, ImagePart) and part.of_call == result.call_id]
 
 
 def _messages(request: ModelRequest, provider: str) -> bytes:
@@ -231,17 +244,26 @@ def _block(part: Part, own_reasoning: bool) -> Iterator[bytes]:
             head = orjson.dumps({"type": "tool_use", "id": part.call_id, "name": wire_name(part.name)})[:-1]
             yield head + b',"input":' + wire_arguments(part.arguments_text).strip().encode() + b"}"
         case ToolResultPart():
-            yield orjson.dumps(_result(part))
+            yield orjson.dumps(_result(part, ()))
         case ImagePart():
-            source = {"type": "base64", "media_type": part.media_type, "data": part.data}
-            yield orjson.dumps({"type": "image", "source": source})
+            yield orjson.dumps(_image(part))
         case _:
             return
 
 
-def _result(part: ToolResultPart) -> dict[str, Any]:
+def _image(part: ImagePart) -> dict[str, Any]:
+    data = part.data or ""
+    if len(data) > MAX_IMAGE_CHARS:
+        return {"type": "text", "text": f"[An image of {len(data) * 3 // 4:,} bytes, which this model does not accept]"}
+    return {"type": "image", "source": {"type": "base64", "media_type": part.media_type, "data": data}}
+
+
+def _result(part: ToolResultPart, images: Sequence[ImagePart]) -> dict[str, Any]:
     block: dict[str, Any] = {"type": "tool_result", "tool_use_id": part.call_id}
-    if part.output.strip():
+    if images:
+        text = [{"type": "text", "text": part.output}] if part.output.strip() else []
+        block["content"] = [*text, *map(_image, images)]
+    elif part.output.strip():
         block["content"] = part.output
     if part.status is not ToolStatus.COMPLETED:
         block["is_error"] = True

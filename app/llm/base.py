@@ -46,6 +46,7 @@ class ModelRequest:
     that a provider can route them to a warm prompt cache.
     `wire_cache` belongs to the caller and lives as long as a context generation: an adapter caches the encoded form of
     a message in it under the message's id, so that a long history is encoded once and not at every step.
+    Without `has_images` no message is searched for them.
     """
 
     model: str
@@ -59,6 +60,7 @@ class ModelRequest:
     drop_block: bool = False
     cache_key: str | None = None
     wire_cache: MutableMapping[str, Any] = field(default_factory=dict)
+    has_images: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +174,7 @@ class ModelSettings(Value):
     context_window: int | None = Field(None, ge=1024)
     max_output_tokens: int | None = Field(None, ge=1)
     reasoning_efforts: tuple[ReasoningEffort, ...] | None = None
+    sees_images: bool | None = None
     prices: PriceSettings | None = None
 
 
@@ -185,7 +188,8 @@ of any model."""
 class ModelInfo:
     """What is known of a model: `context_window` and `max_output_tokens` in tokens. `reasoning_efforts` are those that
     it accepts, None if unknown; `binds_thinking` means that it verifies replayed thinking against everything before
-    it, and `echoes_reasoning` that it expects its own reasoning back as plain text."""
+    it, `echoes_reasoning` that it expects its own reasoning back as plain text, and `sees_images` None that images are
+    sent until it refuses one."""
 
     name: str
     provider: str
@@ -198,6 +202,7 @@ class ModelInfo:
     reasoning_efforts: tuple[ReasoningEffort, ...] | None = None
     binds_thinking: bool = False
     echoes_reasoning: bool = False
+    sees_images: bool | None = None
 
 
 def delay_s(

@@ -24,6 +24,7 @@ from app.llm.known_models import (
     flat_cost,
     max_output_tokens,
     plain_name,
+    sees_images,
     stripped_name,
 )
 from app.messages import Usage
@@ -97,6 +98,7 @@ class Catalog:
             key_present=key_present,
             reasoning_efforts=efforts(model) if override.reasoning_efforts is None else override.reasoning_efforts,
             binds_thinking=binds_thinking(model),
+            sees_images=sees_images(model) if override.sees_images is None else override.sees_images,
             description=_DEMO if provider == SCRIPTED else (found.name or "") if found else "",
         )
 

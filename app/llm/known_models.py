@@ -164,6 +164,27 @@ def binds_thinking(model: str) -> bool:
     return (int(found["major"]), int(found["minor"] or 0)) >= _SINCE[found["family"]]
 
 
+_BLIND = re.compile(
+    r"deepseek-(?:chat|reasoner|coder|v3|v4|r1)|gpt-3\.5|gpt-4(?:-\d{4}|-32k|$)|gpt-oss|o1-(?:mini|preview)|o3-mini"
+    r"|claude-(?:2|instant)|codestral|(?:code|star)coder|qwen[\d.]*-coder"
+)
+"""Models that take only text, by their makers' documents or refusals: "unknown variant `image_url`, expected `text`".
+"""
+
+
+@lru_cache(maxsize=256)
+def sees_images(model: str) -> bool | None:
+    """False for a model known to take no images, by its name at any provider; None if unknown."""
+    return False if _BLIND.match(stripped_name(model)) else None
+
+
+@lru_cache(maxsize=256)
+def claude_version(model: str) -> tuple[int, int] | None:
+    """Major and minor version of a Claude model, whatever is around the family's name; None for any other model."""
+    found = _FAMILY.search(model.lower())
+    return (int(found["major"]), int(found["minor"] or 0)) if found is not None else None
+
+
 def efforts(model: str) -> tuple[ReasoningEffort, ...] | None:
     """The efforts that a model offers, by its name (a `vendor/` prefix is ignored); empty if it does not reason, None
     if it is unknown."""

@@ -13,7 +13,7 @@ import orjson
 from app.llm.base import ModelRequest, ToolSchema
 from app.llm.quirks import SHORT_ID_CHARS, Quirks, may_follow
 from app.llm.wire import forget, joined, settled_front, wire_arguments, wire_name
-from app.messages import ImagePart, Message, ReasoningPart, Role, ToolCallPart
+from app.messages import ImagePart, Message, Part, ReasoningPart, Role, TextPart, ToolCallPart
 
 _TAIL = 4
 """Newest messages that are not in the cached prefix: a summary of the same history leaves them out."""
@@ -210,15 +210,24 @@ def _results_as_text(message: Message) -> dict[str, Any]:
 
 
 def _user_content(message: Message) -> str | Sequence[dict[str, Any]]:
-    images = _images(message)
-    if not images:
+    if not _images(message):
         return message.text
-    return [{"type": "text", "text": message.text}, *images] if message.text else images
+    blocks = (_user_block(part) for part in message.parts)
+    return [block for block in blocks if block is not None]
+
+
+def _user_block(part: Part) -> dict[str, Any] | None:
+    match part:
+        case TextPart() if part.text:
+            return {"type": "text", "text": part.text}
+        case ImagePart():
+            return _image(part)
+    return None
 
 
 def _images(message: Message) -> list[dict[str, Any]]:
-    return [
-        {"type": "image_url", "image_url": {"url": f"data:{part.media_type};base64,{part.data}"}}
-        for part in message.parts
-        if isinstance(part, ImagePart)
-    ]
+    return [_image(part) for part in message.parts if isinstance(part, ImagePart)]
+
+
+def _image(part: ImagePart) -> dict[str, Any]:
+    return {"type": "image_url", "image_url": {"url": f"data:{part.media_type};base64,{part.data}"}}

@@ -12,6 +12,7 @@ from typing import Any, Literal, Protocol
 import orjson
 from pydantic import TypeAdapter, ValidationError
 
+from app.errors import Reshape
 from app.llm.known_models import SCALE
 
 TOKEN_NAMES = ("max_tokens", "max_completion_tokens")
@@ -97,7 +98,7 @@ class Quirks:
     system text into the first user message, and `tools_as_text` writes calls and results as text, for a chat template
     with only user and assistant roles. `short_call_ids` makes the ids of calls nine letters and digits.
     `echoes_reasoning` is None until a server has asked for its reasoning back, and permanently False once it has
-    refused that; `reasoning_field` is its name for the field."""
+    refused that; `reasoning_field` is its name for the field. `sees_images` is False once it has refused images."""
 
     token_name: str
     token_names: tuple[str, ...] = TOKEN_NAMES
@@ -115,6 +116,7 @@ class Quirks:
     short_call_ids: bool = False
     echoes_reasoning: bool | None = None
     reasoning_field: str = "reasoning_content"
+    sees_images: bool | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The quirks as JSON values; see `restored`."""
@@ -270,6 +272,28 @@ def learn_messages(text: str, body: bytes, quirks: Quirks) -> bool:
     # It may be set already: if two concurrent requests are refused, the second finds the rule learned.
     setattr(quirks, name, True)
     return True
+
+
+_NO_IMAGES = re.compile(
+    r"image_url is only supported by certain models|unknown variant \W*image_url|content must be a string"
+    r"|(?:not|n't) support(?:ed)?\b[^.\"]{0,40}\bimages?\b|\bimages? (?:inputs? )?(?:is|are) not supported"
+    r"|that support image input|\b(?:not|no) (?:an? )?multi-?modal|at most 0 image|required for image input"
+    r"|text-only (?:server|model)",
+    re.I,
+)
+"""OpenAI; DeepSeek; Groq; Ollama ("this model does not support image input"); llama.cpp ("image input is not supported
+- hint: … mmproj"); OpenRouter ("No endpoints found that support image input"); vLLM."""
+_ABOUT_IMAGES = re.compile(r"\bimages?\b|image_url", re.I)
+_IMAGE_STATUSES, _BLIND_STATUSES = (400, 413, 422), (400, 404, 413, 415, 422, 500)
+
+
+def image_refusal(status: int | None, text: str, quirks: Quirks) -> Reshape | None:
+    """What a refusal of a request with images asks for: a model that sees none gets none, ever; images that are too
+    many, too large or broken are cleared from the context, or each later request would get the same answer."""
+    if status in _BLIND_STATUSES and _NO_IMAGES.search(text):
+        quirks.sees_images = False
+        return "drop_images"
+    return "clear_images" if status in _IMAGE_STATUSES and _ABOUT_IMAGES.search(text) else None
 
 
 def wants_reasoning(text: str, quirks: Quirks) -> bool:

@@ -80,6 +80,8 @@ class Providers:
         """What is known of a model. Raises `UnknownModelError`; a missing key is not an error here."""
         config, name = self._split(model)
         info = replace(self._catalog.info(model, config.ready), echoes_reasoning=self._echoes(config, name))
+        if info.sees_images is None and self._is_blind(config, name):
+            info = replace(info, sees_images=False)
         if self._server_decides(info) and (window := self._server_windows.get(self.place(model))) is not None:
             return replace(info, context_window=window, window_source="server")
         return info
@@ -149,6 +151,11 @@ class Providers:
         """Whether the model has asked for its reasoning back."""
         provider = self._open.get(config.name)
         return isinstance(provider, HttpProvider) and provider.look_up(name).echoes_reasoning is True
+
+    def _is_blind(self, config: ProviderConfig, name: str) -> bool:
+        """Whether the model has refused images."""
+        provider = self._open.get(config.name)
+        return isinstance(provider, HttpProvider) and provider.look_up(name).sees_images is False
 
     def _build(self, config: ProviderConfig) -> Provider:
         provider = self._make(config)

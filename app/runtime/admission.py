@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import thread_time
 from typing import Any
 
@@ -18,12 +18,13 @@ from app.context.budget import context_state, make_budget
 from app.context.policies import CompactionSettings, resolve
 from app.context.prompts import Generation
 from app.context.selection import is_request
-from app.context.tokens import PER_MESSAGE, Calibration, counted_tokens, estimate_text
+from app.context.tokens import Calibration, counted_tokens
 from app.errors import ForbiddenError, InvalidRequestError, MessageTooLargeError, ValidationFailedError
 from app.interchange import ImportedHistory, import_history
 from app.messages import Message, new_id
 from app.raw_messages import RawMessages
 from app.runtime.agents import AgentSetup
+from app.runtime.content import TakenContent, task_fields
 from app.runtime.mcp.config import merged
 from app.runtime.requested_tools import checked_rules, chosen_tools, invalid_field, known_tools
 from app.runtime.setup import RuntimeSetup
@@ -41,8 +42,6 @@ from app.tools.json_schema import SchemaError, checked_schema
 from app.tools.shell import ExecuteCommand
 from app.tools.text import Pattern, PatternError
 
-TITLE_CHARS = 80
-"""Maximum characters of a task's first line used as the title."""
 MAX_METADATA_BYTES = 16 * 1024
 
 LEAST_ROOM = 256
@@ -72,22 +71,31 @@ class ServiceRules:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A validated session that has not been created yet. `secrets` are cipher texts by name."""
+    """A validated session that has not been created yet. `secrets` are cipher texts by name; `starts` is whether its
+    task is queued with it."""
 
     session_id: str
-    task: str | None
+    task: TakenContent | None
     fingerprint: str
     fields: dict[str, Any]
     history: Iterable[Message] = ()
     secrets: Mapping[str, str] = field(default_factory=dict)
+    starts: bool = True
+
+    def with_task(self, task: TakenContent, title: str | None) -> Draft:
+        """The same, with a task whose files have been read; the title is the request's."""
+        fields = {**self.fields, **task_fields(task, title)}
+        return replace(self, task=task, fields=fields)
 
 
-async def draft(body: SessionCreate, fingerprint: str, setup: RuntimeSetup, rules: ServiceRules) -> Draft:
-    """Validates everything that a request asks for. Raises an error for what is not available. The messages of a large
-    history can be read no more afterward."""
-    fields = _checked_fields(body, setup, rules)
+async def draft(
+    body: SessionCreate, task: TakenContent | None, fingerprint: str, setup: RuntimeSetup, rules: ServiceRules
+) -> Draft:
+    """Validates everything that a request asks for; `task` is taken from it. Raises an error for what is not available.
+    The messages of a large history can be read no more afterward."""
+    fields = _checked_fields(body, setup, rules) | task_fields(task, body.title)
     session_id = body.id or new_id()
-    task_tokens = text_tokens(body.task) if body.task is not None else 0
+    task_tokens = task.tokens(setup.agents.model_info(fields["model"])) if task is not None else 0
     if task_tokens > LEAST_ROOM or body.history is not None:
         await setup.agents.ask_windows(fields["model"])
     check_fits(setup.agents, DraftedRow(fields), task_tokens)
@@ -96,14 +104,14 @@ async def draft(body: SessionCreate, fingerprint: str, setup: RuntimeSetup, rule
         for name, value in (body.secrets or {}).items()
     }
     if body.history is None:
-        return Draft(session_id, body.task, fingerprint, fields, secrets=secrets)
+        return Draft(session_id, task, fingerprint, fields, secrets=secrets)
     # In a thread: a history has up to 64 MiB, which must not block the event loop.
     imported, tokens, last_request = await asyncio.to_thread(_import, body, body.history)
     fields["system_prompt"] = imported.system_prompt if body.system_prompt is None else body.system_prompt
     check_fits(setup.agents, DraftedRow(fields), last_request)
     budget = make_budget(setup.agents.model_info(fields["model"]), CompactionSettings(**fields["compaction"]))
     fields["context"] = context_state(budget, tokens, reported=False).model_dump()
-    return Draft(session_id, body.task, fingerprint, fields, imported, secrets)
+    return Draft(session_id, task, fingerprint, fields, imported, secrets)
 
 
 def _import(body: SessionCreate, history: HistoryImport) -> tuple[ImportedHistory, int, int]:
@@ -140,8 +148,6 @@ def _checked_fields(body: SessionCreate, setup: RuntimeSetup, rules: ServiceRule
         setup.sources.check(body.source, body.secrets or {})
     info = setup.agents.model_info(model)
     return {
-        "title": body.title or _title(body.task),
-        "task": body.task,
         "model": model,
         "reasoning_effort": body.reasoning_effort,
         "system_prompt": body.system_prompt,
@@ -199,11 +205,6 @@ def changed_compaction(
     return rules.compaction if asked is None else resolve(asked, own)
 
 
-def _title(task: str | None) -> str | None:
-    line = next((line.strip() for line in (task or "").splitlines() if line.strip()), None)
-    return line if line is None or len(line) <= TITLE_CHARS else line[: TITLE_CHARS - 1] + "…"
-
-
 def limits_within(asked: LimitsPatch | None, base: Limits, most: Limits) -> Limits:
     """The limits of a session: the requested ones applied to `base`, within the operator's bounds."""
     changes = asked.model_dump(include=asked.model_fields_set) if asked is not None else {}
@@ -233,11 +234,6 @@ class DraftedRow:
 
     def __getattr__(self, name: str) -> Any:
         return self._fields.get(name)
-
-
-def text_tokens(text: str) -> int:
-    """Estimated tokens of a message with this text, as counted on delivery."""
-    return PER_MESSAGE + estimate_text(text)
 
 
 def check_fits(agents: AgentSetup, row: Row[Any] | DraftedRow, tokens: int) -> None:

@@ -29,7 +29,7 @@ from app.db.repositories import compactions, messages, parts, queue, steps
 from app.events import PlanItem
 from app.llm.base import ModelInfo, ToolSchema
 from app.llm.known_models import offered_effort
-from app.messages import Message, Role, Usage
+from app.messages import Message, Role, Usage, clearing_key
 from app.runtime.learned_models import LearnedCalibrations, LearnedQuirks, LearnedWindows
 from app.runtime.mcp.offer import NOTHING, Offer
 from app.runtime.skills import OperatorSkills
@@ -108,6 +108,7 @@ class AgentSetup:
             approval=reach.approval(Approval(**row.approval)),
             binds_thinking=info.binds_thinking,
             echoes_reasoning=info.echoes_reasoning,
+            sees_images=info.sees_images is not False,
             has_output=output is not None,
         )
 
@@ -163,7 +164,7 @@ def load_conversation(connection: Connection, session_id: str, *, whole: bool = 
     pruned = in_force_of(history, checkpoints).pruned
     if row is None:
         return StoredConversation(history, None, None, 0, checkpoints, pruned, pruned, first, outline=outline)
-    read = {result.call_id for message in history for result in message.tool_results}
+    read = {clearing_key(part) for message in history for part in message.parts}
     shown = compactions.pruned_in(connection, session_id, row.number) & read
     repairs = tuple(Repair(**repair) for repair in steps.repairs(connection, session_id))
     unused = compactions.unused_round_tokens(connection, session_id)
@@ -219,6 +220,7 @@ def generation_of(row: Row[Any]) -> Generation:
         rounds=tuple(row.rounds or ()),
         echo_reasoning=bool(row.echo_reasoning),
         drop_block=bool(row.drop_block),
+        sees_images=row.sees_images is not False,
     )
 
 
@@ -270,8 +272,8 @@ def _may_stay(message: Message) -> bool:
 
 def in_force_of(history: Sequence[Message], checkpoints: Sequence[Checkpoint]) -> InForce:
     """What is in force according to these checkpoints and the marks on the messages read."""
-    results = (result for message in history for result in message.tool_results)
-    return InForce(tuple(checkpoints), frozenset(r.call_id for r in results if r.compacted_at is not None))
+    marked = (part for message in history for part in message.parts if getattr(part, "compacted_at", None) is not None)
+    return InForce(tuple(checkpoints), frozenset(key for part in marked if (key := clearing_key(part)) is not None))
 
 
 def read_again(connection: Connection, session_id: str) -> tuple[InForce, list[Message]]:

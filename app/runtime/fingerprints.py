@@ -38,7 +38,12 @@ def _canonical(body: SessionCreate) -> Iterator[bytes]:
 
 def message_fingerprint(body: QueueAdd) -> str:
     """Of a queued message, whatever its mode."""
-    digest = hashlib.sha256(body.content.encode())
+    if isinstance(body.content, str):
+        digest = hashlib.sha256(body.content.encode())
+    else:
+        digest = hashlib.sha256()
+        for part in body.content:
+            digest.update(part.model_dump_json(exclude_unset=True).encode())
     if body.output is not None:
         digest.update(orjson.dumps(body.output.stored(), option=orjson.OPT_SORT_KEYS))
     return digest.hexdigest()

@@ -26,6 +26,7 @@ from app.messages import new_id, now
 from app.runtime.agents import AgentSetup
 from app.runtime.background import in_background
 from app.runtime.checkpoints.keeper import Checkpoints
+from app.runtime.images import ImageCache
 from app.runtime.mcp.host import McpHost
 from app.runtime.sandboxes.pool import Sandboxes
 from app.runtime.sources import Sources
@@ -86,6 +87,7 @@ class RuntimeSetup:
     counts: OwnerCounts = field(default_factory=OwnerCounts)
     sources: Sources | None = None
     vault: Vault = field(default_factory=lambda: Vault(None, None))
+    image_cache: ImageCache = field(default_factory=ImageCache)
     mcp: McpHost = field(default_factory=McpHost)
 
     async def write(self, session_id: str, work: Callable[[Connection], tuple[T, list[StreamItem]]]) -> T:

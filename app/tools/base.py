@@ -33,9 +33,21 @@ class OutputSink(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class ToolImage:
+    """An image that a model is shown: its bytes, and its size in pixels if known. `path` is the workspace file."""
+
+    media_type: str
+    data: bytes
+    width: int | None = None
+    height: int | None = None
+    path: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class PastOutput:
     """What is kept of a finished call. `path` is the file with its raw output, None if `data` is all of it; `size` is
-    how many bytes the call wrote, and `shown` what the model saw when it ended."""
+    how many bytes the call wrote, and `shown` what the model saw when it ended. `images` are those of a message or
+    result."""
 
     name: str
     status: ToolStatus
@@ -44,6 +56,7 @@ class PastOutput:
     shown: str
     data: bytes
     path: Path | None
+    images: tuple[ToolImage, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +118,12 @@ class ToolContext:
 @dataclass(frozen=True, slots=True)
 class ToolOutcome:
     """How a call ended. Its text went to `context.output`; `note` is appended to what the model sees after clipping, so
-    it is never cut (an exit code, a timeout, where the rest is)."""
+    it is never cut (an exit code, a timeout, where the rest is). `images` are shown with it."""
 
     status: ToolStatus = ToolStatus.COMPLETED
     exit_code: int | None = None
     note: str = ""
+    images: tuple[ToolImage, ...] = ()
 
 
 class Tool(Protocol[A]):

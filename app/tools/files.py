@@ -10,11 +10,21 @@ from typing import ClassVar
 from pydantic import Field
 
 from app.errors import NotFoundError, TooLargeError, ToolError
+from app.images import MAX_IMAGE_BYTES, image_size, media_type_of
 from app.sandbox.base import FileInfo, Sandbox
 from app.sandbox.paths import resolve
-from app.tools.base import Arguments, ToolContext, ToolOutcome
+from app.tools.base import Arguments, ToolContext, ToolImage, ToolOutcome
 from app.tools.output import OutputLimit
-from app.tools.text import CleanText, WorkspacePath, count_lines, escape_name, plural, read_text_bytes, skip_lines
+from app.tools.text import (
+    CleanText,
+    WorkspacePath,
+    count_lines,
+    escape_name,
+    plural,
+    read_bytes,
+    skip_lines,
+    text_bytes,
+)
 
 MAX_ENTRIES = 1000
 """Maximum entries of a directory that are listed; more do not help a model."""
@@ -84,7 +94,7 @@ class ReadFile:
     name: ClassVar[str] = "read_file"
     description: ClassVar[str] = (
         "Returns a text file, or the lines start_line to end_line of it, without line numbers. A long file comes in "
-        "part, with a note on how to read on."
+        "part, with a note on how to read on. A PNG, JPEG, GIF or WebP image is shown."
     )
     parallel_safe: ClassVar[bool] = True
     arguments: type[Arguments] = ReadFileArguments
@@ -95,8 +105,11 @@ class ReadFile:
         self._turn = asyncio.Lock()
 
     async def run(self, args: ReadFileArguments, context: ToolContext) -> ToolOutcome:
-        """Anything not UTF-8 is shown as U+FFFD, with a note."""
-        data = await read_text_bytes(await context.sandbox(), args.path)
+        """Anything not UTF-8 is shown as U+FFFD, with a note; an image as what it is."""
+        data = await read_bytes(await context.sandbox(), args.path)
+        if (kind := media_type_of(data)) is not None:
+            return await asyncio.to_thread(_image, data, kind, args.path)
+        text_bytes(data, args.path)
         async with self._turn:
             part, valid = await asyncio.to_thread(self._read, data, args, context.limit.at_most(self._max_chars))
         context.output.write("stdout", part.text.encode())
@@ -114,6 +127,19 @@ class ReadFile:
         # As it will be shown, since U+FFFD counts for more than a NUL.
         text = text.replace("\x00", "\ufffd")
         return excerpt(text, args.start_line, args.end_line, limit), valid
+
+
+def _image(data: bytes, media_type: str, path: str) -> ToolOutcome:
+    """An image as an outcome. Raises `ToolError` for one that is larger than providers take."""
+    if len(data) > MAX_IMAGE_BYTES:
+        raise ToolError(
+            f"{escape_name(path)} is an image of {len(data):,} bytes; at most {MAX_IMAGE_BYTES:,} can be shown. Make a "
+            "smaller one with execute_command."
+        )
+    width, height = image_size(data) or (None, None)
+    size = f"{width}×{height} pixels, " if width is not None else ""
+    note = f"[{media_type}, {size}{plural(len(data), 'byte')}]"
+    return ToolOutcome(note=note, images=(ToolImage(media_type, data, width, height, "/".join(resolve(path))),))
 
 
 class WriteFileArguments(Arguments):

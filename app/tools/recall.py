@@ -69,7 +69,8 @@ class Recall:
         past = await _past_output(args.call_id, context)
         answer = await asyncio.to_thread(self._answer, past, args, context.limit.at_most(self._max_chars))
         context.output.write("stdout", answer.text.encode())
-        return ToolOutcome(status=answer.status, note=answer.note)
+        images = past.images if (args.start_line, args.end_line, args.grep) == (None, None, None) else ()
+        return ToolOutcome(status=answer.status, note=answer.note, images=images)
 
     def _answer(self, past: PastOutput, args: RecallArguments, limit: OutputLimit) -> _Answer:
         try:

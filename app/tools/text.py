@@ -105,13 +105,22 @@ def looks_binary(data: bytes) -> bool:
 
 async def read_text_bytes(sandbox: Sandbox, path: str) -> bytes:
     """A text file's bytes. Raises `ToolError` for a binary file and for one above `MAX_FILE_BYTES`."""
+    return text_bytes(await read_bytes(sandbox, path), path)
+
+
+async def read_bytes(sandbox: Sandbox, path: str) -> bytes:
+    """A file's bytes. Raises `ToolError` for one above `MAX_FILE_BYTES`."""
     try:
-        data = await sandbox.read(path, max_bytes=MAX_FILE_BYTES)
+        return await sandbox.read(path, max_bytes=MAX_FILE_BYTES)
     except TooLargeError as exc:
         raise ToolError(
             f"{escape_name(path)} has more than {MAX_FILE_BYTES:,} bytes; work on parts of it with execute_command "
             "(head, tail, sed -n, grep)."
         ) from exc
+
+
+def text_bytes(data: bytes, path: str) -> bytes:
+    """The bytes of a text file, unchanged. Raises `ToolError` for a binary file."""
     if looks_binary(data):
         raise ToolError(f"{escape_name(path)} is a binary file ({plural(len(data), 'byte')}), not text.")
     return data

@@ -112,6 +112,14 @@ RUN_CODES: Mapping[str, tuple[str, str]] = {
         FAILED,
         "The provider offers the model only at its other endpoint; the step is retried there.",
     ),
+    "reshape_clear_images": (
+        FAILED,
+        "The provider refused an image, or their number or size; the step is retried without the images so far.",
+    ),
+    "reshape_drop_images": (
+        FAILED,
+        "The model takes no images; the step is retried with texts that say what was left out.",
+    ),
     "reshape_drop_block": (
         FAILED,
         "The provider refused replayed thinking; the step is retried without what it cannot verify.",
@@ -154,6 +162,7 @@ COMMAND_CODES: Mapping[str, str] = {
     "bad_git": "The value of `--git` is not the URL of a repository.",
     "bad_options": "Two of the options exclude each other.",
     "bad_tool": "The value of `--tool` is neither NAME=COMMAND nor a file with a tool.",
+    "bad_image": "A file given to `--image` cannot be read or is no image.",
     "bad_output_schema": "The file given to `--output-schema` is not valid JSON.",
     "bad_url": "`--server` or `PALIMPSEST_URL` is not a valid server URL.",
     "no_folder": "`--dir` is not a folder.",

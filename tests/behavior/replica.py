@@ -30,6 +30,7 @@ PART_FIELDS = {
         "duration_ms",
         "compacted_at",
     ),
+    "image": ("media_type", "digest", "bytes", "width", "height", "path", "of_call", "compacted_at"),
     "compaction_marker": ("round",),
 }
 """A part as clients know it. A pruned result's `original_tokens` is not included: no event carries tokens of parts, so
@@ -199,11 +200,9 @@ class Replica:
         """Sets and removes the marks of cleared outputs. Outputs cleared by a round carry its time."""
         data = event.data
         for part in (part for message in self.messages.values() for part in message["parts"].values()):
-            if (
-                event.type == "prune.completed"
-                and part["type"] == "tool_result"
-                and part["call_id"] in data["call_ids"]
-            ):
+            keys = [part["id"], part["call_id"] if part["type"] == "tool_result" else None]
+            cleared = {*data["call_ids"], *data.get("image_ids", ())} if event.type == "prune.completed" else set()
+            if not cleared.isdisjoint(keys):
                 part["compacted_at"] = data["at"]
             elif event.type == "compaction.reverted" and part.get("compacted_at") == self.rounds.time(data["round"]):
                 part["compacted_at"] = None
@@ -254,6 +253,9 @@ class Replica:
         self._closed.add(data["part_id"])
         message = self.messages.setdefault(data["message_id"], _message(data["message_id"], seq, "tool"))
         self._put("tool_result", data, message)
+        for image in data.get("images", ()):
+            known = {name: image.get(name) for name in ("id", "index", "type", *PART_FIELDS["image"])}
+            message["parts"][image["id"]] = known
 
     def _message_created(self, data: Json, _seq: int) -> None:
         self.messages[data["message"]["id"]] = _stored(data["message"])

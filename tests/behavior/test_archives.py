@@ -170,7 +170,7 @@ async def test_a_body_in_parts_has_both_of_them_and_no_others(client: Client) ->
         answer = await client.http.post("/v1/sessions", files={"session": (None, session), "archive": archive})
         assert_refused(answer, 400, code)
     large = {"session": ("session.json", b'{"task":"%s"}' % (b"x" * 2_000_000)), "archive": archive}
-    assert (await client.http.post("/v1/sessions", files=large)).status_code == 422
+    assert_refused(await client.http.post("/v1/sessions", files=large), 413, "too_large")
     headers = {"content-type": "multipart/form-data; boundary=x"}
     assert_refused(await client.http.post("/v1/sessions", content=b"junk", headers=headers), 400, "malformed_request")
     session_id = (await client.create())["id"]

@@ -24,11 +24,13 @@ Rule = Literal[
     "cache_control",
     "thinking",
     "parameter",
+    "image",
+    "blind",
     "overflow",
     "insistence",
 ]
-"""Why a request was refused. All but `parameter`, `overflow` and `insistence` mean that the caller sent something
-broken."""
+"""Why a request was refused. All but `parameter`, `blind`, `overflow` and `insistence` mean that the caller sent
+something broken."""
 
 
 class Refused(Exception):

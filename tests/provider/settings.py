@@ -27,8 +27,9 @@ class Settings:
     verified against all that comes before it, as newer Claude models do. `models` are listed by `GET /v1/models`.
     `documents` take the place of what a GET of their path would give; behind a gate that is given all the same.
     With `refuses_in_stream` a refused request that asked for a stream gets status 200 and an error event. `max_body` is
-    in bytes, beyond it 413. `keep` bounds the recorded requests for long loads; None keeps all. Without `strict`
-    nothing is checked, read or counted, so that the fake costs little under load; the key is still asked for.
+    in bytes, beyond it 413. `blind_models` see no images; `broken_images` are the base64 of images that cannot be
+    processed. `keep` bounds the recorded requests for long loads; None keeps all. Without `strict` nothing is checked,
+    read or counted, so that the fake costs little under load; the key is still asked for.
     """
 
     key: str | None = None
@@ -42,6 +43,8 @@ class Settings:
     tools_on_responses: frozenset[str] = frozenset()
     has_responses: bool = True
     binds_thinking: bool = True
+    blind_models: frozenset[str] = frozenset()
+    broken_images: frozenset[str] = frozenset()
     insists: frozenset[Insistence] = frozenset()
     models: tuple[str, ...] = ("fake-model",)
     documents: Mapping[str, JSON | HttpError | Gate] = field(default_factory=dict)

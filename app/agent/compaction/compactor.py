@@ -25,6 +25,7 @@ from app.agent.compaction.triggers import (
 from app.agent.conversation import run_off_loop
 from app.agent.interrupt import Stopped
 from app.agent.protocols import AgentConfig
+from app.context.images import excess
 from app.context.selection import Selection
 from app.context.shrinking import largest_fixed
 from app.errors import ProviderError
@@ -67,6 +68,7 @@ class Compactor:
         changes. `cold` is a request of which nothing is in the provider's cache, so that clearing old outputs costs
         nothing."""
         self._step = step
+        await self._clear_images(config, begin)
         reason = due(self._conversation, config)
         await self._background.discard_unfit(config)
         if reason is None:
@@ -83,6 +85,13 @@ class Compactor:
         before = max(self._conversation.estimate, self._conversation.state(config.budget).tokens)
         target = Target(most(config.budget, config.settings), before)
         return await self._make(config, reason, target, must=reason != "threshold")
+
+    async def _clear_images(self, config: AgentConfig, begin: Callable[[], Awaitable[None]]) -> None:
+        """Clears the oldest images if there are more than a request may have, whatever the settings are."""
+        ids = excess(self._conversation.transcript.images, self._conversation.last)
+        if ids:
+            await begin()
+            await self._sink.record(*await self._conversation.clear_images(config, ids))
 
     async def after_overflow(self, config: AgentConfig, step: int) -> RoomResult:
         """Makes the context smaller after the provider has refused it."""

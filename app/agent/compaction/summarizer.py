@@ -233,7 +233,8 @@ class Summarizer:
         provider, name = self._models.resolve(request.model)
         answer = _Answer()
         try:
-            async with aclosing(provider.stream(replace(request, model=name))) as stream:  # type: ignore[type-var]
+            complete = await self._models.with_images(replace(request, model=name))
+            async with aclosing(provider.stream(complete)) as stream:  # type: ignore[type-var]
                 async for event in stream:
                     _take(answer, event)
         finally:

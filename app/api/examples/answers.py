@@ -44,6 +44,7 @@ from app.runtime.values.checkpoints import (
     UncoveredPath,
 )
 from app.runtime.values.client_calls import PendingToolCall, PendingToolCalls, ToolCallAnswer
+from app.runtime.values.content import FileInput, ImageInput, TextInput
 from app.runtime.values.history import (
     ContextItemView,
     ContextView,
@@ -353,6 +354,13 @@ REQUESTS: tuple[Value, ...] = (
     ForkCreate(after_message_id=MESSAGE_ID, title="Another way"),
     QueueAdd(content="Use tabs, please.", mode=QueueMode.STEER, id=MESSAGE_ID),
     QueueAdd(content="Report what it prints.", output=OutputRequest(schema=records.OUTPUT_SCHEMA)),
+    QueueAdd(
+        content=(
+            TextInput(type="text", text="Make the page look like this."),
+            ImageInput(type="image", path="design/page.png"),
+            FileInput(type="file", path="src/page.css"),
+        )
+    ),
     QueueEdit(content="Use spaces, please."),
     SecretPut(value=SecretStr("*" * 10)),
     ApprovalAnswer(decision="deny", reason="Write the test first."),

@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Header, Query, Request, Response
+from fastapi import APIRouter, Header, Path, Query, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import WithJsonSchema
 
@@ -24,7 +24,7 @@ from app.api.dependencies import (
     page_body,
 )
 from app.api.download_budget import DownloadShare
-from app.api.openapi import RAW_CONTENT, event_stream
+from app.api.openapi import IMAGE_CONTENT, RAW_CONTENT, event_stream
 from app.api.problems import problems
 from app.api.request_bodies import JsonRoute
 from app.api.responses import MAX_SEQ, EventStreamResponse, RawResponse, json_response, start_after
@@ -127,6 +127,30 @@ async def get_tool_output(services: Services, session_id: SessionId, call_id: Ca
     """The full raw output of a call, even if it was pruned from the context; supports `Range`."""
     raw = await services.history.tool_output(session_id, call_id)
     return RawResponse(raw, name=f"{call_id}.txt", media_type="text/plain; charset=utf-8")
+
+
+@router.get(
+    "/images/{digest}",
+    response_class=Response,
+    responses={
+        **IMAGE_CONTENT,
+        **problems("session_not_found", "image_not_found", "range_not_satisfiable", "too_many_downloads"),
+    },
+)
+@router.head("/images/{digest}", include_in_schema=False)
+async def get_image(
+    services: Services,
+    session_id: SessionId,
+    digest: Annotated[
+        str,
+        Path(description="As in the message.", pattern="^[0-9a-f]{64}$", examples=["0" * 64]),
+    ],
+    share: DownloadShare,
+) -> Response:
+    """An image of a message, whether it is still in the context or not; supports `Range`."""
+    image = await services.history.image(session_id, digest)
+    suffix = image.media_type.partition("/")[2]
+    return RawResponse(image.raw, name=f"{digest[:16]}.{suffix}", media_type=image.media_type)
 
 
 @compactions_router.post(

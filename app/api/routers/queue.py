@@ -19,6 +19,26 @@ from app.runtime.values.queue import (
 
 router = APIRouter(prefix="/v1/sessions/{session_id}/queue", tags=["queue"], route_class=JsonRoute, dependencies=STRICT)
 ENQUEUE = ("session_not_found", "id_in_use", "message_too_large", "queue_full", "too_many_runs", "run_quota_reached")
+CONTENT = (
+    "invalid_image_data",
+    "image_type_mismatch",
+    "image_too_large",
+    "too_many_images",
+    "images_too_large",
+    "path_outside_workspace",
+    "path_not_found",
+    "path_not_a_file",
+    "session_images_full",
+)
+"""Problems with parts of a message; those with files are also the sandbox's."""
+SANDBOXED = (
+    "sandbox_unavailable",
+    "too_many_sandboxes",
+    "sandbox_error",
+    "workspace_store_unavailable",
+    "snapshot_invalid",
+    "snapshot_missing",
+)
 PENDING = ("session_not_found", "message_not_found", "message_not_pending")
 
 approvals_router = APIRouter(
@@ -26,10 +46,11 @@ approvals_router = APIRouter(
 )
 
 
-@router.post("", status_code=202, responses=problems(*ENQUEUE))
+@router.post("", status_code=202, responses=problems(*ENQUEUE, *CONTENT, *SANDBOXED))
 async def enqueue_message(services: Services, caller: Caller, session_id: SessionId, body: QueueAdd) -> QueueReceipt:
     """Queues a message, whatever the session is doing. The returned `id` becomes the message's id. A message that
-    cannot fit the model's window is refused."""
+    cannot fit the model's window is refused. Paths in its parts are read now: later changes of those files make no
+    difference."""
     return await services.queue.add(session_id, body, caller)
 
 
@@ -39,7 +60,7 @@ async def list_queue(services: Services, session_id: SessionId) -> QueuePage:
     return await services.queue.list(session_id)
 
 
-@router.patch("/{message_id}", responses=problems(*PENDING, "message_too_large", "queue_full"))
+@router.patch("/{message_id}", responses=problems(*PENDING, "message_too_large", "queue_full", *CONTENT, *SANDBOXED))
 async def edit_message(
     services: Services, session_id: SessionId, message_id: MessageId, body: QueueEdit
 ) -> QueuedMessage:

@@ -12,6 +12,7 @@ from app.api.openapi import PARTS_BODY, event_stream
 from app.api.problems import problems
 from app.api.request_bodies import JsonRequest, JsonRoute
 from app.api.responses import EventStreamResponse
+from app.api.routers.queue import CONTENT
 from app.errors import InvalidRequestError
 from app.runtime.values.sessions import CancelRequest, ForkCreate, SessionCreate, SessionPage, SessionPatch, Text
 from app.sessions import Session, Status
@@ -75,6 +76,8 @@ REFUSED = (
             "sandbox_error",
             "workspace_full",
             "workspace_store_unavailable",
+            *CONTENT,
+            "path_not_ready",
         ),
     },
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -129,17 +129,24 @@ def _seqs(connection: Connection, session_id: str, message_ids: Collection[str])
 
 def mark_pruned(connection: Connection, session_id: str, call_ids: Collection[str], at: datetime | None) -> None:
     """Marks the results of calls as cleared from the context; None removes the marks."""
-    ids = list(call_ids)
-    for start in range(0, len(ids), 500):
-        connection.execute(
-            update(message_parts)
-            .where(
-                message_parts.c.session_id == session_id,
-                message_parts.c.type == "tool_result",
-                message_parts.c.call_id.in_(ids[start : start + 500]),
-            )
-            .values(compacted_at=at)
-        )
+    part = message_parts.c
+    for some in batched(call_ids):
+        results = (part.session_id == session_id, part.type == "tool_result", part.call_id.in_(some))
+        connection.execute(update(message_parts).where(*results).values(compacted_at=at))
+
+
+def mark_images(connection: Connection, session_id: str, part_ids: Collection[str], at: datetime) -> None:
+    """Marks images as cleared from the context."""
+    part = message_parts.c
+    for some in batched(part_ids):
+        found = (part.session_id == session_id, part.type == "image", part.id.in_(some))
+        connection.execute(update(message_parts).where(*found).values(compacted_at=at))
+
+
+def batched(ids: Collection[str]) -> Iterator[list[str]]:
+    """As many ids as a statement takes."""
+    left = list(ids)
+    return (left[start : start + 500] for start in range(0, len(left), 500))
 
 
 def pruned_calls(connection: Connection, session_id: str) -> frozenset[str]:

@@ -167,13 +167,41 @@ def exists(connection: Connection, session_id: str, message_id: str) -> bool:
     return connection.execute(_EXISTS, {"sid": session_id, "mid": message_id}).first() is not None
 
 
-def text(connection: Connection, session_id: str, message_id: str) -> str | None:
-    """The text of a message, summaries and voided attempts included; None if the message does not exist."""
+_IMAGES = (
+    select(messages.c.seq, message_parts.c.body)
+    .join(message_parts, IN_MESSAGE)
+    .where(messages.c.session_id == bindparam("sid"), messages.c.seq > bindparam("after_seq"))
+    .where(message_parts.c.type == "image")
+    .order_by(messages.c.seq)
+    .execution_options(**STREAMED)
+)
+_COUNT_BETWEEN = select(func.count()).where(
+    messages.c.session_id == bindparam("sid"), messages.c.seq > bindparam("after_seq"), messages.c.seq < bindparam("to")
+)
+
+
+def fitting_images(connection: Connection, session_id: str, after: int, limit: int, most_bytes: int) -> int:
+    """How many of the next `limit` messages have images of `most_bytes` together; at least 1."""
+    size, beyond = 0, None
+    with connection.execute(_IMAGES, {"sid": session_id, "after_seq": after}) as rows:
+        for seq, body in rows:
+            size += body.get("bytes") or 0
+            if size > most_bytes:
+                beyond = seq
+                break
+    if beyond is None:
+        return limit
+    count = connection.execute(_COUNT_BETWEEN, {"sid": session_id, "after_seq": after, "to": beyond}).scalar_one()
+    return max(1, min(limit, count))
+
+
+def find(connection: Connection, session_id: str, message_id: str) -> Message | None:
+    """A message, summaries and voided attempts included; None if it does not exist."""
     query = select(messages).where(_is(session_id, message_id))
     row = connection.execute(query).first()
     if row is None:
         return None
-    return _message(row, parts.by_message(connection, session_id, [row.id]).get(row.id, ())).text
+    return _message(row, parts.by_message(connection, session_id, [row.id]).get(row.id, ()))
 
 
 def is_open(connection: Connection, session_id: str, message_id: str) -> bool:

@@ -20,7 +20,11 @@ _FOLLOW_UPS_LAST = case((queue.c.mode == QueueMode.FOLLOW_UP, 1), else_=0)
 _IS_PENDING = (queue.c.session_id == bindparam("sid")) & (queue.c.status == PENDING)
 _PENDING = select(queue).where(_IS_PENDING).order_by(_FOLLOW_UPS_LAST, queue.c.ordinal)
 _COUNT = select(func.count()).select_from(queue).where(_IS_PENDING)
-_SIZE = select(func.count(), func.coalesce(func.sum(func.length(queue.c.content)), 0)).where(_IS_PENDING)
+_SIZE = select(
+    func.count(),
+    func.coalesce(func.sum(func.length(queue.c.content)), 0),
+    func.coalesce(func.sum(queue.c.image_bytes), 0),
+).where(_IS_PENDING)
 _PLACE = select(_FOLLOW_UPS_LAST.label("late"), queue.c.ordinal).where(_IS_PENDING, queue.c.id == bindparam("mid"))
 _COUNT_UP_TO = _COUNT.where(tuple_(_FOLLOW_UPS_LAST, queue.c.ordinal) <= tuple_(bindparam("late"), bindparam("place")))
 
@@ -28,7 +32,7 @@ _COUNT_UP_TO = _COUNT.where(tuple_(_FOLLOW_UPS_LAST, queue.c.ordinal) <= tuple_(
 class Accepted(NamedTuple):
     """A message as it is accepted. `ordinal`, the seq of its event, is its place in the order of acceptance;
     `fingerprint` distinguishes a retry from another message with the same id; `output_format` is what the run has to
-    submit."""
+    submit. `parts` are those of a message that is not only a text, and `image_bytes` the bytes of their images."""
 
     id: str
     ordinal: int
@@ -37,6 +41,16 @@ class Accepted(NamedTuple):
     fingerprint: str
     created_at: datetime
     output_format: dict[str, Any] | None = None
+    parts: list[dict[str, Any]] | None = None
+    image_bytes: int = 0
+
+
+class Size(NamedTuple):
+    """Pending messages of a session: their number, the characters of their texts, the bytes of their images."""
+
+    messages: int
+    chars: int
+    image_bytes: int
 
 
 def add(connection: Connection, session_id: str, message: Accepted) -> None:
@@ -69,10 +83,9 @@ def count(connection: Connection, session_id: str) -> int:
     return connection.execute(_COUNT, {"sid": session_id}).scalar_one()
 
 
-def size(connection: Connection, session_id: str) -> tuple[int, int]:
-    """The number of pending messages, and the total characters of their texts."""
-    messages, chars = connection.execute(_SIZE, {"sid": session_id}).one()
-    return messages, chars
+def size(connection: Connection, session_id: str) -> Size:
+    """How much is pending."""
+    return Size(*map(int, connection.execute(_SIZE, {"sid": session_id}).one()))
 
 
 def count_all(connection: Connection) -> int:
@@ -104,9 +117,7 @@ def set_status(connection: Connection, session_id: str, ids: Sequence[str], stat
     connection.execute(update(queue).where(queue.c.session_id == session_id, queue.c.id.in_(ids)).values(status=status))
 
 
-def edit(connection: Connection, session_id: str, message_id: str, *, content: str, mode: QueueMode) -> None:
-    connection.execute(
-        update(queue)
-        .where(queue.c.session_id == session_id, queue.c.id == message_id)
-        .values(content=content, mode=mode)
-    )
+def edit(connection: Connection, session_id: str, message_id: str, **columns: Any) -> None:
+    """Changes columns of a message."""
+    found = update(queue).where(queue.c.session_id == session_id, queue.c.id == message_id)
+    connection.execute(found.values(**columns))

@@ -13,7 +13,7 @@ from app.db.fulltext import NewPassage, Wanted, fulltext
 from app.db.models import IN_MESSAGE, message_parts, messages, search_entries
 from app.db.ranking import Query, best, one_each, pairs, passages, shown, terms_of
 from app.db.repositories.messages import history
-from app.messages import Message, Role, ToolCallPart
+from app.messages import ImagePart, Message, Role, ToolCallPart
 
 MESSAGES_PER_WRITE = 100
 CHARS_PER_WRITE = 200_000
@@ -115,9 +115,11 @@ def _passages(message: Message, calls: Mapping[str, str]) -> Iterator[tuple[str 
 
 
 def entries(message: Message) -> Iterator[Entry]:
-    """The searchable texts of a message: its text, its calls, its results; no reasoning."""
-    if message.text.strip():
-        yield Entry(None, message.text)
+    """The searchable texts of a message: its text with the names of its images, its calls, its results; no
+    reasoning."""
+    names = [f"image {part.path or part.media_type}" for part in message.parts if isinstance(part, ImagePart)]
+    if (text := "\n".join([message.text, *names])).strip():
+        yield Entry(None, text)
     for call in message.tool_calls:
         if call.name not in UNSEARCHED_TOOLS:
             yield Entry(call.call_id, _call_text(call))

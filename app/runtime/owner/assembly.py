@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from app.agent.changes import PlanChanged
@@ -14,6 +15,7 @@ from app.agent.compaction.ladder import Ladder, RoundSetup
 from app.agent.compaction.triggers import ManualRound
 from app.agent.conversation import Conversation, run_off_loop
 from app.agent.interrupt import Interrupt, Stopped
+from app.agent.model_calls import ModelCalls
 from app.agent.protocols import CallGate
 from app.agent.record import StoredConversation
 from app.agent.step import Step
@@ -24,6 +26,7 @@ from app.errors import PalimpsestError
 from app.events import PlanItem
 from app.llm.base import ToolSchema
 from app.runtime.agents import read_again, read_past
+from app.runtime.images import SessionImages
 from app.runtime.mcp.tools import McpTools
 from app.runtime.owner.instructions import FolderInstructions
 from app.runtime.owner.notes import StoredHistory
@@ -59,7 +62,7 @@ async def open_conversation(
     rounds = RoundSetup(
         recorder,
         conversation,
-        Ladder(recorder, conversation, agents.models, lambda model: agents.window(model)[0]),
+        Ladder(recorder, conversation, _models(setup, session), lambda model: agents.window(model)[0]),
         interrupt,
         session.refreshed,
         session.keep_notes,
@@ -119,7 +122,12 @@ def make_step(
         files=WatchedFiles(agents.skills, session.instructions, sandbox),
     )
     executor = ToolExecutor(tools, recorder, allowed=offered, set_plan=set_plan, interrupt=interrupt)
-    return Step(recorder, conversation, agents.models, executor, interrupt)
+    return Step(recorder, conversation, _models(setup, session), executor, interrupt)
+
+
+def _models(setup: RuntimeSetup, session: SessionState) -> ModelCalls:
+    """How models are called for a session."""
+    return replace(setup.agents.models, images=SessionImages(setup.database, session.id, setup.image_cache))
 
 
 async def give_instructions(

@@ -13,9 +13,10 @@ from typing import Any
 import structlog
 from sqlalchemy import Connection, Row
 
+from app.context.clipping import readable
 from app.context.prompts import Notes
 from app.db.engine import Database
-from app.db.repositories import events, messages, parts, search, secrets, sessions
+from app.db.repositories import events, images, messages, parts, search, secrets, sessions
 from app.errors import (
     ConflictError,
     ForbiddenError,
@@ -25,13 +26,13 @@ from app.errors import (
     PalimpsestError,
     ToolError,
 )
-from app.messages import ToolResultPart, ToolStatus, now, rfc3339
+from app.messages import ImagePart, Part, ToolResultPart, ToolStatus, now, rfc3339
 from app.runtime.setup import RuntimeSetup
 from app.runtime.skills import workspace_skills
 from app.runtime.vault import read_masking
 from app.sandbox.base import Sandbox
 from app.sessions import SandboxSpec
-from app.tools.base import Finding, PastOutput
+from app.tools.base import Finding, PastOutput, ToolImage
 from app.tools.memory import MEMORY_FILE, read_note
 
 AGENTS_FILES = ("AGENTS.md", "CLAUDE.md")
@@ -147,10 +148,10 @@ class StoredHistory:
 
     async def output(self, call_id: str) -> PastOutput:
         """See `SessionHistory.output`."""
-        text = await self._database.read(lambda c: messages.text(c, self._session_id, call_id))
-        if text is not None:
-            data = text.encode()
-            return PastOutput("message", ToolStatus.COMPLETED, None, len(data), "", data, None)
+        message = await self._database.read(lambda c: messages.find(c, self._session_id, call_id))
+        if message is not None:
+            data, shown = readable(message).encode(), await self._images(message.parts)
+            return PastOutput("message", ToolStatus.COMPLETED, None, len(data), "", data, None, shown)
         result, ref, swept_at = await self._database.read(lambda c: _result(c, self._session_id, call_id))
         if swept_at is not None:
             raise swept(swept_at)
@@ -163,6 +164,17 @@ class StoredHistory:
             # A raw output that is not in a file is the start of the shown one; only notes added by Palimpsest follow.
             data=result.output.encode()[: result.bytes],
             path=await self._file(ref) if ref is not None else None,
+        )
+
+    async def _images(self, parts: Sequence[Part]) -> tuple[ToolImage, ...]:
+        """The images among these parts, as far as they are stored."""
+        named = [part for part in parts if isinstance(part, ImagePart) and part.digest is not None]
+        digests = {part.digest for part in named if part.digest is not None}
+        found = await self._database.read(lambda c: images.of(c, self._session_id, digests)) if digests else {}
+        return tuple(
+            ToolImage(part.media_type, found[part.digest].data, part.width, part.height, part.path)
+            for part in named
+            if part.digest in found
         )
 
     async def _file(self, ref: str) -> Path:

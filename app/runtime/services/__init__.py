@@ -96,7 +96,7 @@ def build_services(
     )
     return Services(
         sessions=SessionService(setup, registry, rules, outputs, starts, incoming),
-        queue=QueueService(setup, registry, rules.queue_limit, starts),
+        queue=QueueService(setup, registry, rules.queue_limit, starts, files),
         approvals=ApprovalService(setup, registry),
         client_calls=ClientCallService(setup, registry),
         history=HistoryService(setup, output_path),

@@ -118,6 +118,14 @@ class FileService:
             raise
         return RawOutput(size=file.size, file=file, as_of=lease.as_of)
 
+    async def read(self, session_id: str, path: str, most: int) -> bytes:
+        """A file's content. Raises `TooLargeError` for one of more than `most` bytes."""
+        lease = await self._lease(session_id)
+        try:
+            return await lease.sandbox.read(path, max_bytes=most)
+        finally:
+            lease.release()
+
     async def write(self, session_id: str, path: str, data: bytes) -> Literal["created", "replaced"]:
         """Writes a file. With a store of workspaces, it is stored when this returns, unless a command of a run is
         running, whose step stores it at its end. Raises `SupersededError` if another server has taken over, and

@@ -22,7 +22,8 @@ from app.context.policies import CompactionSettings, resolve
 from app.context.prompts import Notes
 from app.context.selection import Selection
 from app.db.engine import Database
-from app.db.repositories import sessions
+from app.db.repositories import images, sessions
+from app.db.repositories.images import StoredImage
 from app.errors import ConflictError, NotFoundError
 from app.eventlog.bus import Bus
 from app.eventlog.log import EventLog
@@ -48,6 +49,7 @@ from app.runtime.values.history import (
     ContextView,
     EventStream,
     ExportPage,
+    ImageFile,
     LogPage,
     MessagePage,
     RawOutput,
@@ -108,6 +110,18 @@ class HistoryService:
     async def tool_call(self, session_id: str, call_id: str) -> ToolCallView:
         """A call with its result. Raises `NotFoundError` (code `call_not_found`)."""
         return await self._database.read(lambda c: history.tool_call(c, session_id, call_id))
+
+    async def image(self, session_id: str, digest: str) -> ImageFile:
+        """An image of a message. Raises `NotFoundError` (code `image_not_found`)."""
+
+        def find(connection: Connection) -> StoredImage | None:
+            sessions.row(connection, session_id)
+            return images.get(connection, session_id, digest)
+
+        found = await self._database.read(find)
+        if found is None:
+            raise NotFoundError("The session has no image with this digest.", code="image_not_found")
+        return ImageFile(RawOutput(size=len(found.data), data=found.data), found.media_type)
 
     async def tool_output(self, session_id: str, call_id: str) -> RawOutput:
         """The raw output of a call. Raises `ConflictError` (code `call_open`) while it has none, and `GoneError` if it

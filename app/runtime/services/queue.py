@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import Row
+from sqlalchemy import Connection, Row
 
 from app.db.repositories import sessions
-from app.runtime.admission import LEAST_ROOM, check_fits, check_output, text_tokens
+from app.eventlog.log import StreamItem
+from app.runtime.admission import LEAST_ROOM, check_fits, check_output
+from app.runtime.content import Content, TakenContent, take
 from app.runtime.dispatch import Dispatch
+from app.runtime.services.files import FileService
 from app.runtime.setup import RuntimeSetup
 from app.runtime.starting import RunStarts
 from app.runtime.transactions import queue, runs
@@ -27,8 +30,11 @@ from app.sessions import QueueMode
 class QueueService:
     """Writes to queues and notifies the owners of their sessions; every write is committed when a method returns."""
 
-    def __init__(self, setup: RuntimeSetup, registry: Dispatch, limit: int, starts: RunStarts) -> None:
-        """`limit` is the maximum number of pending messages of a session."""
+    def __init__(
+        self, setup: RuntimeSetup, registry: Dispatch, limit: int, starts: RunStarts, files: FileService
+    ) -> None:
+        """`limit` is the maximum number of pending messages of a session; `files` has what messages name."""
+        self._files = files
         self._setup = setup
         self._registry = registry
         self._limit = limit
@@ -36,14 +42,24 @@ class QueueService:
 
     async def add(self, session_id: str, body: QueueAdd, key: str | None = None) -> QueueReceipt:
         """Accepts a message in any state of the session. Raises `TooManyRunsError` if it would start a run while too
-        many are waiting or `key` has too many, and `MessageTooLargeError` if it cannot fit the model's window."""
+        many are waiting or `key` has too many, `MessageTooLargeError` if it cannot fit the model's window, and the same
+        as `take`."""
         await check_output(body.output)
-        await self._learn_window(session_id, body.content)
+        if not isinstance(body.content, str):
+            # A retry succeeds even if a file that it names has changed.
+            known = await self._setup.database.read(lambda c: queue.repeated(c, session_id, body))
+            if known is not None:
+                return known
+        content = await self._take(session_id, body.content)
+        await self._learn_window(session_id, content)
         with self._starts.by(key) as starter:
-            receipt, is_new = await self._setup.write(
-                session_id,
-                lambda c: queue.enqueue(c, session_id, body, limit=self._limit, starter=starter, check=self._check),
-            )
+
+            def enqueue(connection: Connection) -> tuple[tuple[QueueReceipt, bool], list[StreamItem]]:
+                return queue.enqueue(
+                    connection, session_id, body, content, limit=self._limit, starter=starter, check=self._check
+                )
+
+            receipt, is_new = await self._setup.write(session_id, enqueue)
             if is_new:
                 self._registry.wake(session_id, key)
                 if body.mode is QueueMode.INTERRUPT:
@@ -58,9 +74,11 @@ class QueueService:
     async def edit(self, session_id: str, message_id: str, body: QueueEdit) -> QueuedMessage:
         """Changes a pending message. Raises `ConflictError` once it is delivered, and `MessageTooLargeError` if its new
         text cannot fit the model's window."""
-        await self._learn_window(session_id, body.content or "")
+        content = None if body.content is None else await self._take(session_id, body.content)
+        if content is not None:
+            await self._learn_window(session_id, content)
         edited = await self._setup.write(
-            session_id, lambda c: queue.edit(c, session_id, message_id, body, check=self._check)
+            session_id, lambda c: queue.edit(c, session_id, message_id, body, content, check=self._check)
         )
         self._registry.ring(session_id)
         if body.mode is QueueMode.INTERRUPT:
@@ -71,15 +89,23 @@ class QueueService:
         """Withdraws a pending message. Raises `ConflictError` once it is delivered."""
         await self._setup.write(session_id, lambda c: queue.withdraw(c, session_id, message_id))
 
-    async def _learn_window(self, session_id: str, content: str) -> None:
-        """Asks for the window of the session's model, if the size of this text may matter."""
-        tokens = text_tokens(content)
-        if tokens > LEAST_ROOM:
+    async def _take(self, session_id: str, content: Content) -> TakenContent:
+        async def read(path: str, most: int) -> bytes:
+            return await self._files.read(session_id, path, most)
+
+        return await take(content, read)
+
+    async def _learn_window(self, session_id: str, content: TakenContent) -> None:
+        """Asks for the window of the session's model, if the size of this content may matter."""
+        if content.parts is not None or content.text_tokens > LEAST_ROOM:
             row = await self._setup.database.read(lambda c: sessions.row(c, session_id))
             await self._setup.agents.ask_windows(row.model)
 
-    def _check(self, row: Row[Any], content: str) -> None:
-        check_fits(self._setup.agents, row, text_tokens(content))
+    def _check(self, row: Row[Any], content: TakenContent) -> None:
+        agents = self._setup.agents
+        # A session whose model is gone takes texts as before.
+        is_text = content.parts is None
+        check_fits(agents, row, content.text_tokens if is_text else content.tokens(agents.model_info(row.model)))
 
 
 class ApprovalService:

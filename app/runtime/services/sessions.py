@@ -14,7 +14,7 @@ import structlog
 from sqlalchemy import Connection
 
 from app.db.repositories import server_wide, sessions
-from app.errors import ConflictError, PalimpsestError
+from app.errors import ConflictError, InvalidRequestError, NotFoundError, PalimpsestError
 from app.eventlog.log import StreamItem
 from app.messages import new_id, now
 from app.runtime.admission import (
@@ -26,6 +26,7 @@ from app.runtime.admission import (
     draft,
     has_patterns,
 )
+from app.runtime.content import TakenContent, names_files, take, unread
 from app.runtime.dispatch import Dispatch
 from app.runtime.fingerprints import request_fingerprint
 from app.runtime.history import read_place, session_cursor
@@ -37,6 +38,7 @@ from app.runtime.transactions import forks, lifecycle
 from app.runtime.transactions.forks import Fork
 from app.runtime.transactions.runs import Starter
 from app.runtime.values.sessions import ApprovalRequest, ForkCreate, SessionCreate, SessionPage, SessionPatch
+from app.sandbox import paths
 from app.sandbox.base import MovableSandbox
 from app.sessions import SandboxSpec, Session, Status
 
@@ -89,10 +91,9 @@ class SessionService:
 
         Raises `ConflictError` if that id was used with different content, `TooManyRunsError` if it would start a run
         while too many are waiting, or `key` has too many, and the same as `IncomingArchives.check`."""
-        # In a thread for a history, which has up to 64 MiB and must not block the event loop.
-        fingerprint = (
-            request_fingerprint(body) if body.history is None else await asyncio.to_thread(request_fingerprint, body)
-        )
+        # In a thread for a history or images, which have up to 64 MiB and must not block the event loop.
+        is_small = body.history is None and isinstance(body.task, str | None)
+        fingerprint = request_fingerprint(body) if is_small else await asyncio.to_thread(request_fingerprint, body)
         if archive is not None:
             fingerprint = f"{fingerprint[:32]}{(await digest(archive))[:32]}"
         if body.id is not None:
@@ -103,11 +104,30 @@ class SessionService:
         await self._check_patterns(body.approval)
         await check_output(body.output)
         await check_client_tools(body.tools, self._setup.agents.registry.names())
-        drafted = await draft(body, fingerprint, self._setup, self._rules)
+        task = await self._task(body, has_archive=archive is not None)
+        drafted = await draft(body, task, fingerprint, self._setup, self._rules)
         if archive is None:
             return await self._create(drafted, key)
         async with self._reserved(drafted.session_id):
-            return await self._create_with(archive, drafted, key)
+            return await self._create_with(archive, drafted, key, body)
+
+    async def _task(self, body: SessionCreate, *, has_archive: bool) -> TakenContent | None:
+        """The task, as far as it can be taken before the workspace is there. Raises the same as `take`, and
+        `InvalidRequestError` (code `path_not_ready`) for an image in a repository that is not cloned yet."""
+        if body.task is None:
+            return None
+        if has_archive and names_files(body.task):
+            return unread(body.task)
+
+        async def read(path: str, most: int) -> bytes:
+            if body.source is None:
+                raise NotFoundError("the workspace of a new session is empty.", code="file_not_found")
+            if most:
+                detail = "is in a repository that is cloned later; send its data, or name it as a file"
+                raise InvalidRequestError(f"The image {paths.show(path)} {detail}.", code="path_not_ready")
+            return b""
+
+        return await take(body.task, read)
 
     @asynccontextmanager
     async def _reserved(self, session_id: str) -> AsyncIterator[None]:
@@ -138,11 +158,13 @@ class SessionService:
 
         with self._starts.by(key) as starter:
             session, is_new = await self._setup.write(drafted.session_id, lambda c: write(c, starter))
-            if is_new and drafted.task is not None:
+            if is_new and drafted.task is not None and drafted.starts:
                 self._registry.wake(session.id, key)
         return session, is_new
 
-    async def _create_with(self, archive: IO[bytes], drafted: Draft, key: str | None) -> tuple[Session, bool]:
+    async def _create_with(
+        self, archive: IO[bytes], drafted: Draft, key: str | None, body: SessionCreate
+    ) -> tuple[Session, bool]:
         """The workspace is there before the session's rows, like that of a fork, so that no step begins without it. A
         workspace that is stored is there first too: its run may begin on another machine."""
         spec = SandboxSpec(**drafted.fields["sandbox"])
@@ -155,9 +177,10 @@ class SessionService:
         place = None if workspaces is None else await workspaces.begin(drafted.session_id, spec)
         try:
             await self._unpack(archive, drafted.session_id, spec)
+            drafted = await self._with_files(drafted, body, spec)
             if workspaces is None or place is None:
                 return await self._create(drafted, key)
-            session, is_new = await self._create(replace(drafted, task=None), key, place)
+            session, is_new = await self._create(replace(drafted, starts=False), key, place)
         except BaseException:
             await asyncio.shield(self._discard(drafted.session_id, spec))
             raise
@@ -170,6 +193,20 @@ class SessionService:
             assert isinstance(lease.sandbox, MovableSandbox)
             async with aclosing(self._incoming.pieces(archive, (), spec)) as pieces:
                 await lease.sandbox.restore(pieces)
+        finally:
+            lease.release()
+
+    async def _with_files(self, drafted: Draft, body: SessionCreate, spec: SandboxSpec) -> Draft:
+        """The draft with a task whose files are read, now that they are unpacked."""
+        if body.task is None or not names_files(body.task):
+            return drafted
+        lease = self._setup.sandboxes.lease(drafted.session_id, spec)
+
+        async def read(path: str, most: int) -> bytes:
+            return await lease.sandbox.read(path, max_bytes=most)
+
+        try:
+            return drafted.with_task(await take(body.task, read), body.title)
         finally:
             lease.release()
 

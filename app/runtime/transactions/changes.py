@@ -27,7 +27,8 @@ from app.agent.changes import (
     StepClosed,
     StepOpened,
 )
-from app.db.repositories import client_calls, messages, parts, sessions
+from app.db.repositories import client_calls, images, messages, parts, sessions
+from app.db.repositories.images import MAX_SESSION_IMAGES, StoredImage
 from app.eventlog.log import Appender, StreamItem
 from app.events import MessageCreated, PlanUpdated, ReasoningCompleted, TextCompleted, ToolCalled, ToolResulted
 from app.messages import Message, ReasoningPart, Role, ToolCallPart
@@ -123,4 +124,17 @@ def close_result(connection: Connection, appender: Appender, change: ResultClose
     parts.set_call_status(connection, session_id, part.call_id, part.status)
     if change.is_posted:
         client_calls.forget_output(connection, session_id, part.call_id)
-    appender.emit(ToolResulted, part, closes=part.id, message_id=change.message_id, part_id=part.id)
+    _store_images(connection, session_id, change)
+    shown = tuple(image.part for image in change.images) or None
+    appender.emit(ToolResulted, part, closes=part.id, message_id=change.message_id, part_id=part.id, images=shown)
+
+
+def _store_images(connection: Connection, session_id: str, change: ResultClosed) -> None:
+    """Stores the images of a result. One beyond the session's room is only named: the model reads that it is no longer
+    stored."""
+    for image in change.images:
+        assert image.part.digest is not None
+        if images.total_bytes(connection, session_id) + len(image.data) <= MAX_SESSION_IMAGES:
+            images.put(connection, session_id, {image.part.digest: StoredImage(image.part.media_type, image.data)})
+        parts.put(connection, session_id, change.message_id, image.part, closed=True)
+        messages.add_tokens(connection, session_id, change.message_id, image.part.tokens)

@@ -232,6 +232,7 @@ def cover(connection: Connection, session_id: str, checkpoint: Checkpoint, round
 def prune(connection: Connection, appender: Appender, change: OutputsPruned) -> None:
     """Marks outputs as cleared."""
     compactions.mark_pruned(connection, appender.session_id, change.call_ids, appender.at)
+    compactions.mark_images(connection, appender.session_id, change.image_ids, appender.at)
     if not change.beside_round:
         note_owners_size(connection, appender.session_id, change.tokens_after)
     appender.emit(
@@ -239,6 +240,7 @@ def prune(connection: Connection, appender: Appender, change: OutputsPruned) -> 
         change,
         outputs_pruned=len(change.call_ids),
         tokens_saved=max(0, change.tokens_before - change.tokens_after),
+        image_ids=change.image_ids or None,
     )
 
 

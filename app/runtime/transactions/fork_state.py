@@ -13,7 +13,7 @@ import orjson
 
 from app.context.checkpoints import Checkpoint
 from app.db.repositories.events import StoredEvent
-from app.messages import Message, Part, ToolResultPart, Usage
+from app.messages import ImagePart, Message, Part, ToolResultPart, Usage, clearing_key
 
 FIRST = 2
 """The seq of the first copied message or event in a fork; 1 is its own `session.created`."""
@@ -81,7 +81,8 @@ def shape_of(log: Iterable[PastEvent], cleared_by: Mapping[int, Sequence[str]]) 
             for call_id in cleared_by.get(number, ()):
                 shape.cleared.pop(call_id, None)
         elif event.type == "prune.completed":
-            shape.cleared.update(dict.fromkeys(event.data["call_ids"], event.at))
+            keys = [*event.data["call_ids"], *event.data.get("image_ids", ())]
+            shape.cleared.update(dict.fromkeys(keys, event.at))
         elif event.type == "plan.updated":
             shape.plan = event.data["items"]
     return shape
@@ -134,9 +135,9 @@ def _covering(history: Sequence[Message], checkpoints: Sequence[Checkpoint]) -> 
 
 
 def _marked(part: Part, shape: Shape) -> Part:
-    if not isinstance(part, ToolResultPart):
+    if not isinstance(part, ToolResultPart | ImagePart):
         return part
-    at = shape.cleared.get(part.call_id)
+    at = shape.cleared.get(clearing_key(part) or "")
     if at == part.compacted_at:
         return part
     return part.model_copy(update={"compacted_at": at, "original_tokens": part.tokens if at is not None else None})

@@ -3,6 +3,7 @@ export."""
 
 from __future__ import annotations
 
+import base64
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -12,13 +13,15 @@ from sqlalchemy import Connection, Row
 
 from app.agent.conversation import control_message
 from app.agent.limits import UsedUp, used_up
+from app.context.images import with_data
 from app.context.policies import CompactionSettings
-from app.db.repositories import checkpoints, forks, messages, queue, secrets, sessions, steps
+from app.db.repositories import checkpoints, forks, images, messages, queue, secrets, sessions, steps
 from app.errors import ConflictError
 from app.eventlog.log import Appender, StreamItem
 from app.events import MessageCreated, SessionCreated, SessionUpdated
+from app.images import MAX_IMAGES_BYTES
 from app.interchange import WireFormat, begun_by_user, is_told, page_length, settled, to_wire
-from app.messages import Message, Role, Usage, now
+from app.messages import ImagePart, Message, Role, Usage, now
 from app.runtime.admission import (
     Draft,
     ServiceRules,
@@ -26,6 +29,7 @@ from app.runtime.admission import (
     changed_compaction,
     limits_within,
 )
+from app.runtime.content import stored_content
 from app.runtime.history import PAGE_BYTES
 from app.runtime.mcp.config import merged
 from app.runtime.mcp.host import NO_DEFAULTS, McpHost
@@ -68,7 +72,8 @@ def create(
     request created before. A task starts a run, if `starter` may do so."""
     if (found := made_before(connection, draft.session_id, draft.fingerprint)) is not None:
         return (found, False), []
-    if draft.task is not None:
+    starts = draft.task is not None and draft.starts
+    if starts:
         starter.check(connection)
     at = now()
     sessions.add(
@@ -89,10 +94,10 @@ def create(
     appender.emit(SessionCreated, session=appender.session())
     items = [*appender.flush(), *store_history(connection, draft.session_id, draft.history)]
     if draft.task is not None:
-        row = sessions.row(connection, draft.session_id)
-        appender = Appender(connection, draft.session_id)
-        inbox.accept(connection, appender, row, QueueAdd(content=draft.task), starter.key)
-        items += appender.flush()
+        # Not left to its message, which may come later.
+        inbox.store_images(connection, draft.session_id, draft.task)
+    if starts:
+        items += _queue_task(connection, draft.session_id, starter)
     return (sessions.snapshot(connection, draft.session_id), True), items
 
 
@@ -102,10 +107,18 @@ def begin_task(connection: Connection, session_id: str, starter: runs.Starter) -
     if row.task is None or queue.has_any(connection, session_id):
         return sessions.snapshot(connection, session_id), []
     starter.check(connection)
-    appender = Appender(connection, session_id)
-    inbox.accept(connection, appender, row, QueueAdd(content=row.task), starter.key)
-    items = appender.flush()
+    items = _queue_task(connection, session_id, starter)
     return sessions.snapshot(connection, session_id), items
+
+
+def _queue_task(connection: Connection, session_id: str, starter: runs.Starter) -> list[StreamItem]:
+    """Queues the task in the session's row, whose images are stored."""
+    row = sessions.row(connection, session_id)
+    task = stored_content(row.task, row.task_parts)
+    appender = Appender(connection, session_id)
+    # Not validated again: with labels, the text may be longer than one that a user may send.
+    inbox.accept(connection, appender, row, QueueAdd.model_construct(content=task.text), task, starter.key)
+    return appender.flush()
 
 
 def fork(connection: Connection, made: Fork) -> tuple[Session, list[StreamItem]]:
@@ -130,6 +143,8 @@ def fork(connection: Connection, made: Fork) -> tuple[Session, list[StreamItem]]
         steps.add_generation(connection, made.session_id, made.generation)
     if made.queued is not None:
         forks.add_queued(connection, made.session_id, made.queued)
+    digests = {p.digest for message in made.messages for p in message.parts if isinstance(p, ImagePart) and p.digest}
+    images.copy(connection, made.parent_id, made.session_id, digests)
     checkpoints.copy(connection, made.parent_id, made.session_id, {message.id for message in made.messages})
     return sessions.snapshot(connection, made.session_id), items
 
@@ -267,6 +282,7 @@ def export_page(connection: Connection, session_id: str, format: WireFormat, aft
     begins = after == 0
     after = _start(connection, session_id, after)
     limit = messages.fitting(connection, session_id, after, limit, PAGE_BYTES)
+    limit = messages.fitting_images(connection, session_id, after, limit, MAX_IMAGES_BYTES)
     most = messages.fitting(connection, session_id, after, _ALL, JOINED_BYTES) + 1
     size = limit + 1
     while True:
@@ -282,10 +298,18 @@ def export_page(connection: Connection, session_id: str, format: WireFormat, aft
         size = min(GROWTH * size, most) if size < most else GROWTH * size
     page = live if length is None else live[:length]
     cursor = None if length is None else str(page[-1].seq)
-    wires = to_wire(page, format)
+    wires = to_wire(with_images(connection, session_id, page), format)
     if begins:
         wires = begun_by_user(wires, format)
     return ExportPage(items=tuple(wires), last_seq=last_seq, next_cursor=cursor)
+
+
+def with_images(connection: Connection, session_id: str, page: Sequence[Message]) -> list[Message]:
+    """The messages with the data of their images."""
+    digests = {p.digest for message in page for p in message.parts if isinstance(p, ImagePart) and p.digest}
+    found = images.of(connection, session_id, digests) if digests else {}
+    loaded = {digest: base64.b64encode(image.data).decode() for digest, image in found.items()}
+    return [with_data(message, loaded) for message in page]
 
 
 def _start(connection: Connection, session_id: str, after: int) -> int:

@@ -7,13 +7,15 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Row
 
-from app.context.tokens import PER_MESSAGE, estimate_text
+from app.context.tokens import PER_MESSAGE
 from app.db.engine import Database
-from app.db.repositories import messages, queue, sessions
-from app.errors import ConflictError, NotFoundError, QueueFullError
+from app.db.repositories import images, messages, queue, sessions
+from app.db.repositories.images import MAX_SESSION_IMAGES
+from app.errors import ConflictError, NotFoundError, QueueFullError, TooLargeError
 from app.eventlog.log import Appender, StreamItem
 from app.events import MessageDequeued, MessageEdited, MessageQueued, MessageWithdrawn
-from app.messages import Message, Role, TextPart, new_id
+from app.messages import Message, Role, new_id
+from app.runtime.content import TakenContent, message_parts, stored_content, unread
 from app.runtime.fingerprints import message_fingerprint
 from app.runtime.owner.recorder import Recorder
 from app.runtime.transactions import runs
@@ -21,61 +23,89 @@ from app.runtime.transactions.changes import add_message
 from app.runtime.values.queue import QueueAdd, QueuedMessage, QueueEdit, QueueReceipt
 from app.sessions import QueueMode, Status
 
-Check = Callable[[Row[Any], str], None]
-"""Raises for a text that is too large for the session of this row."""
+Check = Callable[[Row[Any], TakenContent], None]
+"""Raises for content that is too large for the session of this row."""
 
 
 MAX_WAITING_CHARS = 1_000_000
 """Maximum pending characters when another message is accepted: ten thousand for each of a hundred messages. The whole
 queue is one response, and a thousand clients may request it."""
 
+MAX_WAITING_IMAGES = 50 * 1024 * 1024
+"""Maximum bytes of the pending messages' images when another message is accepted."""
 
-def _accept_any(row: Row[Any], content: str) -> None:
-    """A check that accepts every text."""
+
+def _accept_any(row: Row[Any], content: TakenContent) -> None:
+    """A check that accepts all content."""
 
 
-def _check_room(chars: int) -> None:
-    """Raises `QueueFullError` if the other pending messages have too many characters."""
-    if chars > MAX_WAITING_CHARS:
+def _check_room(waiting: queue.Size) -> None:
+    """Raises `QueueFullError` if the other pending messages have too many characters or too large images."""
+    if waiting.chars > MAX_WAITING_CHARS:
         raise QueueFullError(
             f"The pending messages have more than {MAX_WAITING_CHARS:,} characters in total; "
             "try again when some are delivered.",
             limit=MAX_WAITING_CHARS,
         )
+    if waiting.image_bytes > MAX_WAITING_IMAGES:
+        raise QueueFullError(
+            f"The images of the pending messages have more than {MAX_WAITING_IMAGES:,} bytes in total; "
+            "try again when some are delivered.",
+            limit=MAX_WAITING_IMAGES,
+        )
+
+
+def store_images(connection: Connection, session_id: str, content: TakenContent) -> None:
+    """Stores the images of content. Raises `TooLargeError` (code `session_images_full`)."""
+    if not content.images:
+        return
+    if images.total_bytes(connection, session_id) + content.image_bytes > MAX_SESSION_IMAGES:
+        detail = f"The images of a session may have {MAX_SESSION_IMAGES:,} bytes in total."
+        raise TooLargeError(detail, code="session_images_full", limit_bytes=MAX_SESSION_IMAGES)
+    images.put(connection, session_id, content.images)
 
 
 def enqueue(
     connection: Connection,
     session_id: str,
     body: QueueAdd,
+    content: TakenContent | None = None,
     *,
     limit: int,
     starter: runs.Starter = runs.ANYONE,
     check: Check = _accept_any,
 ) -> tuple[tuple[QueueReceipt, bool], list[StreamItem]]:
-    """Accepts a message; also returns whether it is new. It starts a run of an idle session, if `starter`
-    may do so. `check` raises for a text that is too large for the session."""
+    """Accepts a message with `content`, taken from the body, by default its text; also returns whether it is new. It
+    starts a run of an idle session, if `starter` may do so. `check` raises for content that is too large for the
+    session."""
+    content = content or unread(body.content)
     row = sessions.row(connection, session_id)
-    if body.id is not None and (receipt := _repeated(connection, session_id, body.id, body)) is not None:
+    if (receipt := repeated(connection, session_id, body)) is not None:
         return (receipt, False), []
-    check(row, body.content)
-    waiting, chars = queue.size(connection, session_id)
-    if waiting >= limit:
+    check(row, content)
+    waiting = queue.size(connection, session_id)
+    if waiting.messages >= limit:
         raise QueueFullError(f"{limit} messages are already pending; try again when some are delivered.", limit=limit)
-    _check_room(chars)
+    _check_room(waiting)
     if row.status == Status.IDLE:
         starter.check(connection)
     appender = Appender(connection, session_id)
-    receipt = accept(connection, appender, row, body, starter.key)
+    receipt = accept(connection, appender, row, body, content, starter.key)
     return (receipt, True), appender.flush()
 
 
 def accept(
-    connection: Connection, appender: Appender, row: Row[Any], body: QueueAdd, key: str | None = None
+    connection: Connection,
+    appender: Appender,
+    row: Row[Any],
+    body: QueueAdd,
+    content: TakenContent,
+    key: str | None = None,
 ) -> QueueReceipt:
     """Adds a message to the queue of the session with this row, and starts a run of this key if it is idle."""
     message_id = body.id or new_id()
     idle = row.status == Status.IDLE
+    store_images(connection, appender.session_id, content)
     queue.add(
         connection,
         appender.session_id,
@@ -83,14 +113,16 @@ def accept(
             id=message_id,
             ordinal=appender.next_seq,
             mode=body.mode,
-            content=body.content,
+            content=content.text,
             fingerprint=message_fingerprint(body),
             created_at=appender.at,
             output_format=body.output.stored() if body.output is not None else None,
+            parts=content.columns,
+            image_bytes=content.image_bytes,
         ),
     )
     place = queue.position(connection, appender.session_id, message_id)
-    appender.emit(MessageQueued, message_id=message_id, mode=body.mode, content=body.content, position=place)
+    appender.emit(MessageQueued, message_id=message_id, mode=body.mode, content=content.stored, position=place)
     if idle:
         runs.begin(connection, appender, "message", key)
     elif row.queue_held:
@@ -98,8 +130,11 @@ def accept(
     return QueueReceipt(id=message_id, position=place, mode=body.mode, status="pending")
 
 
-def _repeated(connection: Connection, session_id: str, message_id: str, body: QueueAdd) -> QueueReceipt | None:
-    """The receipt of a message that was posted before, None for a new one."""
+def repeated(connection: Connection, session_id: str, body: QueueAdd) -> QueueReceipt | None:
+    """The receipt of a message that was posted before, None for a new one. Raises `ConflictError` if its id was used
+    for another one."""
+    if (message_id := body.id) is None:
+        return None
     known = queue.get(connection, session_id, message_id)
     if known is None:
         if messages.exists(connection, session_id, message_id):
@@ -131,24 +166,43 @@ def edit(
     session_id: str,
     message_id: str,
     body: QueueEdit,
+    content: TakenContent | None = None,
     *,
     check: Check = _accept_any,
 ) -> tuple[QueuedMessage, list[StreamItem]]:
-    """Changes a pending message's content or mode; it keeps its place in the order of acceptance. `check` raises for a
-    text that is too large for the session."""
+    """Changes a pending message's mode and content, which was taken from the body, as for `enqueue`; it keeps its place
+    in the order of acceptance. `check` raises for content that is too large for the session."""
+    if content is None and body.content is not None:
+        content = unread(body.content)
     old = _pending(connection, session_id, message_id)
-    if body.content is not None:
-        check(sessions.row(connection, session_id), body.content)
-    if body.content is not None and len(body.content) > len(old.content):
-        _check_room(queue.size(connection, session_id)[1] - len(old.content))
     mode = body.mode or QueueMode(old.mode)
-    content = old.content if body.content is None else body.content
-    queue.edit(connection, session_id, message_id, content=content, mode=mode)
+    if content is not None:
+        check(sessions.row(connection, session_id), content)
+        _check_edit(queue.size(connection, session_id), old, content)
+        store_images(connection, session_id, content)
+        columns = {"content": content.text, "parts": content.columns, "image_bytes": content.image_bytes}
+        queue.edit(connection, session_id, message_id, **columns)
+    queue.edit(connection, session_id, message_id, mode=mode)
     place = queue.position(connection, session_id, message_id)
     appender = Appender(connection, session_id)
-    appender.emit(MessageEdited, message_id=message_id, mode=mode, content=content, position=place)
-    new = _pending(connection, session_id, message_id)
-    return QueuedMessage.of(new, position=place), appender.flush()
+    new = _view(_pending(connection, session_id, message_id), place)
+    appender.emit(MessageEdited, message_id=message_id, mode=mode, content=new.content, position=place)
+    return new, appender.flush()
+
+
+def _check_edit(waiting: queue.Size, old: Row[Any], content: TakenContent) -> None:
+    """Refuses content that is larger than the old one if there is too much besides it."""
+    chars, image_bytes = len(old.content), old.image_bytes
+    others = queue.Size(
+        waiting.messages,
+        waiting.chars - chars if len(content.text) > chars else 0,
+        waiting.image_bytes - image_bytes if content.image_bytes > image_bytes else 0,
+    )
+    _check_room(others)
+
+
+def _view(row: Row[Any], place: int) -> QueuedMessage:
+    return QueuedMessage.of(row, position=place, content=stored_content(row.content, row.parts).stored)
 
 
 def withdraw(connection: Connection, session_id: str, message_id: str) -> tuple[None, list[StreamItem]]:
@@ -190,13 +244,13 @@ def deliver(connection: Connection, session_id: str, epoch: int, *, first: bool)
 
 def _deliver_one(connection: Connection, appender: Appender, row: Row[Any]) -> Message:
     appender.emit(MessageDequeued, message_id=row.id, mode=QueueMode(row.mode))
-    part = TextPart(id=new_id(), index=0, text=row.content, tokens=estimate_text(row.content))
+    parts = message_parts(stored_content(row.content, row.parts).stored)
     message = Message(
         id=row.id,
         seq=appender.next_seq,
         role=Role.USER,
-        parts=(part,),
-        tokens=PER_MESSAGE + part.tokens,
+        parts=parts,
+        tokens=PER_MESSAGE + sum(part.tokens for part in parts),
         created_at=appender.at,
     )
     return add_message(connection, appender, message)
@@ -248,6 +302,6 @@ async def read_queue(database: Database, session_id: str) -> tuple[list[QueuedMe
     def query(connection: Connection) -> tuple[list[QueuedMessage], int]:
         row = sessions.row(connection, session_id)
         rows = queue.pending(connection, session_id)
-        return [QueuedMessage.of(row, position=place) for place, row in enumerate(rows, 1)], row.last_seq
+        return [_view(row, place) for place, row in enumerate(rows, 1)], row.last_seq
 
     return await database.read(query)

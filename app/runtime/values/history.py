@@ -127,6 +127,13 @@ class RawOutput:
     """The time of the snapshot that a file of a workspace is from; None if it is the workspace's own."""
 
 
+class ImageFile(NamedTuple):
+    """An image of a message to send."""
+
+    raw: RawOutput
+    media_type: str
+
+
 class WorkspaceArchive(NamedTuple):
     """A tar of a workspace in pieces, which the sender closes; `as_of` as for `RawOutput`."""
 

@@ -7,8 +7,9 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, StringConstraints, model_validator
 from pydantic_core import PydanticCustomError
 
-from app.messages import Timestamp, Value
-from app.runtime.values.sessions import ClientId, Content, OutputRequest, Text
+from app.messages import StoredContent, Timestamp, Value
+from app.runtime.values.content import Content
+from app.runtime.values.sessions import ClientId, OutputRequest, Text
 from app.sessions import QueueMode
 
 MAX_REASON_CHARS = 4_000
@@ -55,7 +56,7 @@ class QueueReceipt(Value):
 
 
 class QueuedMessage(QueueReceipt):
-    content: str
+    content: StoredContent
     created_at: Timestamp
 
 

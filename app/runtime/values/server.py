@@ -19,7 +19,8 @@ MAX_KEY_CHARS = 1_000
 
 
 class ModelView(Value):
-    """A model and what is known of it. `reasoning_efforts` are those that it accepts, null if unknown."""
+    """A model and what is known of it. `reasoning_efforts` are those that it accepts, null if unknown;
+    `sees_images` is false for one that gets texts instead of images, null if unknown."""
 
     name: str
     provider: str
@@ -31,6 +32,7 @@ class ModelView(Value):
     default: bool
     description: str
     reasoning_efforts: tuple[ReasoningEffort, ...] | None
+    sees_images: bool | None = None
 
 
 class ModelList(Value):

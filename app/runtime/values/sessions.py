@@ -21,13 +21,12 @@ from app.context.policies import POLICY_NAMES, CompactionSettings
 from app.interchange import WireFormat
 from app.messages import Value, clean_text
 from app.raw_messages import RawMessages
+from app.runtime.values.content import Content
 from app.runtime.values.mcp import McpServers
 from app.runtime.values.secrets import NamedSecrets
 from app.sessions import MIN_CPUS, AllowedHosts, Network, ReasoningEffort, SandboxKind, SandboxSpec, Session
 from app.tools import client
 
-MAX_CONTENT_CHARS = 1_000_000
-"""Maximum length of a message; a JSON body over 1 MiB is refused anyway."""
 MAX_NUMBER = 2**53 - 1
 """Largest number in a request: read exactly by every JSON implementation, and well within the database's 64 bits."""
 _CLIENT_ID = r"^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$"
@@ -57,13 +56,6 @@ def _number(value: Any) -> Any:
     return value
 
 
-def _not_blank(text: str) -> str:
-    """No provider accepts a message of only whitespace, so the model would never see it."""
-    if not text.strip():
-        raise PydanticCustomError("blank", "Input should contain more than whitespace")
-    return text
-
-
 def _uuid7(text: str) -> str:
     if not re.fullmatch(_CLIENT_ID, text):
         raise PydanticCustomError("uuid7", "Input should be a UUIDv7 in lower case")
@@ -74,13 +66,6 @@ JsonNumber = BeforeValidator(_number)
 """Must come last, after the bounds, which are only in the schema if they are next to the type."""
 Text = Annotated[str, BeforeValidator(_clean)]
 ModelName = Annotated[str, BeforeValidator(_clean), StringConstraints(min_length=1, max_length=300)]
-Content = Annotated[
-    str,
-    BeforeValidator(_clean),
-    StringConstraints(min_length=1, max_length=MAX_CONTENT_CHARS),
-    AfterValidator(_not_blank),
-    Field(json_schema_extra={"pattern": r"\S"}),
-]
 Title = Annotated[str, BeforeValidator(_clean), StringConstraints(min_length=1, max_length=300)]
 ClientId = Annotated[
     str,

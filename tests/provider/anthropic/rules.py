@@ -16,6 +16,7 @@ from tests.provider.anthropic.history import check_pairs
 from tests.provider.anthropic.reading import blocks_of, count_marks, text_of
 from tests.provider.anthropic.signatures import check_binding, check_thinking
 from tests.provider.dialect import TOOL_NAME
+from tests.provider.images import check_images
 from tests.provider.openai.reading import objects
 from tests.provider.records import JSON, Refused, Rule
 from tests.provider.settings import Settings
@@ -37,6 +38,7 @@ def check(body: JSON, headers: dict[str, str], settings: Settings, seals: SealBo
     for at, message in enumerate(messages):
         _check_message(f"messages.{at}", message)
     _check_order(messages)
+    check_images(body, settings, "anthropic")
     check_pairs(messages)
     _check_marks(body, messages)
     check_thinking(body, messages, seals)

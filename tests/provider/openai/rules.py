@@ -13,6 +13,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from tests.provider.dialect import TOOL_NAME
+from tests.provider.images import check_images
 from tests.provider.openai.insistence import check_insistence
 from tests.provider.openai.reading import SYSTEM_ROLES, calls_of, function_of, text_of
 from tests.provider.records import JSON, Refused, Rule
@@ -33,6 +34,7 @@ def check(body: JSON, headers: dict[str, str], settings: Settings, seals: SealBo
     messages = _messages(body)
     for at, message in enumerate(messages):
         _check_message(f"messages[{at}]", message)
+    check_images(body, settings, "openai")
     _check_pairs(messages)
     _check_order(messages)
     check_insistence(str(body["model"]), messages, settings.insists, seals)
@@ -178,6 +180,10 @@ def _check_content(where: str, message: JSON) -> None:
         return
     if isinstance(content, list):
         _check_parts(where, content)
+        if message["role"] != "user" and any(part["type"] == "image_url" for part in content):
+            what = f"but this message with role '{message['role']}' contains an image URL"
+            sentence = f"Image URLs are only allowed for messages with role 'user', {what}."
+            raise Refused("image", f"Invalid '{where}'. {sentence}", where, "invalid_value")
     elif not isinstance(content, str):
         raise Refused("shape", f"Invalid type for '{where}': expected a string or an array.", where, "invalid_type")
     elif not content and message["role"] != "tool" and not message.get("tool_calls"):

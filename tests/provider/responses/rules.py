@@ -14,6 +14,7 @@ from openai.types.responses.response_create_params import ResponseCreateParamsSt
 from openai.types.shared_params import Reasoning
 
 from tests.provider.dialect import TOOL_NAME
+from tests.provider.images import check_images
 from tests.provider.records import JSON, Refused
 from tests.provider.responses.reading import items_of, parts_of
 from tests.provider.settings import Settings
@@ -37,6 +38,7 @@ def check(body: JSON, headers: dict[str, str], settings: Settings, seals: SealBo
     items = _input(body)
     for at, item in enumerate(items):
         _check_item(f"input[{at}]", item)
+    check_images(body, settings, "responses")
     _check_ids(items)
     _check_pairs(items)
     _check_reasoning(body, items, seals)

@@ -11,6 +11,7 @@ from app.api.examples.records import CHECKPOINT_ID, COMPACTION_PREVIEW, MESSAGE_
 from app.errors import ConflictError, NotFoundError, QueueFullError, WrongKeyError
 from app.interchange import WireFormat
 from app.messages import ToolCallPart, Usage, new_id, now
+from app.runtime.content import unread
 from app.runtime.services import (
     ApprovalService,
     CheckpointService,
@@ -39,6 +40,7 @@ from app.runtime.values.history import (
     CompactionPreview,
     ContextView,
     ExportPage,
+    ImageFile,
     MessagePage,
     RawOutput,
     StepPage,
@@ -98,7 +100,7 @@ class InMemorySessions(SessionService):
         session = SESSION.model_copy(
             update={
                 "id": body.id or new_id(),
-                "task": body.task,
+                "task": body.task if body.task is None else unread(body.task).text,
                 "title": body.title,
                 "status": status,
                 "metadata": body.metadata or {},
@@ -163,7 +165,7 @@ class InMemoryQueue(QueueService):
             position=len(queue) + 1,
             mode=body.mode,
             status="pending",
-            content=body.content,
+            content=unread(body.content).stored,
             created_at=AT,
         )
         queue[message.id] = message
@@ -175,7 +177,8 @@ class InMemoryQueue(QueueService):
 
     async def edit(self, session_id: str, message_id: str, body: QueueEdit) -> QueuedMessage:
         message = self._pending(session_id, message_id)
-        edited = message.model_copy(update=body.model_dump(exclude_none=True))
+        changed = {"content": unread(body.content).stored} if body.content is not None else {}
+        edited = message.model_copy(update={**body.model_dump(exclude_none=True), **changed})
         self._memory.queues[session_id][message_id] = edited
         return edited
 
@@ -313,6 +316,13 @@ class InMemoryHistory(HistoryService):
     async def tool_output(self, session_id: str, call_id: str) -> RawOutput:
         await self.tool_call(session_id, call_id)
         return self._memory.outputs[call_id]
+
+    async def image(self, session_id: str, digest: str) -> ImageFile:
+        self._memory.get(session_id)
+        if digest not in self._memory.images:
+            raise NotFoundError("The session has no image with this digest.", code="image_not_found")
+        data = self._memory.images[digest]
+        return ImageFile(RawOutput(size=len(data), data=data), "image/png")
 
 
 class InMemoryCompactions(CompactionService):

@@ -27,6 +27,7 @@ class Memory:
         self.logs: dict[str, list[StreamItem]] = {}
         self.workspace: dict[str, bytes] = {}
         self.outputs: dict[str, RawOutput] = {}
+        self.images: dict[str, bytes] = {}
         self.listed: dict[str, object] = {}
         self.rounds_of: dict[str, CompactionEvent] = {}
         self.logins: set[str] = set()

@@ -159,6 +159,7 @@ async def test_routes_return_only_documented_statuses(
         delivery_id=new_id(),
         name="X",
         checkpoint_id=new_id(),
+        digest="0" * 64,
     )
     documented = DOCUMENT["paths"][path][method]["responses"]
     for request in BAD_REQUESTS:

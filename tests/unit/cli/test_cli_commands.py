@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import subprocess
 import sys
 from pathlib import Path
@@ -155,6 +156,13 @@ def test_a_task_without_text_is_refused() -> None:
     assert result.stderr.endswith("(no_text)\n")
 
 
+def test_images_of_this_machine_are_parts_of_the_task(tmp_path: Path) -> None:
+    (tmp_path / "a.png").write_bytes(b"\x89PNG\r\n\x1a\n...")
+    text, image = TaskOptions(images=(tmp_path / "a.png",)).body("do it")["task"]
+    assert text == {"type": "text", "text": "do it"}
+    assert (image["media_type"], base64.b64decode(image["data"])) == ("image/png", b"\x89PNG\r\n\x1a\n...")
+
+
 def test_the_request_has_only_the_given_options() -> None:
     body = TaskOptions(model="a/b", max_steps=3).body("do it")
     assert len(body.pop("id")) == 36
@@ -256,6 +264,8 @@ def test_a_wildcard_address_is_shown_as_loopback() -> None:
     [
         (("--patch", "."), "The patch cannot be written to .: it is a directory. (not_written)"),
         (("--patch", "none/x"), "The patch cannot be written to none/x: its directory does not exist. (not_written)"),
+        (("--image", "none"), "--image: none cannot be read: No such file or directory. (bad_image)"),
+        (("--image", __file__), "is not a PNG, JPEG, GIF or WebP image. (bad_image)"),
         (("--output-schema", "none"), "none cannot be read: No such file or directory. (bad_output_schema)"),
         (("--quiet", "--json"), "--quiet and --json exclude each other. (bad_options)"),
     ],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from app.messages import Message, ReasoningPart, Role, TextPart, ToolCallPart, ToolResultPart
+from app.messages import ImagePart, Message, ReasoningPart, Role, TextPart, ToolCallPart, ToolResultPart
 
 ALLOWED = {
     Role.USER: {"text", "image"},
@@ -42,7 +42,9 @@ def _message_faults(message: Message, model: str) -> list[str]:
     found = []
     if message.role not in ALLOWED:
         return [f"role {message.role}"]
-    types = {part.type for part in message.parts}
+    calls = {part.call_id for part in message.tool_results}
+    own = [part for part in message.parts if isinstance(part, ImagePart) and part.of_call in calls]
+    types = {part.type for part in message.parts if part not in own}
     if not types - {"reasoning"}:
         found.append("an empty message")
     if types - ALLOWED[message.role]:

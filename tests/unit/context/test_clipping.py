@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from app.context.clipping import clip_arguments, clip_message, clip_part, clip_text, part_length
 from app.context.tokens import estimate_part
-from app.messages import Part, TextPart, ToolCallPart, ToolResultPart
+from app.messages import Part, Role, TextPart, ToolCallPart, ToolResultPart
 
-from .builders import assistant, call, estimate_message, image, result, signed, text, tool
+from .builders import assistant, call, estimate_message, image, message, result, signed, text, tool
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(max_size=400),
@@ -69,10 +69,29 @@ def test_an_object_of_many_short_values_becomes_one_text() -> None:
     assert list(clipped) == ["_clipped"]
 
 
-def test_images_and_reasoning_are_never_clipped() -> None:
-    for whole in (image(), signed("x" * 9_000)):
-        assert clip_part(whole, 10) is whole
-        assert part_length(whole) == 0
+def test_reasoning_is_never_clipped() -> None:
+    whole = signed("x" * 9_000)
+    assert clip_part(whole, 10) is whole
+    assert part_length(whole) == 0
+
+
+def test_an_image_is_replaced_by_its_name_if_it_counts_more_than_the_limit() -> None:
+    shown = message(Role.USER, 1, text("see"), image(750, 100))
+    (_, picture) = shown.parts
+    assert part_length(picture) == 400
+    assert clip_message(shown, {picture.id: 400}) is shown
+    clipped = clip_message(shown, {picture.id: 399})
+    assert clipped.text == 'see[image image/png 750×100, cleared; recall("m1") shows it again]'
+
+
+def test_what_stands_for_an_image_of_a_result_ends_it() -> None:
+    picture = image(750, 100).model_copy(update={"id": "i", "of_call": "a", "path": "b c.png"})
+    shown = message(Role.TOOL, 3, result("a", "[image/png]"), picture)
+    (only,) = clip_message(shown, {shown.parts[1].id: 10}).tool_results
+    assert only.output.splitlines() == [
+        "[image/png]",
+        '[image b c.png image/png 750×100, cleared; read_file("b c.png") shows it again]',
+    ]
 
 
 def test_a_message_is_the_same_object_if_nothing_is_clipped() -> None:

@@ -53,12 +53,12 @@ def wire(items: Sequence[ContextItem]) -> list[tuple[str, str, int, str | None]]
 
 
 def test_images_are_counted_by_the_rule_of_the_model_that_sees_them() -> None:
-    picture = message(Role.USER, 1, text("look", tokens=1), image(750, 100).model_copy(update={"tokens": 100}))
-    tiles, pixels = project([picture], generation(MODEL)), project([picture], generation(OTHER))
-    assert tiles.tokens - pixels.tokens == 85 + 2 * 170 - 100
+    picture = message(Role.USER, 1, text("look", tokens=1), image(750, 100).model_copy(update={"tokens": 108}))
+    tiles, patches = project([picture], generation(MODEL)), project([picture], generation(OTHER))
+    assert tiles.tokens - patches.tokens == 85 + 2 * 170 - 108
     assert tiles.messages[0].parts[1].tokens == 85 + 2 * 170
     assert tiles.items[0].reason is None
-    assert pixels.messages[0] is picture
+    assert patches.messages[0] is picture
 
 
 def test_messages_can_be_counted_differently_at_any_time() -> None:

@@ -219,7 +219,7 @@ def test_parts_that_could_shrink_are_not_named() -> None:
     assert largest_fixed(generation(), shown) == ("user message m1", 104)
     assert largest_fixed(generation(), []) == ("system prompt", 5)
     picture = message(Role.USER, 8, image())
-    assert largest_fixed(generation(), [*shown, picture]).name == "user message m8"
+    assert largest_fixed(generation(), [*shown, picture]).name == "user message m1"
 
 
 def test_trailing_requests_are_all_fixed() -> None:

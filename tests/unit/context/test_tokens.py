@@ -122,8 +122,27 @@ def test_for_openai_models_an_image_counts_by_its_tiles(width: int | None, heigh
         assert image_tokens(image(width, height), model) == tokens
 
 
+@pytest.mark.parametrize(
+    ("width", "height", "older", "newer"),
+    [
+        (1, 1, 1, 1),
+        (200, 200, 64, 64),
+        (1_000, 1_000, 1_296, 1_296),
+        (1_568, 784, 56 * 28, 56 * 28),
+        (2_000, 1_500, 1_600, 72 * 54),
+        (9_000, 9_000, 1_600, 4_784),
+        (9_000, 90, 56, 92),
+        (None, None, 1_600, 4_784),
+    ],
+)
+def test_for_claude_an_image_counts_by_its_patches(width: int, height: int, older: int, newer: int) -> None:
+    assert image_tokens(image(width, height), "anthropic/claude-sonnet-4-5") == older
+    for model in ("anthropic/claude-opus-4-7", "bedrock/us.anthropic.claude-sonnet-5-5"):
+        assert image_tokens(image(width, height), model) == newer
+
+
 def test_for_all_other_models_it_counts_by_its_pixels() -> None:
-    for model in ("anthropic/claude-sonnet-5", "local/qwen-vl", ""):
+    for model in ("local/qwen-vl", ""):
         assert image_tokens(image(750, 100), model) == 100
 
 

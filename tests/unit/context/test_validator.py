@@ -304,6 +304,20 @@ def test_text_and_images_in_a_tool_message_are_kept_after_it() -> None:
     assert [part.type for part in fixed[3].parts] == ["text", "image"]
 
 
+def test_images_of_results_stay_with_them() -> None:
+    own = image(10, 10).model_copy(update={"id": "i", "of_call": "a"})
+    history = [user(1), assistant(2, call("a")), tool(3, result("a"), own), user(4)]
+    fixed, kinds = repaired(*history)
+    assert kinds == []
+    assert SoundnessCheck(ReasoningRule(MODEL)).advance(history)
+    # A result that is moved takes them along, a stray one leaves them behind.
+    fixed, kinds = repaired(user(1), assistant(2, call("a")), user(3), tool(4, result("a"), own))
+    assert kinds == ["moved_result"]
+    assert [part.type for part in fixed[2].parts] == ["tool_result", "image"]
+    fixed, _ = repaired(user(1), tool(2, result("b"), own))
+    assert [part.type for part in fixed[-1].parts] == ["text", "image"]
+
+
 def test_an_unknown_call_of_a_user_is_dropped() -> None:
     fixed, kinds = repaired(message(Role.USER, 1, text("do"), call("a")))
     assert kinds == ["parts_dropped"]

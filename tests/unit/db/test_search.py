@@ -15,6 +15,7 @@ from app.db.models import search_entries
 from app.db.repositories import messages, parts, search, sessions
 from app.errors import ConflictError, NotFoundError
 from app.messages import (
+    ImagePart,
     Message,
     Part,
     ReasoningPart,
@@ -297,3 +298,10 @@ class TestStoredHistory:
             await StoredHistory(database, other, None).output("short")
         with pytest.raises(NotFoundError, match="no longer stored"):
             await StoredHistory(database, session_id, None).output("long")
+
+
+def test_images_are_found_by_their_names() -> None:
+    fields = {"id": new_id(), "index": 1, "media_type": "image/png", "digest": "d"}
+    picture = ImagePart(**fields, path="docs/login.png")
+    (entry,) = search.entries(said(1, Role.USER, words("See"), picture, ImagePart(**fields)))
+    assert entry.text == "See\nimage docs/login.png\nimage image/png"

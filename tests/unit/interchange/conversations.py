@@ -14,7 +14,8 @@ Wire = dict[str, Any]
 Pair = tuple[list[Wire], list[Wire]]
 """A conversation as it is sent, and as it comes back."""
 
-PIXEL = base64.b64encode(b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR" + (40).to_bytes(4, "big") + (30).to_bytes(4, "big"))
+_SIZE = (40).to_bytes(4, "big") + (30).to_bytes(4, "big")
+PIXEL = base64.b64encode(b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR" + _SIZE + b"\x08\x02" + bytes(7))
 PNG = PIXEL.decode()
 
 texts = st.one_of(

@@ -9,8 +9,8 @@ import pytest
 
 from app.context.validator import NO_RESULT
 from app.errors import InvalidRequestError
+from app.images import image_size
 from app.interchange import ImportedHistory, WireFormat, import_history
-from app.interchange.content import image_size
 from app.messages import FinishReason, ImagePart, Message, ReasoningPart, Role, ToolStatus
 from tests.unit.interchange.conversations import PNG, image_block, text_block, url_block
 from tests.unit.provider.wire import call, calls, result, user
@@ -315,7 +315,7 @@ def test_the_work_is_linear_in_the_history(shared: bool) -> None:
 @pytest.mark.parametrize(
     ("header", "size"),
     [
-        (b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x00\x07\x00\x00\x00\x09", (7, 9)),
+        (b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x00\x07\x00\x00\x00\x09" + bytes(9), (7, 9)),
         (b"GIF89a\x07\x00\x09\x00", (7, 9)),
         (b"\xff\xd8\xff\xe0\x00\x04ab\xff\xc0\x00\x11\x08\x00\x09\x00\x07\x03", (7, 9)),
         (b"RIFF\x00\x00\x00\x00WEBPVP8 \x00\x00\x00\x00\x00\x00\x00\x9d\x01\x2a\x07\x00\x09\x00", (7, 9)),

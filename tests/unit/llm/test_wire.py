@@ -16,7 +16,21 @@ from app.llm.base import ModelRequest
 from app.llm.wire import count, parse_document, wire_arguments, wire_name
 from app.messages import CompactionMarkerPart, Message, Role, ToolStatus
 
-from .values import LIST, READ_FILE, assistant, call, image, message, reasoning, request, result, results, text, user
+from .values import (
+    LIST,
+    PNG,
+    READ_FILE,
+    assistant,
+    call,
+    image,
+    message,
+    reasoning,
+    request,
+    result,
+    results,
+    text,
+    user,
+)
 
 CACHED = {"type": "ephemeral"}
 SIGNED = {"type": "thinking", "thinking": "hm", "signature": "sig"}
@@ -124,7 +138,7 @@ def test_no_system_text_is_no_system_message() -> None:
 
 def test_images_are_sent_in_each_format() -> None:
     asked = request(message(Role.USER, text("See"), image()), message(Role.TOOL, image("eg=="), result("c")))
-    url = {"type": "image_url", "image_url": {"url": "data:image/png;base64,aGk="}}
+    url = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PNG}"}}
     assert openai(asked)[1]["content"] == [{"type": "text", "text": "See"}, url]
     assert openai(request(message(Role.USER, image())))[1]["content"] == [url]
     assert [turn["role"] for turn in openai(asked)[2:]] == ["tool", "user"]
@@ -133,7 +147,7 @@ def test_images_are_sent_in_each_format() -> None:
     assert anthropic(asked)["messages"][0]["content"][1]["source"] == {
         "type": "base64",
         "media_type": "image/png",
-        "data": "aGk=",
+        "data": PNG,
     }
 
 

@@ -69,7 +69,10 @@ def results(*parts: Part) -> Message:
     return message(Role.TOOL, *parts)
 
 
-def image(data: str = "aGk=") -> ImagePart:
+PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+
+
+def image(data: str = PNG) -> ImagePart:
     return ImagePart(id="p", index=0, media_type="image/png", data=data)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.provider import FakeProvider, Reasoning, Reply, Text, ToolCall
+from tests.unit.llm.values import PNG
 from tests.unit.provider.wire import (
     JSON,
     Case,
@@ -116,7 +117,7 @@ CASES = {
     ),
     "image without source": Case(
         "shape",
-        body(user([{"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": ""}}])),
+        body(user([{"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG}}])),
         body(user([{"type": "image"}])),
         "messages.0.content.0.image.source: Field required",
     ),

@@ -15,13 +15,13 @@ from app.errors import ConflictError, PalimpsestError
 from app.messages import Usage, new_id
 from app.runtime.admission import (
     MAX_METADATA_BYTES,
-    TITLE_CHARS,
     Draft,
     ServiceRules,
     checked_patch,
     limits_within,
 )
 from app.runtime.admission import draft as make_draft
+from app.runtime.content import TITLE_CHARS, unread
 from app.runtime.fingerprints import request_fingerprint
 from app.runtime.setup import RuntimeSetup
 from app.runtime.transactions import lifecycle
@@ -47,7 +47,8 @@ class Office:
 
     async def draft(self, **asked: Any) -> Draft:
         body = SessionCreate(**asked)
-        return await make_draft(body, request_fingerprint(body), self.setup, RULES)
+        task = None if body.task is None else unread(body.task)
+        return await make_draft(body, task, request_fingerprint(body), self.setup, RULES)
 
     async def create(self, **asked: Any) -> tuple[Session, bool]:
         draft = await self.draft(**asked)
