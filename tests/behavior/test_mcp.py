@@ -396,3 +396,22 @@ async def test_many_tools_are_offered_through_a_search(start_server: StartServer
             assert sum(tool["tokens"] for tool in of_mcp if tool["whole"]) <= 3_200
             assert "mcp_search" in offered(provider)
             assert offered(provider, 0) == offered(provider, 1) == offered(provider)
+
+
+async def test_the_operators_servers_are_for_every_session_that_does_not_leave_them_out(
+    start_server: StartServer, provider: FakeProvider
+) -> None:
+    with mcp_server() as tools:
+        headers = {"X-Key": "of-the-operator"}
+        server = start_server(mcp_servers={"ops": {"url": tools.url, "headers": headers, "tools": ["add"]}})
+        async with Client(server.url) as client:
+            provider.script(Reply(ToolCall("mcp__ops__add", {"a": 1, "b": 2})), Reply(Text("done")))
+            session, events = await client.run("add")
+            assert of_type(events, "tool.result")[0].data["output"] == "3"
+            (view,) = (await client.get(f"/v1/sessions/{session['id']}/tools"))["servers"]
+            assert (view["source"], view["url"], view["status"]) == ("server", None, "ready")
+            provider.script(Reply(Text("done")))
+            without, _ = await client.run("say", mcp_servers={"ops": None})
+            assert not [name for name in offered(provider) if name.startswith("mcp")]
+            assert (await client.get(f"/v1/sessions/{without['id']}/tools"))["servers"] == []
+    assert {headers.get("x-key") for headers in tools.headers} == {"of-the-operator"}
