@@ -8,7 +8,8 @@ from pydantic import ConfigDict, Field, StringConstraints, model_validator
 from pydantic_core import PydanticCustomError
 
 from app.messages import Timestamp, Value
-from app.runtime.values.sessions import MAX_CONTENT_CHARS, Text
+from app.runtime.values.content import MAX_CONTENT_CHARS
+from app.runtime.values.sessions import Text
 
 
 class PendingToolCall(Value):
