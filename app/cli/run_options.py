@@ -55,12 +55,12 @@ ToolOptions = Annotated[
     typer.Option(
         "--tool",
         metavar="NAME=COMMAND",
-        help="A tool run here: it gets its arguments as JSON. Or @FILE, see README.",
+        help="A tool that runs here, or @FILE; see the README.",
     ),
 ]
 ImageFiles = Annotated[
     list[Path] | None,
-    typer.Option("--image", "-i", metavar="FILE", help="Show the model an image of this machine; repeatable."),
+    typer.Option("--image", "-i", metavar="FILE", help="Show the model an image."),
 ]
 Quiet = Annotated[
     bool, typer.Option("--quiet", "-q", help="Print the answer alone, or the output with --output-schema.")

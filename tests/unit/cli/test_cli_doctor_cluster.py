@@ -55,15 +55,15 @@ def test_a_server_on_its_own_has_no_rows_of_a_cluster() -> None:
 
 
 @pytest.mark.usefixtures("node")
-def test_the_key_of_all_nodes(monkeypatch: pytest.MonkeyPatch, postgres_url: str) -> None:
+def test_the_key_of_all_nodes(monkeypatch: pytest.MonkeyPatch, empty_postgres_url: str) -> None:
     check = _found("secret key")
     assert check["status"] == "warning"
     assert "PALIMPSEST_SECRET_KEY is not set" in check["detail"]
     monkeypatch.setenv("PALIMPSEST_SECRET_KEY", "k" * 32)
     assert _check("secret key") is None, "the database has no tables yet, which another row reports"
-    upgrade(postgres_url)
+    upgrade(empty_postgres_url)
     assert _found("secret key")["detail"] == "set"
-    engine = backend_of(postgres_url).migrating()
+    engine = backend_of(empty_postgres_url).migrating()
     with engine.begin() as connection:
         instance_id = sessions.instance_id(connection)
         own = Vault("k" * 32, None).fingerprint(instance_id)
