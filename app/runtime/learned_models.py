@@ -14,6 +14,7 @@ from app.context.tokens import Calibration
 from app.db.dialects import upsert
 from app.db.engine import Database
 from app.db.models import model_calibrations, model_quirks, model_windows
+from app.errors import UnknownModelError
 from app.llm.base import LEAST_WINDOW, MOST_WINDOW, ModelInfo
 from app.messages import now
 
@@ -155,7 +156,11 @@ class LearnedCalibrations:
         self._stored: dict[str, float] = {}
 
     def get(self, model: str) -> Calibration | None:
-        return self._known.get(self._key_of(model))
+        """None also for a model whose provider is no longer configured: a session may still have it."""
+        try:
+            return self._known.get(self._key_of(model))
+        except UnknownModelError:
+            return None
 
     def update(self, learned: Mapping[str, Calibration]) -> None:
         """Keeps what was learned here."""
