@@ -100,7 +100,7 @@ class ContainerCommand:
                 timed_out, duration_ms = attended
                 code = await self._exit_code(self._execution) if not timed_out else None
         except aiodocker.DockerError as exc:
-            raise await self._refused(exc) from exc
+            raise await self._refused(exc, is_needed=request.done()) from exc
         except SandboxUnavailableError:
             if self._execution is not None and not self.heard.is_set():
                 await self._running.end(self)  # it may have been started anyway
@@ -109,10 +109,10 @@ class ContainerCommand:
             self._running.discard(self)
         return ExecResult(code, timed_out, duration_ms)
 
-    async def _refused(self, exc: aiodocker.DockerError) -> SandboxError:
+    async def _refused(self, exc: aiodocker.DockerError, *, is_needed: bool) -> SandboxError:
         """The error if the Engine did not start the command. A container that is full of processes accepts none until
-        they are ended."""
-        if "OCI runtime" not in exc.message:
+        they are ended, which they are if the command is there already."""
+        if "OCI runtime" not in exc.message or not is_needed:
             return refused(exc)
         await self._engine.kill(self._container)
         return SandboxError(
