@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +20,7 @@ from schemathesis.specs.openapi.checks import (
 from tests.behavior.harness import OPENAI
 from tests.fuzz.engine import Crash
 from tests.provider import Gate, RecordedRequest, Reply, Text, ToolCall
+from tests.unit.llm.values import PNG
 
 CHECKS = (
     not_a_server_error,
@@ -29,6 +32,7 @@ CHECKS = (
 ENDLESS = "/v1/events"
 """A stream that only its reader ends; covered by other tests."""
 WAITING = "wait for the gate"
+CLIENTS = "ask the client"
 
 
 def check(case: Any, response: Any) -> None:
@@ -46,6 +50,8 @@ def agent(request: RecordedRequest) -> Reply:
         return Reply(Gate("never"))
     if any(message["role"] == "tool" for message in request.messages):
         return Reply(Text("Done."))
+    if CLIENTS in request.first_user_text:
+        return Reply(ToolCall("look_up", {}))
     return Reply(Text("I write."), ToolCall("write_file", {"path": "a.txt", "content": "a\n"}))
 
 
@@ -63,6 +69,9 @@ class Target:
         parts = [part for message in messages for part in message["parts"] if part["type"] == "tool_call"]
         self.call_id = str(parts[0]["call_id"])
         self.first_id = str(messages[0]["id"])
+        shown = {"type": "image", "media_type": "image/png", "data": PNG}
+        self.pictured_id = self.session(task=[{"type": "text", "text": "Look."}, shown])
+        self.digest = hashlib.sha256(base64.b64decode(PNG)).hexdigest()
         self.busy_id = self.session(task=WAITING)
         self.checkpoint_id = self.http.get(f"/v1/sessions/{self.session_id}/checkpoints").json()["items"][0]["id"]
         self.webhook_id = self.webhook()
@@ -89,6 +98,15 @@ class Target:
         (item,) = self.http.get(f"/v1/sessions/{session_id}/approvals").json()["items"]
         return {"session_id": session_id, "call_id": str(item["call_id"])}
 
+    def waiting_for_client(self) -> dict[str, str]:
+        """A call that waits for a client's result, and its session."""
+        tool = {"type": "client", "name": "look_up", "description": "Looks it up.", "parameters": {"type": "object"}}
+        session_id = self.session(task=CLIENTS, tools=[tool])
+        with self.http.stream("GET", f"/v1/sessions/{session_id}/events") as events:
+            next(line for line in events.iter_lines() if line == "event: tool.call")
+        (item,) = self.http.get(f"/v1/sessions/{session_id}/tool-calls", params={"status": "pending"}).json()["items"]
+        return {"session_id": session_id, "call_id": str(item["call_id"])}
+
     def aim(self, case: Any) -> Any:
         """The case, aimed at existing objects."""
         parameters = case.path_parameters or {}
@@ -109,6 +127,10 @@ class Target:
             parameters["call_id"] = self.call_id
         if case.operation.label == "POST /v1/sessions/{session_id}/approvals/{call_id}":
             parameters.update(self.waiting())
+        if case.operation.label == "POST /v1/sessions/{session_id}/tool-calls/{call_id}/result":
+            parameters.update(self.waiting_for_client())
+        if "digest" in parameters:
+            parameters.update(session_id=self.pictured_id, digest=self.digest)
         if "round" in parameters:
             parameters["round"] = 1
         if "path" in parameters and case.method == "GET":
