@@ -26,8 +26,9 @@ settings.register_profile("measured", deadline=None, max_examples=8)
 
 MEASURED = {
     *("answers", "approvals", "archives", "bad_input", "broker", "changes", "cli", "cli_approvals", "cli_compact"),
-    *("connections", "eval", "files", "fork", "history_import", "login", "moving_workspaces", "output", "retention"),
-    *("session_secrets", "sources", "start", "tracing", "webhooks"),
+    *("client_tools", "connections", "eval", "files", "fork", "history_import", "images", "login", "mcp"),
+    *("moving_workspaces", "output", "retention", "session_secrets", "skills", "sources", "start", "tracing"),
+    "webhooks",
 }
 """Tests of behavior that reach what the others leave out, cheaply."""
 
