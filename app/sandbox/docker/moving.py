@@ -20,7 +20,7 @@ from app.sandbox.base import WORKSPACE, FilePiece, Scan, TreeEntry
 from app.sandbox.docker.engine import Engine, refused
 from app.sandbox.docker.files import ContainerArchives
 from app.sandbox.docker.scripts import run_script
-from app.sandbox.host.base import copy_too_large
+from app.sandbox.host.copying import copy_too_large
 from app.sandbox.host.workspace import MAX_DEPTH, kind_of
 
 ROOT = "/"
