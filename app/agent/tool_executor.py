@@ -9,7 +9,6 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Protocol
 
 import structlog
 from structlog.contextvars import bind_contextvars
@@ -17,7 +16,17 @@ from structlog.contextvars import bind_contextvars
 from app.agent.approvals import Batch, Checked, NoCallGate, denials, result_without_run, which_wait
 from app.agent.changes import CallsAwaited, CallsHeld, CallsReleased, Change, ResultClosed, ResultImage
 from app.agent.interrupt import Interrupt, StopReason
-from app.agent.protocols import CallGate, ClientAnswer, FileWatch, LivePart, NoFileWatch, SandboxSource, Sink
+from app.agent.protocols import (
+    CallGate,
+    ClientAnswer,
+    Collector,
+    CollectorFactory,
+    FileWatch,
+    LivePart,
+    NoFileWatch,
+    SandboxSource,
+    Sink,
+)
 from app.context.tokens import estimate_part
 from app.errors import PalimpsestError, SandboxUnavailableError, ToolError
 from app.events import PlanItem
@@ -46,19 +55,9 @@ _STOPS: dict[StopReason | None, tuple[ToolStatus, str]] = {
 """Status and note of a call that was stopped."""
 _ENDS: dict[StopReason | None, ApprovalEnd] = {"cancel": "cancel", "interrupt": "interrupt", "limit": "limit"}
 """How the pending approvals of a stopped step end; without a stop reason the step has failed."""
-
-
-class Collector(OutputSink, Protocol):
-    """Collects one call's output as it arrives, then returns what the model sees and where the rest is."""
-
-    async def finish(self, note: str = "") -> CollectedOutput: ...
-
-
 _UNSTARTED = "before it was started"
 Group = list[tuple[int, ToolCallPart]]
 """Calls of a message that run at the same time, each with its place among the calls."""
-CollectorFactory = Callable[[str, Callable[[Stream, str, int], None], OutputLimit], Collector]
-"""Makes a call's collector from the call id, a callback for the live preview (stream, text, offset) and a limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -389,14 +388,3 @@ def posted(answer: ClientAnswer, output: OutputSink) -> ToolOutcome:
     output.write("stdout", (f"Error: {answer.text}" if answer.is_error else answer.text).encode())
     note = "" if answer.text or answer.is_error else "[no output]"
     return ToolOutcome(ToolStatus.ERROR if answer.is_error else ToolStatus.COMPLETED, note=note)
-
-
-class CollectedOutput(Protocol):
-    @property
-    def text(self) -> str: ...
-    @property
-    def truncated(self) -> bool: ...
-    @property
-    def bytes(self) -> int: ...
-    @property
-    def ref(self) -> str | None: ...

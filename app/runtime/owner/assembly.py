@@ -16,10 +16,10 @@ from app.agent.compaction.triggers import ManualRound
 from app.agent.conversation import Conversation, run_off_loop
 from app.agent.interrupt import Interrupt, Stopped
 from app.agent.model_calls import ModelCalls
-from app.agent.protocols import CallGate
+from app.agent.protocols import CallGate, Collector
 from app.agent.record import StoredConversation
 from app.agent.step import Step
-from app.agent.tool_executor import Collector, ToolExecutor, ToolSetup
+from app.agent.tool_executor import ToolExecutor, ToolSetup
 from app.context.policies import CompactionSettings
 from app.db.engine import Database
 from app.errors import PalimpsestError
