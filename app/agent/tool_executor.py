@@ -29,11 +29,10 @@ from app.agent.protocols import (
 )
 from app.context.tokens import estimate_part
 from app.errors import PalimpsestError, SandboxUnavailableError, ToolError
-from app.events import PlanItem
 from app.images import MAX_IMAGES
 from app.messages import ImagePart, ToolCallPart, ToolResultPart, ToolStatus, new_id
 from app.sandbox.base import Sandbox, Stream
-from app.sessions import Approval, ApprovalEnd
+from app.sessions import Approval, ApprovalEnd, PlanItem
 from app.tools.base import NoHistory, OutputSink, SessionHistory, ToolContext, ToolImage, ToolOutcome
 from app.tools.client import ClientTool
 from app.tools.output import OutputLimit

@@ -23,7 +23,6 @@ from app.agent.tool_executor import ToolExecutor, ToolSetup
 from app.context.policies import CompactionSettings
 from app.db.engine import Database
 from app.errors import PalimpsestError
-from app.events import PlanItem
 from app.llm.base import ToolSchema
 from app.runtime.agents import read_again, read_past
 from app.runtime.images import SessionImages
@@ -37,6 +36,7 @@ from app.runtime.skills import OperatorSkills
 from app.runtime.transactions import compactions
 from app.sandbox.base import Sandbox, Stream
 from app.sandbox.paths import resolve
+from app.sessions import PlanItem
 from app.tools.client import ClientTool
 from app.tools.masking import MaskedCollector
 from app.tools.output import OutputLimit
