@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, StringConstraints, model_validator
 from pydantic_core import PydanticCustomError
 
-from app.messages import Timestamp, Value
+from app.messages import Value
 from app.runtime.values.content import MAX_CONTENT_CHARS
+from app.runtime.values.queue import PendingCall, given
 from app.runtime.values.sessions import Text
 
 
-class PendingToolCall(Value):
+class PendingToolCall(PendingCall):
     """A call that waits for its result from a client; without one by `expires_at`, if set, the model gets an error."""
-
-    call_id: str
-    message_id: str
-    name: str
-    arguments: dict[str, Any] | str
-    requested_at: Timestamp
-    expires_at: Timestamp | None
 
 
 class PendingToolCalls(Value):
@@ -33,15 +27,11 @@ class PendingToolCalls(Value):
 Posted = Annotated[Text, StringConstraints(max_length=MAX_CONTENT_CHARS)]
 
 
-def _exactly_one(name: str) -> dict[str, Any]:
-    return {"required": [name], "properties": {name: {"not": {"type": "null"}}}}
-
-
 class ToolCallAnswer(Value):
     """`POST /v1/sessions/{id}/tool-calls/{call_id}/result`: the output of the call, or why it failed. The model sees
     it, shortened like any output if it is long."""
 
-    model_config = ConfigDict(json_schema_extra={"oneOf": [_exactly_one("output"), _exactly_one("error")]})
+    model_config = ConfigDict(json_schema_extra={"oneOf": [given("output"), given("error")]})
 
     output: Posted | None = Field(default=None, examples=["The page has 3 errors."])
     error: Posted | None = None

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import ConfigDict, StringConstraints, model_validator
 from pydantic_core import PydanticCustomError
 
-from app.messages import StoredContent, Timestamp, Value
+from app.messages import StoredContent, Timestamp, Value, parse_arguments
 from app.runtime.values.content import Content
 from app.runtime.values.sessions import ClientId, OutputRequest, Text
 from app.sessions import QueueMode
 
 MAX_REASON_CHARS = 4_000
+
+
+def given(name: str) -> dict[str, Any]:
+    """The JSON Schema of objects in which a field is present and not null."""
+    return {"required": [name], "properties": {name: {"not": {"type": "null"}}}}
 
 
 class QueueAdd(Value):
@@ -28,13 +34,7 @@ class QueueAdd(Value):
 class QueueEdit(Value):
     """Edits a pending message; at least one field is required."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "anyOf": [
-                {"required": [name], "properties": {name: {"not": {"type": "null"}}}} for name in ("content", "mode")
-            ]
-        }
-    )
+    model_config = ConfigDict(json_schema_extra={"anyOf": [given("content"), given("mode")]})
 
     content: Content | None = None
     mode: QueueMode | None = None
@@ -65,8 +65,8 @@ class QueuePage(Value):
     last_seq: int
 
 
-class PendingApproval(Value):
-    """A call that waits for approval; without a decision by `expires_at`, if set, it is denied."""
+class PendingCall(Value):
+    """A call that waits, until `expires_at` if that is set."""
 
     call_id: str
     message_id: str
@@ -74,6 +74,15 @@ class PendingApproval(Value):
     arguments: dict[str, Any] | str
     requested_at: Timestamp
     expires_at: Timestamp | None
+
+    @classmethod
+    def of_row(cls, row: object, body: Mapping[str, Any]) -> Self:
+        """The view of its row; `body` is that of the call."""
+        return cls.of(row, name=body["name"], arguments=parse_arguments(body["arguments_text"]))
+
+
+class PendingApproval(PendingCall):
+    """A call that waits for approval; without a decision by `expires_at`, if set, it is denied."""
 
 
 class ApprovalList(Value):
