@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, Self
 
 import orjson
 import uuid_utils.compat as uuid
-from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, computed_field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, computed_field
 
 from app.json_bounds import has_more_values
 
@@ -342,3 +342,7 @@ def clean_text(text: str) -> str:
     if "\x00" not in text and text.isascii():
         return text
     return text.replace("\x00", "\ufffd").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+CleanText = Annotated[str, BeforeValidator(lambda value: clean_text(value) if isinstance(value, str) else value)]
+"""Text from a client or a model, after `clean_text`."""
