@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +13,7 @@ from app.agent.compaction.compactor import Compactor
 from app.agent.compaction.ladder import Ladder, RoundSetup
 from app.agent.compaction.triggers import ManualRound
 from app.agent.conversation import Conversation, run_off_loop
-from app.agent.interrupt import Interrupt, Stopped
+from app.agent.interrupt import Interrupt
 from app.agent.model_calls import ModelCalls
 from app.agent.protocols import CallGate, Collector
 from app.agent.record import StoredConversation
@@ -136,11 +135,9 @@ async def give_instructions(
     """Adds the instructions of folders that tools have used since the last step, if the model does not see them."""
     if not session.instructions.touched:
         return
-    with suppress(Stopped):
-        new = await interrupt.guard(session.new_instructions(conversation), patient=True)
-        if new is not None:
-            # Not guarded: what is stored and what is in memory have to be the same.
-            await conversation.add(new, recorder)
+    if new := await interrupt.unless_stopped(session.new_instructions(conversation), patient=True):
+        # Not guarded: what is stored and what is in memory have to be the same.
+        await conversation.add(new, recorder)
 
 
 class WatchedFiles:
