@@ -359,7 +359,7 @@ class Settings(BaseSettings):
         " policies and profiles.",
     )
     skills_dir: AbsolutePath | None = Field(
-        None, description="A folder of skills for all sessions, each as `NAME/SKILL.md`; read at the start."
+        None, description="A folder of skills for all sessions, each as `NAME/SKILL.md`; read at startup."
     )
     shutdown_grace_s: float = Field(10, ge=0, description="Seconds that runs and readers have to end at shutdown.")
     otlp_endpoint: str | None = Field(

@@ -136,10 +136,10 @@ class CallGate(Protocol):
 
 
 class FileWatch(Protocol):
-    """Is told which files and folders tools use."""
+    """Is notified of the files and folders that tools use."""
 
     async def before(self, path: str) -> None:
-        """Awaited before a tool uses a path. Raises what the model is told instead of the result."""
+        """Awaited before a tool uses a path. Raises the error that the model gets instead of the result."""
         ...
 
     def after(self, path: str) -> None:
@@ -148,7 +148,7 @@ class FileWatch(Protocol):
 
 
 class NoFileWatch:
-    """Used when nobody wants to know."""
+    """Does nothing."""
 
     async def before(self, path: str) -> None: ...
 

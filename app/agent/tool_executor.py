@@ -63,7 +63,7 @@ Group = list[tuple[int, ToolCallPart]]
 class ToolSetup:
     """What the calls of a session share. `registry` returns its present tools. Times are in seconds; `output_limit`
     maps the number of calls in a message to how much of each output the model sees; `env` returns the present variables
-    of commands, and `files` is told which ones tools use."""
+    of commands, and `files` is notified of those that tools use."""
 
     registry: Callable[[], ToolRegistry]
     sandbox: SandboxSource

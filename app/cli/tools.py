@@ -106,7 +106,7 @@ class LocalTools:
         try:
             await self._client.call("POST", path, json=result)
         except CliError as error:
-            self._say(f"the result of {name} was not taken: {error.detail}")
+            self._say(f"the result of {name} was not accepted: {error.detail}")
 
 
 async def _carry_out(command: str, given: bytes) -> dict[str, str]:

@@ -63,7 +63,7 @@ def check(specs: Sequence[ClientToolSpec], taken: Collection[str]) -> None:
     """Raises `SchemaError`, worded to follow a name, for tools that a session cannot have; `taken` are the names of the
     built-in tools. Takes up to a second for each, so call it in a thread."""
     if len(specs) > MAX_TOOLS:
-        raise SchemaError(f"a session may have {MAX_TOOLS} client tools")
+        raise SchemaError(f"a session may have at most {MAX_TOOLS} client tools")
     names: set[str] = set()
     for spec in specs:
         try:
@@ -73,7 +73,7 @@ def check(specs: Sequence[ClientToolSpec], taken: Collection[str]) -> None:
             raise SchemaError(f"client tool {spec.name[:64]!r}: {error}") from error
         names.add(spec.name)
     if len(orjson.dumps([asdict(spec) for spec in specs])) > MAX_DEFINITIONS_BYTES:
-        raise SchemaError(f"the definitions may have {MAX_DEFINITIONS_BYTES:,} bytes together")
+        raise SchemaError(f"the definitions may have at most {MAX_DEFINITIONS_BYTES:,} bytes in total")
 
 
 def _check_name(name: str, taken: Collection[str]) -> None:
@@ -87,13 +87,13 @@ def _check_name(name: str, taken: Collection[str]) -> None:
 
 def _check_parameters(parameters: Mapping[str, Any]) -> None:
     if parameters.get("type") != "object":
-        raise SchemaError("parameters: the type at the top has to be object")
+        raise SchemaError("parameters: the top-level type must be object")
     if found := next((keyword for keyword in TOP_REFUSED if keyword in parameters), None):
-        raise SchemaError(f"parameters: providers refuse {found} at the top")
+        raise SchemaError(f"parameters: providers refuse {found} at the top level")
     try:
         checked_schema(parameters)
     except SchemaError as error:
-        raise SchemaError(f"parameters are no JSON Schema of draft 2020-12: {error}") from error
+        raise SchemaError(f"parameters are not a valid JSON Schema (draft 2020-12): {error}") from error
 
 
 class ClientToolArguments(Arguments):

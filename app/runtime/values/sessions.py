@@ -295,7 +295,7 @@ class ClientToolRequest(Value):
         examples=[{"type": "object", "properties": {"title": {"type": "string"}}, "required": ["title"]}],
     )
     timeout_s: Annotated[float, Field(gt=0, le=client.MAX_TIMEOUT_S), JsonNumber] | None = Field(
-        default=600, description="Seconds that a call waits; without a result in time it has failed. Null: no end."
+        default=600, description="Seconds that a call waits for its result before it fails. Null: without a limit."
     )
 
     @property
