@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -13,9 +12,8 @@ from pydantic import ConfigDict
 
 from app.errors import ToolError
 from app.llm.base import ToolSchema
-from app.messages import clean_text
 from app.tools.base import Arguments, ToolContext, ToolOutcome
-from app.tools.json_schema import SchemaError, checked_schema, problems
+from app.tools.json_schema import SchemaError, check_arguments, checked_schema
 from app.tools.submit import NAME as SUBMIT_OUTPUT
 from app.tools.submit import TOP_REFUSED
 
@@ -115,9 +113,7 @@ class ClientTool:
 
     async def check(self, args: Arguments) -> None:
         """Raises `ToolError` for arguments that do not meet the tool's parameters."""
-        if found := await asyncio.to_thread(problems, self._parameters, args.model_extra or {}):
-            reasons = "\n".join(found)
-            raise ToolError(clean_text(f"Invalid arguments of {self.name}. Fix this and call it again:\n{reasons}"))
+        await check_arguments(self.name, self._parameters, args.model_extra or {})
 
     async def run(self, args: Arguments, context: ToolContext) -> ToolOutcome:
         """Only reached by a call that no client gets: raises `ToolError`, which says why."""
