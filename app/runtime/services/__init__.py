@@ -85,15 +85,7 @@ def build_services(
     there may be something to send."""
     starts = RunStarts(registry, rules.max_runs_per_key)
     incoming = IncomingArchives(rules.archive_max_bytes)
-    files = FileService(
-        setup.database,
-        setup.sandboxes,
-        setup.fence,
-        incoming,
-        setup.workspaces,
-        setup.node,
-        setup.checkpoints,
-    )
+    files = FileService(setup, incoming)
     return Services(
         sessions=SessionService(setup, registry, rules, outputs, starts, incoming),
         queue=QueueService(setup, registry, rules.queue_limit, starts, files),
