@@ -138,7 +138,9 @@ _EXAMPLES: tuple[PalimpsestError, ...] = (
         " PALIMPSEST_MCP_NETWORKS does not name it.",
         code="mcp_address_refused",
     ),
-    InvalidRequestError("mcp_servers: a session may have 16 servers, of 32 KiB together.", code="too_many_mcp_servers"),
+    InvalidRequestError(
+        "mcp_servers: a session may have at most 16 servers, 32 KiB in total.", code="too_many_mcp_servers"
+    ),
     InvalidRequestError("metadata may have at most 16,384 bytes.", code="metadata_too_large"),
     InvalidRequestError("The path holds a NUL character.", code="invalid_path"),
     InvalidRequestError("'src' is not a regular file.", code="not_a_file"),

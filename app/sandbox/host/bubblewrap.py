@@ -70,8 +70,8 @@ def find_bwrap() -> Path | None:
 
 @dataclass(frozen=True, slots=True)
 class Common:
-    """What the sandboxes of one factory have in common. `cgroups` is None where the server may not make any, and `host_network`
-    is as for the factory."""
+    """What the sandboxes of one factory have in common. `cgroups` is None where the server may not make any, and
+    `host_network` is as for the factory."""
 
     bwrap: Path
     cgroups: Cgroups | None
