@@ -44,7 +44,6 @@ from app.runtime.values.checkpoints import (
     Uncovered,
     UncoveredPath,
 )
-from app.runtime.values.client_calls import PendingToolCall, PendingToolCalls, ToolCallAnswer
 from app.runtime.values.content import FileInput, ImageInput, TextInput
 from app.runtime.values.history import (
     ContextItemView,
@@ -65,11 +64,14 @@ from app.runtime.values.queue import (
     ApprovalAnswer,
     ApprovalList,
     PendingApproval,
+    PendingToolCall,
+    PendingToolCalls,
     QueueAdd,
     QueuedMessage,
     QueueEdit,
     QueuePage,
     QueueReceipt,
+    ToolCallAnswer,
 )
 from app.runtime.values.secrets import SecretInfo, SecretList, SecretPut
 from app.runtime.values.server import (

@@ -13,7 +13,7 @@ from app.errors import ConflictError, NotFoundError
 from app.eventlog.log import Appender, StreamItem
 from app.messages import ToolStatus, now, rfc3339
 from app.runtime.transactions.runs import end_client_calls, has_expired
-from app.runtime.values.client_calls import PendingToolCall, PendingToolCalls, ToolCallAnswer
+from app.runtime.values.queue import PendingToolCall, PendingToolCalls, ToolCallAnswer
 
 _KEPT = (None, "client", "timeout")
 """Ends of a wait after which its step goes on."""

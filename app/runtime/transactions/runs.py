@@ -107,7 +107,7 @@ def decide_approval(
 
 
 def has_expired(row: Row[Any], at: datetime) -> bool:
-    """Whether the approval has expired."""
+    """Whether the time is over that a call, of which this is the row, could wait."""
     return row.expires_at is not None and row.expires_at <= at
 
 

@@ -1,15 +1,15 @@
-"""Messages on their way into a session, and calls that wait for a person."""
+"""Messages on their way into a session, and calls that wait for a person or for their result from a client."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import ConfigDict, StringConstraints, model_validator
+from pydantic import ConfigDict, Field, StringConstraints, model_validator
 from pydantic_core import PydanticCustomError
 
 from app.messages import StoredContent, Timestamp, Value, parse_arguments
-from app.runtime.values.content import Content
+from app.runtime.values.content import MAX_CONTENT_CHARS, Content
 from app.runtime.values.sessions import ClientId, OutputRequest, Text
 from app.sessions import QueueMode
 
@@ -97,3 +97,36 @@ class ApprovalAnswer(Value):
 
     decision: Literal["approve", "deny"]
     reason: Annotated[Text, StringConstraints(max_length=MAX_REASON_CHARS)] | None = None
+
+
+class PendingToolCall(PendingCall):
+    """A call that waits for its result from a client; without one by `expires_at`, if set, the model gets an error."""
+
+
+class PendingToolCalls(Value):
+    """The calls that wait for a client, in the model's order."""
+
+    items: tuple[PendingToolCall, ...]
+    last_seq: int
+
+
+Posted = Annotated[Text, StringConstraints(max_length=MAX_CONTENT_CHARS)]
+
+
+class ToolCallAnswer(Value):
+    """`POST /v1/sessions/{id}/tool-calls/{call_id}/result`: the output of the call, or why it failed. The model sees
+    it, shortened like any output if it is long."""
+
+    model_config = ConfigDict(json_schema_extra={"oneOf": [given("output"), given("error")]})
+
+    output: Posted | None = Field(default=None, examples=["The page has 3 errors."])
+    error: Posted | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> ToolCallAnswer:
+        if (self.output is None) == (self.error is None):
+            raise PydanticCustomError("one_result", "Give either output or error")
+        return self
+
+
+ToolCallStatus = Literal["pending"]

@@ -295,7 +295,7 @@ class ClientToolRequest(Value):
         examples=[{"type": "object", "properties": {"title": {"type": "string"}}, "required": ["title"]}],
     )
     timeout_s: Annotated[float, Field(gt=0, le=client.MAX_TIMEOUT_S), JsonNumber] | None = Field(
-        default=600, description="Seconds that a call waits for its result before it fails. Null: without a limit."
+        default=600, description="Seconds that a call waits for its result before it fails. Null: no limit."
     )
 
     @property
