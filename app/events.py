@@ -1,18 +1,28 @@
-"""The public event contract: every event of a session's stream.
+"""The public event contract: every durable event of a session's stream. The live ones are in `api/live_events.py`.
 
-A durable event is a `SessionEvent`; its `type` is the SSE event's name and its fields are the JSON data. It gets its
-seq when it is committed. A live event shows a part while it is being written; it has no id and is never stored. The
-durable ones come in the order of what they are about: the session itself, its queue and messages, steps, parts,
-approvals, the plan, and compaction.
+An event's `type` is the SSE event's name and its fields are the JSON data. It gets its seq when it is committed. They
+come in the order of what they are about: the session itself, its source and MCP servers, its queue and messages, steps,
+parts, approvals, the plan, the workspace, and compaction.
 """
 
 from __future__ import annotations
 
+from operator import not_
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from app.messages import FinishReason, ImagePart, Message, StoredContent, Timestamp, ToolStatus, Usage, Value
+from app.messages import (
+    FinishReason,
+    ImagePart,
+    Message,
+    StoredContent,
+    Timestamp,
+    ToolStatus,
+    Usage,
+    Value,
+    is_none,
+)
 from app.sessions import (
     ApprovalDecision,
     ApprovalEnd,
@@ -20,6 +30,7 @@ from app.sessions import (
     CompactionReason,
     ContextState,
     Outcome,
+    PlanItem,
     PruneReason,
     QueueMode,
     Rung,
@@ -190,10 +201,6 @@ class ReasoningCompleted(_Written):
     type: ClassVar[str] = "reasoning.completed"
 
 
-def _is_false(value: object) -> bool:
-    return value is False
-
-
 class ToolCalled(_PartEvent):
     """`arguments` is an object, or the raw text if the model did not write one. With `waits_for_client` a client has to
     carry out the call now, and post its result; a call that waited for something else before comes again then."""
@@ -202,11 +209,7 @@ class ToolCalled(_PartEvent):
     call_id: str
     name: str
     arguments: dict[str, Any] | str
-    waits_for_client: bool = Field(default=False, exclude_if=_is_false)
-
-
-def _is_none(value: object) -> bool:
-    return value is None
+    waits_for_client: bool = Field(default=False, exclude_if=not_)
 
 
 class ToolResulted(_PartEvent):
@@ -219,7 +222,7 @@ class ToolResulted(_PartEvent):
     bytes: int
     exit_code: int | None = None
     duration_ms: int
-    images: tuple[ImagePart, ...] | None = Field(default=None, exclude_if=_is_none)
+    images: tuple[ImagePart, ...] | None = Field(default=None, exclude_if=is_none)
     """Images of the result, which are parts of its message."""
 
 
@@ -234,7 +237,7 @@ class StepFinished(SessionEvent):
     finish_reason: FinishReason
     usage: Usage
     context: ContextState
-    input_transformations: tuple[dict[str, Any], ...] | None = Field(default=None, exclude_if=_is_none)
+    input_transformations: tuple[dict[str, Any], ...] | None = Field(default=None, exclude_if=is_none)
 
 
 class StepRetrying(SessionEvent):
@@ -266,13 +269,6 @@ class ApprovalResolved(SessionEvent):
     call_id: str
     decision: ApprovalDecision
     by: ApprovalEnd
-
-
-class PlanItem(Value):
-    """One item of the agent's plan."""
-
-    text: str
-    status: Literal["pending", "in_progress", "completed"] = "pending"
 
 
 class PlanUpdated(SessionEvent):
@@ -310,7 +306,7 @@ class PruneCompleted(SessionEvent):
     tokens_after: int
     tokens_saved: int
     tools: tuple[str, ...]
-    image_ids: tuple[str, ...] | None = Field(default=None, exclude_if=_is_none)
+    image_ids: tuple[str, ...] | None = Field(default=None, exclude_if=is_none)
 
 
 class CompactionStarted(SessionEvent):
@@ -367,44 +363,4 @@ class CompactionDiscarded(_RoundEnd):
     type: ClassVar[str] = "compaction.discarded"
 
 
-class TextDelta(Event):
-    """Live: `text` belongs at `offset` (code points) of the part."""
-
-    type: ClassVar[str] = "text.delta"
-    message_id: str
-    part_id: str
-    index: int
-    offset: int
-    text: str
-
-
-class ReasoningDelta(TextDelta):
-    type: ClassVar[str] = "reasoning.delta"
-
-
-class ToolArguments(Event):
-    """Live: the arguments while the model writes them, as JSON text."""
-
-    type: ClassVar[str] = "tool.arguments"
-    message_id: str
-    part_id: str
-    index: int
-    name: str
-    offset: int
-    text: str
-
-
-class ToolOutput(Event):
-    """Live: a preview of a running tool's output; stdout and stderr share one sequence of offsets, of which the last
-    64 KiB are kept, so there may be gaps. `tool.result` replaces it."""
-
-    type: ClassVar[str] = "tool.output"
-    call_id: str
-    part_id: str
-    offset: int
-    stream: Literal["stdout", "stderr"]
-    text: str
-
-
 DURABLE_EVENTS = tuple(_durable)
-LIVE_EVENTS: tuple[type[Event], ...] = (TextDelta, ReasoningDelta, ToolArguments, ToolOutput)

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, Self
 
 import orjson
 import uuid_utils.compat as uuid
-from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, computed_field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, computed_field
 
 from app.json_bounds import has_more_values
 
@@ -224,7 +224,8 @@ class ToolResultPart(PartBase):
     original_tokens: int | None = None
 
 
-def _is_none(value: object) -> bool:
+def is_none(value: object) -> bool:
+    """For `exclude_if` of fields that are left out of the JSON if they are null."""
     return value is None
 
 
@@ -236,16 +237,16 @@ class ImagePart(PartBase):
     data: str | None = Field(
         default=None,
         description="The image, base64; missing if `GET /v1/sessions/{id}/images/{digest}` has it.",
-        exclude_if=_is_none,
+        exclude_if=is_none,
     )
-    digest: str | None = Field(default=None, description="SHA-256 of the image's bytes.", exclude_if=_is_none)
-    bytes: int | None = Field(default=None, exclude_if=_is_none)
+    digest: str | None = Field(default=None, description="SHA-256 of the image's bytes.", exclude_if=is_none)
+    bytes: int | None = Field(default=None, exclude_if=is_none)
     width: int | None = None
     height: int | None = None
-    path: str | None = Field(default=None, exclude_if=_is_none)
-    of_call: str | None = Field(default=None, exclude_if=_is_none)
-    compacted_at: Timestamp | None = Field(default=None, exclude_if=_is_none)
-    original_tokens: int | None = Field(default=None, exclude_if=_is_none)
+    path: str | None = Field(default=None, exclude_if=is_none)
+    of_call: str | None = Field(default=None, exclude_if=is_none)
+    compacted_at: Timestamp | None = Field(default=None, exclude_if=is_none)
+    original_tokens: int | None = Field(default=None, exclude_if=is_none)
 
 
 class CompactionMarkerPart(PartBase):
@@ -341,3 +342,7 @@ def clean_text(text: str) -> str:
     if "\x00" not in text and text.isascii():
         return text
     return text.replace("\x00", "\ufffd").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+CleanText = Annotated[str, BeforeValidator(lambda value: clean_text(value) if isinstance(value, str) else value)]
+"""Text from a client or a model, after `clean_text`."""

@@ -236,6 +236,13 @@ ClientWaitEnd = Literal["client", "timeout", "interrupt", "cancel", "limit", "er
 """What ended the wait for a client's result: the client, or the same as for an approval."""
 
 
+class PlanItem(Value):
+    """One item of the agent's plan."""
+
+    text: str
+    status: Literal["pending", "in_progress", "completed"] = "pending"
+
+
 class QueueState(Value):
     pending: int = 0
 

@@ -6,11 +6,10 @@ CLI read the settings.
 
 from __future__ import annotations
 
-import ipaddress
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AliasChoices, Field, IPvAnyNetwork, SecretStr, field_validator, model_validator
+from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field, IPvAnyNetwork, SecretStr, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from app.llm.base import ModelSettings
@@ -38,7 +37,18 @@ class LimitSettings(Limits):
     max_steps: int | None = Field(None, ge=1)
 
 
-_PROMPTS = ("system_prompt_file", "summary_template_file")
+def _split(value: Any) -> Any:
+    return tuple(item.strip() for item in value.split(",") if item.strip()) if isinstance(value, str) else value
+
+
+# Texts with commas between the items.
+Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
+Keys = Annotated[tuple[SecretStr, ...], NoDecode, BeforeValidator(_split)]
+Networks = Annotated[tuple[IPvAnyNetwork, ...], NoDecode, BeforeValidator(_split)]
+NameOrJson = Annotated[
+    dict[str, Any] | str, BeforeValidator(lambda value: value.strip() if isinstance(value, str) else value)
+]
+AbsolutePath = Annotated[Path, AfterValidator(lambda path: path.expanduser().absolute())]
 
 
 class Settings(BaseSettings):
@@ -51,7 +61,7 @@ class Settings(BaseSettings):
 
     host: str = Field("127.0.0.1", description="Address to listen on; any address except loopback needs `api_keys`.")
     port: int = Field(8000, ge=0, le=65535, description="Port to listen on; 0 picks a free one.")
-    data_dir: Path = Field(
+    data_dir: AbsolutePath = Field(
         Path("~/.local/share/palimpsest"),
         validate_default=True,
         description="Where the database, raw outputs and workspaces are kept; created with mode 0700. An"
@@ -91,7 +101,7 @@ class Settings(BaseSettings):
         description="Seconds that a node of a cluster lets current steps take to end at shutdown, before it interrupts"
         " them; other nodes then continue their sessions.",
     )
-    api_keys: Annotated[tuple[SecretStr, ...], NoDecode] = Field(
+    api_keys: Keys = Field(
         (), description="API keys, separated by commas; without one the server listens on loopback only."
     )
     secret_key: SecretStr | None = Field(
@@ -101,20 +111,16 @@ class Settings(BaseSettings):
         " on all nodes of a cluster. By default `secret.key` in the data directory, made when it is first needed.",
     )
     login_days: float = Field(
-        30,
-        gt=0,
-        le=400,
-        description="Days until a login in the page expires. Browsers keep it for 400 at most.",
+        30, gt=0, le=400, description="Days until a login in the page expires. Browsers keep it for 400 at most."
     )
-    allowed_hosts: Annotated[tuple[str, ...], NoDecode] = Field(
+    allowed_hosts: Names = Field(
         (),
         description="Host names, in addition to loopback, that requests may use for the server, separated by commas;"
         " pages served under them may call it too.",
     )
 
     model: str | None = Field(
-        None,
-        description="Default model as `provider/model`; if unset, the first provider with a key, else the demo.",
+        None, description="Default model as `provider/model`; if unset, the first provider with a key, else the demo."
     )
     models: dict[str, ModelSettings] = Field(
         {},
@@ -152,7 +158,7 @@ class Settings(BaseSettings):
         description="Maximum model calls per step, including the first; 10 cover an outage of 75 seconds.",
     )
 
-    compaction: dict[str, Any] | str = Field("reactive", description="Default compaction: JSON or a policy's name.")
+    compaction: NameOrJson = Field("reactive", description="Default compaction: JSON or a policy's name.")
 
     sandbox: Literal["auto", SandboxKind] = Field(
         "auto",
@@ -186,16 +192,14 @@ class Settings(BaseSettings):
     )
     sandbox_idle_s: float = Field(900, gt=0, description="Seconds of idleness after which a sandbox is stopped.")
     sandbox_wait_s: float = Field(
-        60,
-        ge=0,
-        description="Seconds a tool call waits for a sandbox if all are in use or the Engine does not answer.",
+        60, ge=0, description="Seconds a tool call waits for a sandbox if all are in use or the Engine does not answer."
     )
-    git_networks: Annotated[tuple[str, ...], NoDecode] = Field(
+    git_networks: Networks = Field(
         (),
         description="Networks such as `10.1.0.0/16`, separated by commas, from which sessions may clone repositories,"
         " in addition to public addresses.",
     )
-    git_known_hosts: Path | None = Field(
+    git_known_hosts: AbsolutePath | None = Field(
         None,
         description="File with the keys of SSH hosts from which sessions may clone repositories, in the format of"
         " `known_hosts`; if unset, `/etc/ssh/ssh_known_hosts`.",
@@ -224,9 +228,7 @@ class Settings(BaseSettings):
         30_000, ge=1000, description="Characters of a tool's output that the model sees: head and tail together."
     )
     tool_output_max_bytes: int = Field(
-        256 * 1024 * 1024,
-        ge=1024,
-        description="Bytes stored of one call's raw output; the rest is only counted.",
+        256 * 1024 * 1024, ge=1024, description="Bytes stored of one call's raw output; the rest is only counted."
     )
     session_output_max_bytes: int = Field(
         1024 * 1024 * 1024,
@@ -235,7 +237,7 @@ class Settings(BaseSettings):
         " was shown of them stays. It also limits a single call's output; outputs of running calls are not counted.",
     )
 
-    approval: dict[str, Any] | str = Field(
+    approval: NameOrJson = Field(
         "never",
         description="JSON, as in a request, or a policy's name, `never` or `always`: which calls wait for approval."
         " A session may only be stricter. Applies to sessions created, or given another policy, from then on.",
@@ -248,9 +250,7 @@ class Settings(BaseSettings):
     )
     max_runs: int = Field(100, ge=1, description="Runs active at the same time; others wait in order.")
     max_waiting_runs: int = Field(
-        1000,
-        ge=0,
-        description="Runs that may wait for a slot; requests for further ones are answered with 429.",
+        1000, ge=0, description="Runs that may wait for a slot; requests for further ones are answered with 429."
     )
     max_runs_per_key: int | None = Field(
         None,
@@ -297,7 +297,7 @@ class Settings(BaseSettings):
     checkpoint_file_max_mb: int = Field(
         10, ge=1, le=100, description="Size in MiB of the largest file that checkpoints cover."
     )
-    checkpoint_skip: Annotated[tuple[str, ...], NoDecode] = Field(
+    checkpoint_skip: Names = Field(
         CACHE_DIRECTORIES,
         description="Names of directories, separated by commas, that checkpoints do not cover because their contents"
         " can be made again.",
@@ -324,7 +324,7 @@ class Settings(BaseSettings):
     loop_guard_end: int = Field(
         3, ge=0, le=100, description="How many further times end the run with `loop_guard`; 0 never ends it."
     )
-    webhook_networks: Annotated[tuple[IPvAnyNetwork, ...], NoDecode] = Field(
+    webhook_networks: Networks = Field(
         (),
         description="Networks, separated by commas, that webhooks may be sent to although their addresses are private,"
         " loopback or link-local, such as `10.1.0.0/16,fd00::/8`. Anyone with an API key can then have the server call"
@@ -336,7 +336,7 @@ class Settings(BaseSettings):
         " with `tools?` and `approval?`; a value may be `{secret, prefix?}`, a secret of the session. Their URLs may"
         " have any address.",
     )
-    mcp_networks: Annotated[tuple[IPvAnyNetwork, ...], NoDecode] = Field(
+    mcp_networks: Networks = Field(
         (),
         description="Networks, separated by commas, whose addresses the URLs of sessions' MCP servers may have although"
         " they are private, loopback or link-local. Anyone with an API key can then have the server call them.",
@@ -350,16 +350,16 @@ class Settings(BaseSettings):
         description="Maximum size of an uploaded archive and of what it unpacks to, in bytes. Until it is unpacked, it"
         " is in the folder for temporary files (`TMPDIR`).",
     )
-    system_prompt_file: Path | None = Field(
+    system_prompt_file: AbsolutePath | None = Field(
         None, description="A UTF-8 file that replaces the built-in instructions of the system prompt."
     )
-    summary_template_file: Path | None = Field(
+    summary_template_file: AbsolutePath | None = Field(
         None,
         description="A UTF-8 file of at most 8 KiB with the sections of summaries; replaces the built-in ones of all"
         " policies and profiles.",
     )
-    skills_dir: Path | None = Field(
-        None, description="A folder of skills for all sessions, each as `NAME/SKILL.md`; read at the start."
+    skills_dir: AbsolutePath | None = Field(
+        None, description="A folder of skills for all sessions, each as `NAME/SKILL.md`; read at startup."
     )
     shutdown_grace_s: float = Field(10, ge=0, description="Seconds that runs and readers have to end at shutdown.")
     otlp_endpoint: str | None = Field(
@@ -372,38 +372,11 @@ class Settings(BaseSettings):
         "auto", description="`auto` is `console` on a terminal and `json` elsewhere."
     )
 
-    @field_validator(
-        *("api_keys", "allowed_hosts", "webhook_networks", "mcp_networks", "git_networks", "checkpoint_skip"),
-        mode="before",
-    )
-    @classmethod
-    def _split(cls, value: Any) -> Any:
-        if isinstance(value, str):
-            return tuple(item.strip() for item in value.split(",") if item.strip())
-        return value
-
-    @field_validator("git_networks")
-    @classmethod
-    def _are_networks(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        for network in value:
-            ipaddress.ip_network(network)
-        return value
-
     @model_validator(mode="after")
     def _without_a_sandbox_no_hosts_are_kept(self) -> Self:
         if self.sandbox == "local-unsafe" and isinstance(self.sandbox_network, AllowedHosts):
             raise ValueError("sandbox_network: local-unsafe cannot limit commands to a list of hosts")
         return self
-
-    @field_validator("approval", "compaction", mode="before")
-    @classmethod
-    def _name_or_json(cls, value: Any) -> Any:
-        return value.strip() if isinstance(value, str) else value
-
-    @field_validator("data_dir", "git_known_hosts", "skills_dir", *_PROMPTS, mode="after")
-    @classmethod
-    def _expand(cls, value: Path | None) -> Path | None:
-        return None if value is None else value.expanduser().absolute()
 
     @classmethod
     def variables(cls) -> frozenset[str]:

@@ -14,9 +14,9 @@ from pydantic import Field, ValidationError
 
 from app.context.tokens import PER_MESSAGE, estimate_part
 from app.errors import PalimpsestError
-from app.events import PlanItem
 from app.interchange import import_history
 from app.messages import Message, Role, Value
+from app.sessions import PlanItem
 from evals.scoring import states
 
 Kind = Literal["task", "files", "decisions", "errors", "next_step"]

@@ -11,9 +11,8 @@ from app.context.prompts import Generation
 from app.context.summary import FaultCode
 from app.context.validator import Repair
 from app.errors import PalimpsestError
-from app.events import PlanItem
 from app.messages import FinishReason, ImagePart, Message, ReasoningPart, TextPart, ToolCallPart, ToolResultPart, Usage
-from app.sessions import CompactionReason, ContextState, PruneReason, Rung
+from app.sessions import CompactionReason, ContextState, PlanItem, PruneReason, Rung
 
 ErrorCode = NewType("ErrorCode", str)
 """The code of an error that kept a model from being called, the same as for a run that fails with it."""

@@ -102,3 +102,12 @@ class Interrupt:
         if task.cancelled():
             raise Stopped
         return task.result()
+
+    async def unless_stopped(
+        self, work: Coroutine[Any, Any, T], *, insist: bool = False, patient: bool = False
+    ) -> T | None:
+        """Like `guard`, but returns None if the work is ended, or was before it began."""
+        try:
+            return await self.guard(work, insist=insist, patient=patient)
+        except Stopped:
+            return None

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
@@ -16,6 +16,8 @@ from app.llm.base import ToolSchema
 from app.messages import Message
 from app.sandbox.base import Sandbox, Stream
 from app.sessions import Approval, ApprovalDecision, ApprovalEnd, ReasoningEffort
+from app.tools.base import OutputSink
+from app.tools.output import OutputLimit
 
 LivePartType = Literal["text", "reasoning", "tool_call", "tool_result"]
 
@@ -134,10 +136,10 @@ class CallGate(Protocol):
 
 
 class FileWatch(Protocol):
-    """Is told which files and folders tools use."""
+    """Is notified of the files and folders that tools use."""
 
     async def before(self, path: str) -> None:
-        """Awaited before a tool uses a path. Raises what the model is told instead of the result."""
+        """Awaited before a tool uses a path. Raises the error that the model gets instead of the result."""
         ...
 
     def after(self, path: str) -> None:
@@ -146,7 +148,7 @@ class FileWatch(Protocol):
 
 
 class NoFileWatch:
-    """Used when nobody wants to know."""
+    """Does nothing."""
 
     async def before(self, path: str) -> None: ...
 
@@ -157,3 +159,24 @@ class SandboxSource(Protocol):
     """Returns the session's sandbox, started."""
 
     async def __call__(self) -> Sandbox: ...
+
+
+class CollectedOutput(Protocol):
+    @property
+    def text(self) -> str: ...
+    @property
+    def truncated(self) -> bool: ...
+    @property
+    def bytes(self) -> int: ...
+    @property
+    def ref(self) -> str | None: ...
+
+
+class Collector(OutputSink, Protocol):
+    """Collects one call's output as it arrives, then returns what the model sees and where the rest is."""
+
+    async def finish(self, note: str = "") -> CollectedOutput: ...
+
+
+CollectorFactory = Callable[[str, Callable[[Stream, str, int], None], OutputLimit], Collector]
+"""Makes a call's collector from the call id, a callback for the live preview (stream, text, offset) and a limit."""

@@ -12,9 +12,9 @@ from app.context.checkpoints import Checkpoint, InForce, reachable
 from app.context.facts import Facts, Ledger
 from app.context.prompts import Generation, GenerationReason, differs_by_plan_alone
 from app.context.validator import Repair
-from app.events import PlanItem
 from app.llm.base import ToolSchema
 from app.messages import Message, ReasoningPart, Role, Usage, new_id
+from app.sessions import PlanItem
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,10 +17,9 @@ from app.context.prompts import Generation, GenerationReason, with_plan
 from app.context.tokens import PER_MESSAGE, Calibration
 from app.context.truncation import LeastTokens, PromptCounts, Sent, may_shrink
 from app.errors import Reshape
-from app.events import PlanItem
 from app.llm.base import ToolSchema
 from app.messages import Message, Usage
-from app.sessions import ContextState
+from app.sessions import ContextState, PlanItem
 
 
 @dataclass(frozen=True, slots=True)

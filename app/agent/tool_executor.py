@@ -9,7 +9,6 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Protocol
 
 import structlog
 from structlog.contextvars import bind_contextvars
@@ -17,14 +16,23 @@ from structlog.contextvars import bind_contextvars
 from app.agent.approvals import Batch, Checked, NoCallGate, denials, result_without_run, which_wait
 from app.agent.changes import CallsAwaited, CallsHeld, CallsReleased, Change, ResultClosed, ResultImage
 from app.agent.interrupt import Interrupt, StopReason
-from app.agent.protocols import CallGate, ClientAnswer, FileWatch, LivePart, NoFileWatch, SandboxSource, Sink
+from app.agent.protocols import (
+    CallGate,
+    ClientAnswer,
+    Collector,
+    CollectorFactory,
+    FileWatch,
+    LivePart,
+    NoFileWatch,
+    SandboxSource,
+    Sink,
+)
 from app.context.tokens import estimate_part
 from app.errors import PalimpsestError, SandboxUnavailableError, ToolError
-from app.events import PlanItem
 from app.images import MAX_IMAGES
 from app.messages import ImagePart, ToolCallPart, ToolResultPart, ToolStatus, new_id
 from app.sandbox.base import Sandbox, Stream
-from app.sessions import Approval, ApprovalEnd
+from app.sessions import Approval, ApprovalEnd, PlanItem
 from app.tools.base import NoHistory, OutputSink, SessionHistory, ToolContext, ToolImage, ToolOutcome
 from app.tools.client import ClientTool
 from app.tools.output import OutputLimit
@@ -46,26 +54,16 @@ _STOPS: dict[StopReason | None, tuple[ToolStatus, str]] = {
 """Status and note of a call that was stopped."""
 _ENDS: dict[StopReason | None, ApprovalEnd] = {"cancel": "cancel", "interrupt": "interrupt", "limit": "limit"}
 """How the pending approvals of a stopped step end; without a stop reason the step has failed."""
-
-
-class Collector(OutputSink, Protocol):
-    """Collects one call's output as it arrives, then returns what the model sees and where the rest is."""
-
-    async def finish(self, note: str = "") -> CollectedOutput: ...
-
-
 _UNSTARTED = "before it was started"
 Group = list[tuple[int, ToolCallPart]]
 """Calls of a message that run at the same time, each with its place among the calls."""
-CollectorFactory = Callable[[str, Callable[[Stream, str, int], None], OutputLimit], Collector]
-"""Makes a call's collector from the call id, a callback for the live preview (stream, text, offset) and a limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolSetup:
     """What the calls of a session share. `registry` returns its present tools. Times are in seconds; `output_limit`
     maps the number of calls in a message to how much of each output the model sees; `env` returns the present variables
-    of commands, and `files` is told which ones tools use."""
+    of commands, and `files` is notified of those that tools use."""
 
     registry: Callable[[], ToolRegistry]
     sandbox: SandboxSource
@@ -389,14 +387,3 @@ def posted(answer: ClientAnswer, output: OutputSink) -> ToolOutcome:
     output.write("stdout", (f"Error: {answer.text}" if answer.is_error else answer.text).encode())
     note = "" if answer.text or answer.is_error else "[no output]"
     return ToolOutcome(ToolStatus.ERROR if answer.is_error else ToolStatus.COMPLETED, note=note)
-
-
-class CollectedOutput(Protocol):
-    @property
-    def text(self) -> str: ...
-    @property
-    def truncated(self) -> bool: ...
-    @property
-    def bytes(self) -> int: ...
-    @property
-    def ref(self) -> str | None: ...

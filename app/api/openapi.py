@@ -12,9 +12,10 @@ from app.api.auth import COOKIE, needs_key
 from app.api.dependencies import Problem
 from app.api.examples import ANSWERS, ANSWERS_OF, EVENTS, REQUESTS, stream_items
 from app.api.guard import PROBES
+from app.api.live_events import LIVE_EVENTS
 from app.api.problems import CATALOG, add_problem
 from app.api.responses import encode
-from app.events import DURABLE_EVENTS, LIVE_EVENTS, Event
+from app.events import DURABLE_EVENTS, Event
 from app.images import MEDIA_TYPES
 
 REF = "#/components/schemas/{model}"

@@ -138,7 +138,9 @@ _EXAMPLES: tuple[PalimpsestError, ...] = (
         " PALIMPSEST_MCP_NETWORKS does not name it.",
         code="mcp_address_refused",
     ),
-    InvalidRequestError("mcp_servers: a session may have 16 servers, of 32 KiB together.", code="too_many_mcp_servers"),
+    InvalidRequestError(
+        "mcp_servers: a session may have at most 16 servers, 32 KiB in total.", code="too_many_mcp_servers"
+    ),
     InvalidRequestError("metadata may have at most 16,384 bytes.", code="metadata_too_large"),
     InvalidRequestError("The path holds a NUL character.", code="invalid_path"),
     InvalidRequestError("'src' is not a regular file.", code="not_a_file"),
@@ -154,9 +156,9 @@ _EXAMPLES: tuple[PalimpsestError, ...] = (
         "history.messages[3]: role should be one of system, user, assistant.", code="invalid_history", index=3
     ),
     UnknownModelError("There is no provider of this name."),
-    InvalidRequestError("A message may have 20 images, not 21.", code="too_many_images"),
+    InvalidRequestError("A message may have at most 20 images, not 21.", code="too_many_images"),
     InvalidRequestError(
-        "The images of a message may have 20,971,520 bytes in total, not 24,000,000.", code="images_too_large"
+        "The images of a message may have at most 20,971,520 bytes in total, not 24,000,000.", code="images_too_large"
     ),
     InvalidRequestError(
         "Part 1 of the content: data is not base64 (RFC 4648, without line breaks or a data: prefix).",
@@ -169,7 +171,7 @@ _EXAMPLES: tuple[PalimpsestError, ...] = (
         part=1,
     ),
     InvalidRequestError(
-        "Part 1 of the content: an image may have 5,242,880 bytes.",
+        "Part 1 of the content: an image may have at most 5,242,880 bytes.",
         code="image_too_large",
         part=1,
     ),
@@ -189,11 +191,11 @@ _EXAMPLES: tuple[PalimpsestError, ...] = (
         part=1,
     ),
     InvalidRequestError(
-        "The image 'a.png' is in a repository that is cloned later; send its data, or name it as a file.",
+        "The image 'a.png' is in a repository that has not been cloned yet; send its data, or name it as a file.",
         code="path_not_ready",
     ),
     TooLargeError(
-        "The images of a session may have 536,870,912 bytes in total.",
+        "The images of a session may have at most 536,870,912 bytes in total.",
         code="session_images_full",
         limit_bytes=536_870_912,
     ),

@@ -10,7 +10,7 @@ from datetime import timedelta
 from app.agent.compaction.rounds import BackgroundSlots
 from app.agent.limits import GuardRules, RunRules
 from app.agent.model_calls import ModelCalls
-from app.agent.tool_executor import Collector
+from app.agent.protocols import Collector
 from app.bootstrap.providers import default_model
 from app.context.policies import resolve
 from app.context.prompts import SYSTEM_TEMPLATE

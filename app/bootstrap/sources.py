@@ -13,13 +13,12 @@ from app.settings import Settings
 
 async def open_sources(settings: Settings, secret_of: SecretOf = no_secret) -> Sources:
     """Where sessions may clone from, with their secrets. Removes what earlier servers left."""
-    networks = [ipaddress.ip_network(network) for network in settings.git_networks]
 
     def may_reach(address: str) -> bool:
         if may_be_reached(address):
             return True
         known = ipaddress.ip_address(address.partition("%")[0])
-        return any(known in network for network in networks if network.version == known.version)
+        return any(known in network for network in settings.git_networks if network.version == known.version)
 
     cloner = Cloner(settings.data_dir / "clones", may_reach, settings.git_known_hosts)
     await asyncio.to_thread(cloner.clear)

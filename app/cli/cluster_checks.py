@@ -66,7 +66,7 @@ def _key(settings: Settings) -> list[Check]:
         engine.dispose()
     if last is not None and last != vault_of(settings).fingerprint(str(instance_id)):
         return [Check("secret key", "warning", KEY_DIFFERS, _SET_KEY)]
-    return [Check("secret key", "ok", "set" if last is None else "the same as of the node that started last")]
+    return [Check("secret key", "ok", "set" if last is None else "the same as that of the node that started last")]
 
 
 _SET_KEY = "Set it to the same value on all nodes."

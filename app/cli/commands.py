@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from app.cli.database_commands import database
 from app.cli.run_options import (
     ApprovalPolicy,
     BroughtFolder,
@@ -71,7 +72,6 @@ app = typer.Typer(
     " run` runs one task, and `palimpsest serve` starts the server that `sessions`, `fork`, `compact`, `approvals`,"
     " `approve` and `deny` use. Settings are environment variables or lines of a `.env` file in the working directory.",
 )
-database = typer.Typer(no_args_is_help=True, help="Manage the database.")
 app.add_typer(sessions, name="sessions")
 app.add_typer(database, name="db")
 
@@ -330,37 +330,6 @@ def evaluate(
     from app.cli.evaluate import run_evaluation
 
     raise typer.Exit(run_evaluation(model, judge, policies, history or [], window, as_json=json, out=out))
-
-
-@database.command()
-def upgrade() -> None:
-    """Upgrade the database to the newest schema. The server does this automatically when it starts."""
-    from app.cli.startup import load_settings
-    from app.db.migrate import upgrade as migrate
-
-    before, after = migrate(load_settings().url)
-    if before == after:
-        typer.echo(f"The database is already at the newest schema, {after}.")
-    else:
-        typer.echo(f"Upgraded the database from {f'schema {before}' if before else 'empty'} to schema {after}.")
-
-
-@database.command()
-def copy(
-    source: Annotated[
-        str, typer.Option("--from", metavar="URL", help="SQLAlchemy URL of the database to copy, sqlite or postgresql.")
-    ],
-    target: Annotated[str, typer.Option("--to", metavar="URL", help="SQLAlchemy URL of an empty database.")],
-) -> None:
-    """Copy a database into an empty one, such as from SQLite to Postgres. Stop the server first.
-
-    Copies everything but the full-text index, which searches build again, in one transaction: a failed copy leaves no
-    rows behind. Raw outputs and workspaces are in the data directory and stay there. To use the copy, set
-    PALIMPSEST_DATABASE_URL and start the server.
-    """
-    from app.cli.copying import copy as work
-
-    work(source, target)
 
 
 @app.command()

@@ -83,13 +83,13 @@ class LocalTools:
     async def serving(self) -> AsyncIterator[Callable[[ServerEvent], None]]:
         """Yields the function to call with the session's events; on exit, commands that still run are ended."""
         try:
-            yield self._hear
+            yield self._on_event
         finally:
             for task in self._tasks.values():
                 task.cancel()
             await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
-    def _hear(self, event: ServerEvent) -> None:
+    def _on_event(self, event: ServerEvent) -> None:
         data = event.data
         begun = self._tasks.get(data.get("call_id", ""))
         if event.event == "tool.result" and begun is not None:
@@ -106,7 +106,7 @@ class LocalTools:
         try:
             await self._client.call("POST", path, json=result)
         except CliError as error:
-            self._say(f"the result of {name} was not taken: {error.detail}")
+            self._say(f"the result of {name} was not accepted: {error.detail}")
 
 
 async def _carry_out(command: str, given: bytes) -> dict[str, str]:

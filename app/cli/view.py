@@ -56,7 +56,7 @@ class View:
             "source.completed": lambda data: self._note(f"cloned at {data['commit'][:12]}"),
             "source.failed": lambda data: self._note(f"not cloned ({data['code']}): {data['detail']}", fg="yellow"),
             "mcp.failed": lambda data: self._note(
-                f"MCP server {data['server']} is away ({data['code']}): {data['detail']}", fg="yellow"
+                f"MCP server {data['server']} is unavailable ({data['code']}): {data['detail']}", fg="yellow"
             ),
             "session.idle": self._idle,
             "message.created": self._message,

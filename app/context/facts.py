@@ -11,8 +11,8 @@ from app.context.actions import Command, Touched, actions_of
 from app.context.clipping import readable
 from app.context.selection import task_of
 from app.context.telling import Sentence, error_line, outcome_line, sentences
-from app.events import PlanItem
 from app.messages import Message, Role, ToolCallPart, ToolResultPart, ToolStatus
+from app.sessions import PlanItem
 
 MAX_COMMANDS = 300
 """Commands whose outcomes are kept; beyond that, those that never failed are forgotten first."""

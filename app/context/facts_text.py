@@ -10,8 +10,8 @@ from app.context.clipping import CHARS_PER_TOKEN, clip_middle, fit_tokens, most_
 from app.context.facts import CommandFact, Facts, FileFact, UserRequest
 from app.context.prompts import plan_lines
 from app.context.tokens import estimate_text
-from app.events import PlanItem
 from app.messages import ToolStatus
+from app.sessions import PlanItem
 
 REQUEST_CHARS = (1_000_000, 10_000, 2_000)
 """Characters of one user message that are repeated verbatim: as many as there is room for with all messages."""

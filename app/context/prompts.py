@@ -16,9 +16,8 @@ from app.context.content import ReasoningRule
 from app.context.skills import HEAD as SKILLS_HEAD
 from app.context.skills import Skill
 from app.context.tokens import estimate_text, estimate_tools
-from app.events import PlanItem
 from app.llm.base import ToolSchema
-from app.sessions import AllowedHosts, Network
+from app.sessions import AllowedHosts, Network, PlanItem
 
 GenerationReason = Literal[
     "created", "model", "tools", "system_prompt", "repair", "checkpoint", "prune", "revert", "reasoning", "images"

@@ -26,7 +26,6 @@ from app.context.skills import render_skills
 from app.context.tokens import Calibration
 from app.context.validator import Repair
 from app.db.repositories import compactions, messages, parts, queue, steps
-from app.events import PlanItem
 from app.llm.base import ModelInfo, ToolSchema
 from app.llm.known_models import offered_effort
 from app.messages import Message, Role, Usage, clearing_key
@@ -34,7 +33,7 @@ from app.runtime.learned_models import LearnedCalibrations, LearnedQuirks, Learn
 from app.runtime.mcp.offer import NOTHING, Offer
 from app.runtime.skills import OperatorSkills
 from app.runtime.transactions import compactions as rounds
-from app.sessions import Approval, SandboxSpec
+from app.sessions import Approval, PlanItem, SandboxSpec
 from app.tools import client
 from app.tools.registry import LEAN_SETS, ToolRegistry, tools_for
 from app.tools.submit import OutputFormat

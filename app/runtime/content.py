@@ -116,12 +116,16 @@ async def take(content: Content, read: ReadFile) -> TakenContent:
         return TakenContent(content)
     count = sum(isinstance(part, ImageInput) for part in content)
     if count > MAX_IMAGES:
-        raise InvalidRequestError(f"A message may have {MAX_IMAGES} images, not {count}.", code="too_many_images")
+        raise InvalidRequestError(
+            f"A message may have at most {MAX_IMAGES} images, not {count}.", code="too_many_images"
+        )
     images: dict[str, StoredImage] = {}
     parts = [await _take_part(index, part, read, images) for index, part in enumerate(content)]
     taken = _taken(parts, images)
     if taken.image_bytes > MAX_IMAGES_BYTES:
-        detail = f"The images of a message may have {MAX_IMAGES_BYTES:,} bytes in total, not {taken.image_bytes:,}."
+        detail = (
+            f"The images of a message may have at most {MAX_IMAGES_BYTES:,} bytes in total, not {taken.image_bytes:,}."
+        )
         raise InvalidRequestError(detail, code="images_too_large")
     return taken
 
@@ -158,7 +162,7 @@ def _checked(index: int, part: ImageInput, data: bytes, path: str | None) -> Ima
         _refuse_size(index)
     kind = media_type_of(data)
     if kind is None or (part.media_type is not None and part.media_type != kind):
-        what = "no PNG, JPEG, GIF or WebP" if kind is None else f"{kind}, not {part.media_type}"
+        what = "not a PNG, JPEG, GIF or WebP" if kind is None else f"{kind}, not {part.media_type}"
         _refuse(index, f"by its first bytes, the image is {what}", "image_type_mismatch")
     width, height = image_size(data) or (None, None)
     digest = hashlib.sha256(data).hexdigest()
@@ -170,7 +174,7 @@ def _refuse(index: int, why: str, code: str) -> NoReturn:
 
 
 def _refuse_size(index: int) -> NoReturn:
-    _refuse(index, f"an image may have {MAX_IMAGE_BYTES:,} bytes", "image_too_large")
+    _refuse(index, f"an image may have at most {MAX_IMAGE_BYTES:,} bytes", "image_too_large")
 
 
 def _inside(index: int, path: str) -> str:

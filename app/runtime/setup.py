@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import structlog
 from sqlalchemy import Connection, Row
 
-from app.agent.tool_executor import Collector
+from app.agent.protocols import Collector
 from app.context.validator import Repair
 from app.db.engine import Database
 from app.db.repositories import deletions, messages, ownership, server_wide, sessions

@@ -42,7 +42,7 @@ async def _skills_in(sandbox: Sandbox, folder: str) -> list[Skill]:
     names = [entry.path.rpartition("/")[2] for entry in entries if entry.type == "directory"]
     paths = [f"{folder}/{name}/{SKILL_FILE}" for name in names if FOLDER.fullmatch(name)][:MAX_SKILLS]
     found = [(path, await _text(sandbox, path)) for path in paths]
-    # In a thread: files of strangers may take a while to parse.
+    # In a thread: untrusted files may take a while to parse.
     parsed = await asyncio.to_thread(lambda: [parse_skill(text, path) for path, text in found if text])
     return [skill for skill in parsed if skill is not None]
 

@@ -24,11 +24,11 @@ NONCE_BYTES = 12
 
 KEY_MISSING = (
     "PALIMPSEST_SECRET_KEY is not set: secrets of sessions are refused, and with them the credentials of source.git;"
-    " secrets of webhooks are stored as they are"
+    " secrets of webhooks are stored unencrypted"
 )
 KEY_DIFFERS = (
-    "PALIMPSEST_SECRET_KEY is another one than that of the node that started last: what one of them has encrypted, the"
-    " other cannot read"
+    "PALIMPSEST_SECRET_KEY differs from that of the node that started last: neither can read what the other has"
+    " encrypted"
 )
 
 log = structlog.get_logger(__name__)

@@ -10,9 +10,9 @@ from typing import Protocol, TypeVar
 from pydantic import BaseModel, ConfigDict
 
 from app.errors import NotFoundError
-from app.events import PlanItem
 from app.messages import ToolStatus
 from app.sandbox.base import Sandbox, Stream
+from app.sessions import PlanItem
 from app.tools.output import OutputLimit
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -13,9 +12,8 @@ from pydantic import ConfigDict
 
 from app.errors import ToolError
 from app.llm.base import ToolSchema
-from app.messages import clean_text
 from app.tools.base import Arguments, ToolContext, ToolOutcome
-from app.tools.json_schema import SchemaError, checked_schema, problems
+from app.tools.json_schema import SchemaError, check_arguments, checked_schema
 from app.tools.submit import NAME as SUBMIT_OUTPUT
 from app.tools.submit import TOP_REFUSED
 
@@ -63,7 +61,7 @@ def check(specs: Sequence[ClientToolSpec], taken: Collection[str]) -> None:
     """Raises `SchemaError`, worded to follow a name, for tools that a session cannot have; `taken` are the names of the
     built-in tools. Takes up to a second for each, so call it in a thread."""
     if len(specs) > MAX_TOOLS:
-        raise SchemaError(f"a session may have {MAX_TOOLS} client tools")
+        raise SchemaError(f"a session may have at most {MAX_TOOLS} client tools")
     names: set[str] = set()
     for spec in specs:
         try:
@@ -73,7 +71,7 @@ def check(specs: Sequence[ClientToolSpec], taken: Collection[str]) -> None:
             raise SchemaError(f"client tool {spec.name[:64]!r}: {error}") from error
         names.add(spec.name)
     if len(orjson.dumps([asdict(spec) for spec in specs])) > MAX_DEFINITIONS_BYTES:
-        raise SchemaError(f"the definitions may have {MAX_DEFINITIONS_BYTES:,} bytes together")
+        raise SchemaError(f"the definitions may have at most {MAX_DEFINITIONS_BYTES:,} bytes in total")
 
 
 def _check_name(name: str, taken: Collection[str]) -> None:
@@ -87,13 +85,13 @@ def _check_name(name: str, taken: Collection[str]) -> None:
 
 def _check_parameters(parameters: Mapping[str, Any]) -> None:
     if parameters.get("type") != "object":
-        raise SchemaError("parameters: the type at the top has to be object")
+        raise SchemaError("parameters: the top-level type must be object")
     if found := next((keyword for keyword in TOP_REFUSED if keyword in parameters), None):
-        raise SchemaError(f"parameters: providers refuse {found} at the top")
+        raise SchemaError(f"parameters: providers refuse {found} at the top level")
     try:
         checked_schema(parameters)
     except SchemaError as error:
-        raise SchemaError(f"parameters are no JSON Schema of draft 2020-12: {error}") from error
+        raise SchemaError(f"parameters are not a valid JSON Schema (draft 2020-12): {error}") from error
 
 
 class ClientToolArguments(Arguments):
@@ -115,9 +113,7 @@ class ClientTool:
 
     async def check(self, args: Arguments) -> None:
         """Raises `ToolError` for arguments that do not meet the tool's parameters."""
-        if found := await asyncio.to_thread(problems, self._parameters, args.model_extra or {}):
-            reasons = "\n".join(found)
-            raise ToolError(clean_text(f"Invalid arguments of {self.name}. Fix this and call it again:\n{reasons}"))
+        await check_arguments(self.name, self._parameters, args.model_extra or {})
 
     async def run(self, args: Arguments, context: ToolContext) -> ToolOutcome:
         """Only reached by a call that no client gets: raises `ToolError`, which says why."""

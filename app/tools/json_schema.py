@@ -1,8 +1,9 @@
-"""JSON Schemas (draft 2020-12) that clients send for a model's output. Anyone may have written them: what could reach
-outside is refused, patterns run on RE2, and the work of an evaluation is bounded."""
+"""JSON Schemas (draft 2020-12) of outputs and of tools that are not built in. Anyone may have written them: what could
+reach outside is refused, patterns run on RE2, and the work of an evaluation is bounded."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from typing import Any
@@ -11,6 +12,8 @@ from urllib.parse import unquote
 import orjson
 import structlog
 
+from app.errors import ToolError
+from app.messages import clean_text
 from app.tools.text import Pattern, PatternError
 
 MAX_SCHEMA_BYTES = 32 * 1024
@@ -118,6 +121,13 @@ def problems(schema: Mapping[str, Any], value: Any) -> list[str]:
         # Whatever a strange schema makes the library raise must not end the run with an error of the service.
         log.warning("output_schema_failed", error=type(error).__name__)
         return [f"$: the schema cannot be applied to it ({type(error).__name__})"]
+
+
+async def check_arguments(tool: str, schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> None:
+    """Raises `ToolError`, which tells the model what is wrong, for arguments that do not meet a checked schema."""
+    if found := await asyncio.to_thread(problems, schema, arguments):
+        reasons = "\n".join(found)
+        raise ToolError(clean_text(f"Invalid arguments of {tool}. Fix this and call it again:\n{reasons}"))
 
 
 def _describe(error: Any) -> str:

@@ -13,8 +13,8 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from app.errors import InvalidRequestError, NotFoundError, PalimpsestError, TooLargeError, ToolError
-from app.events import PlanItem
 from app.sandbox.base import FileInfo, Sandbox
+from app.sessions import PlanItem
 from app.tools.base import Arguments, ToolContext, ToolOutcome
 from app.tools.files import READ_CHARS, excerpt
 from app.tools.output import OutputLimit

@@ -11,6 +11,7 @@ import re2
 from pydantic import BeforeValidator, Field
 
 from app.errors import TooLargeError, ToolError
+from app.messages import CleanText as CleanText
 from app.messages import clean_text
 from app.sandbox.base import Sandbox
 
@@ -29,18 +30,12 @@ _MISSING = re.compile(r"perl operator|bad repetition operator|escape sequence: \
 """How RE2 refuses syntax that takes more than linear time."""
 
 
-def _clean(value: Any) -> Any:
-    return clean_text(value) if isinstance(value, str) else value
-
-
 def _whole_path(value: Any) -> Any:
     if isinstance(value, str) and clean_text(value) != value:
         raise ValueError("a path cannot hold NUL or half of a surrogate pair")
     return value
 
 
-CleanText = Annotated[str, BeforeValidator(_clean)]
-"""Text from a model: NUL and lone surrogates become U+FFFD."""
 WorkspacePath = Annotated[str, BeforeValidator(_whole_path), Field(min_length=1, max_length=4096)]
 """A path from a model. Paths with invalid characters are refused, since changing them would mean another file."""
 

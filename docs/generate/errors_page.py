@@ -162,7 +162,7 @@ COMMAND_CODES: Mapping[str, str] = {
     "bad_git": "The value of `--git` is not the URL of a repository.",
     "bad_options": "Two of the options exclude each other.",
     "bad_tool": "The value of `--tool` is neither NAME=COMMAND nor a file with a tool.",
-    "bad_image": "A file given to `--image` cannot be read or is no image.",
+    "bad_image": "A file given to `--image` cannot be read or is not an image.",
     "bad_output_schema": "The file given to `--output-schema` is not valid JSON.",
     "bad_url": "`--server` or `PALIMPSEST_URL` is not a valid server URL.",
     "no_folder": "`--dir` is not a folder.",

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from app.events import DURABLE_EVENTS, LIVE_EVENTS
+from app.api.live_events import LIVE_EVENTS
+from app.events import DURABLE_EVENTS
 from tests.behavior.harness import Client, Event, command, durable
 from tests.behavior.test_bad_input import UNKNOWN, assert_refused
 from tests.provider import FakeProvider, Reply, Text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from pydantic import BaseModel, SecretStr
 
@@ -43,7 +44,6 @@ from app.runtime.values.checkpoints import (
     Uncovered,
     UncoveredPath,
 )
-from app.runtime.values.client_calls import PendingToolCall, PendingToolCalls, ToolCallAnswer
 from app.runtime.values.content import FileInput, ImageInput, TextInput
 from app.runtime.values.history import (
     ContextItemView,
@@ -64,11 +64,14 @@ from app.runtime.values.queue import (
     ApprovalAnswer,
     ApprovalList,
     PendingApproval,
+    PendingToolCall,
+    PendingToolCalls,
     QueueAdd,
     QueuedMessage,
     QueueEdit,
     QueuePage,
     QueueReceipt,
+    ToolCallAnswer,
 )
 from app.runtime.values.secrets import SecretInfo, SecretList, SecretPut
 from app.runtime.values.server import (
@@ -143,6 +146,12 @@ _TOOLS = ToolList(
     window=400_000,
     last_seq=9,
 )
+_WAITING: dict[str, Any] = {
+    "call_id": CALL_ID,
+    "message_id": CALL_MESSAGE_ID,
+    "requested_at": AT,
+    "expires_at": EXPIRES_AT,
+}
 ANSWERS: tuple[BaseModel, ...] = (
     COMPLETED,
     SessionPage(items=(COMPLETED,), next_cursor=None),
@@ -150,29 +159,11 @@ ANSWERS: tuple[BaseModel, ...] = (
     _QUEUED,
     QueuePage(items=(_QUEUED,), last_seq=9),
     ApprovalList(
-        items=(
-            PendingApproval(
-                call_id=CALL_ID,
-                message_id=CALL_MESSAGE_ID,
-                name="execute_command",
-                arguments={"command": "python hello.py"},
-                requested_at=AT,
-                expires_at=EXPIRES_AT,
-            ),
-        ),
+        items=(PendingApproval(**_WAITING, name="execute_command", arguments={"command": "python hello.py"}),),
         last_seq=11,
     ),
     PendingToolCalls(
-        items=(
-            PendingToolCall(
-                call_id=CALL_ID,
-                message_id=CALL_MESSAGE_ID,
-                name="open_ticket",
-                arguments={"title": "Greeting is missing"},
-                requested_at=AT,
-                expires_at=EXPIRES_AT,
-            ),
-        ),
+        items=(PendingToolCall(**_WAITING, name="open_ticket", arguments={"title": "Greeting is missing"}),),
         last_seq=11,
     ),
     USER,

@@ -20,8 +20,8 @@ from app.api.examples.records import (
     USAGE,
     USER,
 )
+from app.api.live_events import LIVE_EVENTS, ReasoningDelta, TextDelta, ToolArguments, ToolOutput
 from app.events import (
-    LIVE_EVENTS,
     ApprovalRequested,
     ApprovalResolved,
     CheckpointFailed,
@@ -33,10 +33,8 @@ from app.events import (
     MessageEdited,
     MessageQueued,
     MessageWithdrawn,
-    PlanItem,
     PlanUpdated,
     ReasoningCompleted,
-    ReasoningDelta,
     SessionCreated,
     SessionDeleted,
     SessionIdle,
@@ -50,16 +48,13 @@ from app.events import (
     StepRetrying,
     StepStarted,
     TextCompleted,
-    TextDelta,
-    ToolArguments,
     ToolCalled,
-    ToolOutput,
     ToolResulted,
     WorkspaceRestored,
 )
 from app.messages import FinishReason
 from app.runtime.values.history import StreamItem
-from app.sessions import Outcome, QueueMode
+from app.sessions import Outcome, PlanItem, QueueMode
 
 EVENTS: tuple[Event, ...] = (
     SessionCreated(**SENT, session=SESSION),

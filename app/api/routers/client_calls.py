@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query
 from app.api.dependencies import STRICT, CallId, Services, SessionId
 from app.api.problems import problems
 from app.api.request_bodies import JsonRoute
-from app.runtime.values.client_calls import PendingToolCalls, ToolCallAnswer, ToolCallStatus
+from app.runtime.values.queue import PendingToolCalls, ToolCallAnswer, ToolCallStatus
 
 router = APIRouter(
     prefix="/v1/sessions/{session_id}/tool-calls", tags=["history"], route_class=JsonRoute, dependencies=STRICT

@@ -8,19 +8,10 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, bindparam, func, insert, select, update
 
-from app.db.models import client_calls, message_parts
+from app.db.models import client_calls
+from app.db.repositories import parts
 
-_CALL = (
-    (message_parts.c.session_id == client_calls.c.session_id)
-    & (message_parts.c.call_id == client_calls.c.call_id)
-    & (message_parts.c.type == "tool_call")
-)
-_WITH_CALLS = (
-    select(client_calls, message_parts.c.body, message_parts.c.status)
-    .join(message_parts, _CALL)
-    .where(client_calls.c.session_id == bindparam("sid"))
-    .order_by(client_calls.c.requested_at, client_calls.c.message_id, message_parts.c.index)
-)
+_WITH_CALLS = parts.with_calls(client_calls)
 _OPEN = _WITH_CALLS.where(client_calls.c.ended_by.is_(None))
 _OF_MESSAGE = _WITH_CALLS.where(client_calls.c.message_id == bindparam("mid"))
 

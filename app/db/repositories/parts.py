@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, bindparam, func, select, text, update
+from sqlalchemy import Connection, Row, Select, Table, bindparam, func, select, text, update
 
 from app.db.dialects import upsert
 from app.db.models import IN_MESSAGE, message_parts, messages
@@ -34,6 +34,20 @@ _COLUMNS = {"id", "index", "type", "tokens", "call_id", "status", "arguments"}
 
 _MARKS = {"compacted_at", "original_tokens"}
 """The fields of a part that come from marks set on it later."""
+
+
+def with_calls(waiting: Table) -> Select[Any]:
+    """The rows of a session's calls that wait, or waited, each with its call's `body` and `status`, in the model's
+    order. `waiting` is their table; the session is the parameter `sid`."""
+    its_call = (
+        (message_parts.c.session_id == waiting.c.session_id)
+        & (message_parts.c.call_id == waiting.c.call_id)
+        & (message_parts.c.type == "tool_call")
+    )
+    query = select(waiting, message_parts.c.body, message_parts.c.status).join(message_parts, its_call)
+    return query.where(waiting.c.session_id == bindparam("sid")).order_by(
+        waiting.c.requested_at, waiting.c.message_id, message_parts.c.index
+    )
 
 
 def part_row(session_id: str, message_id: str, part: Part, *, closed: bool, output_ref: str | None) -> dict[str, Any]:

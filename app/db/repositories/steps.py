@@ -9,23 +9,14 @@ from typing import Any
 from sqlalchemy import Connection, Row, bindparam, func, insert, literal_column, select, type_coerce, update
 
 from app.db.dialects import JsonText, json_number, lock, upsert
-from app.db.models import approvals, daily_usage, generations, message_parts, steps
+from app.db.models import approvals, daily_usage, generations, steps
+from app.db.repositories import parts
 from app.messages import FinishReason, ToolStatus, Usage
 from app.sessions import ApprovalDecision, ApprovalEnd, ContextState
 
 TOKEN_COLUMNS = ("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens", "reasoning_tokens")
 
-_CALL = (
-    (message_parts.c.session_id == approvals.c.session_id)
-    & (message_parts.c.call_id == approvals.c.call_id)
-    & (message_parts.c.type == "tool_call")
-)
-_WITH_CALLS = (
-    select(approvals, message_parts.c.body, message_parts.c.status)
-    .join(message_parts, _CALL)
-    .where(approvals.c.session_id == bindparam("sid"))
-    .order_by(approvals.c.requested_at, approvals.c.message_id, message_parts.c.index)
-)
+_WITH_CALLS = parts.with_calls(approvals)
 _APPROVALS_OPEN = _WITH_CALLS.where(approvals.c.decision.is_(None))
 
 
@@ -178,7 +169,7 @@ def count_open_approvals(connection: Connection, session_id: str) -> int:
 
 
 def approvals_of_message(connection: Connection, session_id: str, message_id: str) -> Sequence[Row[Any]]:
-    """All approvals of a message, decided or not, in the form of `open_ones`."""
+    """All approvals of a message, decided or not, in the form of `open_approvals`."""
     query = _WITH_CALLS.where(approvals.c.message_id == bindparam("mid"))
     return connection.execute(query, {"sid": session_id, "mid": message_id}).all()
 

@@ -1,5 +1,5 @@
 """What a server says of its tools, made fit to be shown to a model: names that every provider accepts, bounded texts,
-and schemas that no provider refuses. All of it comes from a stranger; what cannot be used is left out, with a reason.
+and schemas that no provider refuses. All of it is untrusted; what cannot be used is left out, with a reason.
 Pure functions of values, without the `mcp` package."""
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ def _description(text: str) -> str:
 def _schemas(schema: Any, mask: Callable[[str], str]) -> tuple[dict[str, Any], dict[str, Any] | None]:
     """What the model sees of a tool's arguments, and what they are checked against. Raises `_UnusableError`."""
     if not isinstance(schema, dict) or is_deeper(schema, MAX_DEPTH):
-        raise _UnusableError(f"its schema is no object, or has more than {MAX_DEPTH} levels")
+        raise _UnusableError(f"its schema is not an object, or has more than {MAX_DEPTH} levels")
     try:
         # As it will be stored, without what standard JSON cannot hold.
         text = clean_text(mask(orjson.dumps(schema).decode()))
@@ -162,7 +162,7 @@ def _schemas(schema: Any, mask: Callable[[str], str]) -> tuple[dict[str, Any], d
     if len(text) > MAX_SCHEMA_BYTES:
         raise _UnusableError(f"its schema has more than {MAX_SCHEMA_BYTES:,} bytes")
     if clean.setdefault("type", "object") != "object":
-        raise _UnusableError("its arguments are no object")
+        raise _UnusableError("its arguments are not an object")
     check = _check(clean)
     shown = {name: value for name, value in clean.items() if name not in _AT_TOP}
     shown.setdefault("properties", {})

@@ -43,7 +43,8 @@ def merged(
             kept[name] = server and server.stored()
     if len(kept) > MAX_SERVERS or len(orjson.dumps(kept)) > MAX_CONFIG_BYTES:
         raise InvalidRequestError(
-            f"mcp_servers: a session may have {MAX_SERVERS} servers, of 32 KiB together.", code="too_many_mcp_servers"
+            f"mcp_servers: a session may have at most {MAX_SERVERS} servers, 32 KiB in total.",
+            code="too_many_mcp_servers",
         )
     return kept or None
 

@@ -144,5 +144,5 @@ class Search:
             shown = {"tool": tool.name, "description": tool.description, "arguments": tool.schema}
             context.output.write("stdout", orjson.dumps(shown) + b"\n")
         if not tools:
-            return ToolOutcome(note=f"No tool matches; {len(self._hidden)} are there. Try other words.")
+            return ToolOutcome(note=f"None of the {len(self._hidden)} tools matches. Try other words.")
         return ToolOutcome(note=f"[{len(tools)} of {len(self._hidden)} tools; call one with `tool` and `arguments`]")

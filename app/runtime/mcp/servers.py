@@ -232,7 +232,7 @@ class SessionServers:
         """Calls a tool, once. Returns the text of its result and how it ended. Raises `ToolError`."""
         server = self._servers.get(server_name)
         if server is None:
-            raise ToolError(f"The session has no MCP server {server_name} any more.")
+            raise ToolError(f"The session no longer has the MCP server {server_name}.")
         connection = await self._connected(server)
         calling = connection.call(tool.tool, arguments, self._host.call_s, on_progress)
         try:

@@ -14,7 +14,7 @@ from app.messages import ToolStatus, clean_text
 from app.runtime.mcp.catalog import PREFIX, Definition
 from app.runtime.mcp.offer import SEARCH, Offer, Search, SearchArguments, search_schema, server_of
 from app.tools.base import Arguments, ToolContext, ToolOutcome
-from app.tools.json_schema import problems
+from app.tools.json_schema import check_arguments
 from app.tools.masking import Masking
 from app.tools.registry import AnyTool, ToolRegistry
 
@@ -65,9 +65,8 @@ class McpTool:
 
     async def run(self, args: CallArguments, context: ToolContext) -> ToolOutcome:
         value = dict(args.model_extra or {})
-        check = self._definition.check
-        if check is not None and (found := await asyncio.to_thread(problems, check, value)):
-            raise ToolError(f"Invalid arguments of {self.name}. Fix this and call it again:\n" + "\n".join(found))
+        if self._definition.check is not None:
+            await check_arguments(self.name, self._definition.check, value)
         progress = _Progress(context.progress, self._mask)
         text, status = await self._servers.call(server_of(self.name), self._definition, value, progress.report)
         data = text.encode("utf-8", "replace")

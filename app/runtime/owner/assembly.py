@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -14,16 +13,15 @@ from app.agent.compaction.compactor import Compactor
 from app.agent.compaction.ladder import Ladder, RoundSetup
 from app.agent.compaction.triggers import ManualRound
 from app.agent.conversation import Conversation, run_off_loop
-from app.agent.interrupt import Interrupt, Stopped
+from app.agent.interrupt import Interrupt
 from app.agent.model_calls import ModelCalls
-from app.agent.protocols import CallGate
+from app.agent.protocols import CallGate, Collector
 from app.agent.record import StoredConversation
 from app.agent.step import Step
-from app.agent.tool_executor import Collector, ToolExecutor, ToolSetup
+from app.agent.tool_executor import ToolExecutor, ToolSetup
 from app.context.policies import CompactionSettings
 from app.db.engine import Database
 from app.errors import PalimpsestError
-from app.events import PlanItem
 from app.llm.base import ToolSchema
 from app.runtime.agents import read_again, read_past
 from app.runtime.images import SessionImages
@@ -37,6 +35,7 @@ from app.runtime.skills import OperatorSkills
 from app.runtime.transactions import compactions
 from app.sandbox.base import Sandbox, Stream
 from app.sandbox.paths import resolve
+from app.sessions import PlanItem
 from app.tools.client import ClientTool
 from app.tools.masking import MaskedCollector
 from app.tools.output import OutputLimit
@@ -136,11 +135,9 @@ async def give_instructions(
     """Adds the instructions of folders that tools have used since the last step, if the model does not see them."""
     if not session.instructions.touched:
         return
-    with suppress(Stopped):
-        new = await interrupt.guard(session.new_instructions(conversation), patient=True)
-        if new is not None:
-            # Not guarded: what is stored and what is in memory have to be the same.
-            await conversation.add(new, recorder)
+    if new := await interrupt.unless_stopped(session.new_instructions(conversation), patient=True):
+        # Not guarded: what is stored and what is in memory have to be the same.
+        await conversation.add(new, recorder)
 
 
 class WatchedFiles:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from datetime import datetime
 from typing import Any
 
@@ -16,7 +16,7 @@ from app.agent.approvals import WaitingStep
 from app.agent.compaction.compactor import Compactor
 from app.agent.compaction.triggers import ManualRound
 from app.agent.conversation import Conversation
-from app.agent.interrupt import Interrupt, Stopped, StopReason
+from app.agent.interrupt import Interrupt, StopReason
 from app.agent.limits import Progress
 from app.agent.loop import AgentLoop, RunResult, RunStart
 from app.agent.protocols import AgentConfig
@@ -208,8 +208,7 @@ class SessionOwner:
         """Restores the workspace if another machine had it, before anything needs it; no step of a session that is
         handed over at once does."""
         if self._setup.workspaces is not None and not self._hands_over:
-            with suppress(Stopped):
-                await self._interrupt.guard(self._session.bring_workspace_first(), patient=True)
+            await self._interrupt.unless_stopped(self._session.bring_workspace_first(), patient=True)
 
     async def _work(self) -> None:
         await self._bring_workspace()
@@ -243,8 +242,7 @@ class SessionOwner:
         if sources is None or self._hands_over or not source.is_due(self._session):
             return True
         try:
-            with suppress(Stopped):
-                await self._interrupt.guard(source.bring(sources, self._session, self._recorder), patient=True)
+            await self._interrupt.unless_stopped(source.bring(sources, self._session, self._recorder), patient=True)
             return True
         except (StaleOwnerError, SupersededError, StorageError):
             raise
@@ -261,7 +259,7 @@ class SessionOwner:
         asked = await self._rounds.next(conversation)
         if asked is None:
             return
-        await self._ask_windows()
+        await self._interrupt.unless_stopped(self._session.ask_windows(), insist=True)
         await self._read_first_notes(stored)
         await self._mcp.recall()
         config = self._session.config()
@@ -275,13 +273,7 @@ class SessionOwner:
     async def _read_first_notes(self, stored: StoredConversation) -> None:
         """Reads the workspace's notes for a session's first context."""
         if notes_are_due(self._session.row, has_generation=stored.generation is not None):
-            with suppress(Stopped):
-                await self._interrupt.guard(self._session.refresh_notes(), patient=True)
-
-    async def _ask_windows(self) -> None:
-        """Asks the models' servers for their windows, unless the step is about to end anyway."""
-        with suppress(Stopped):
-            await self._interrupt.guard(self._session.ask_windows(), insist=True)
+            await self._interrupt.unless_stopped(self._session.refresh_notes(), patient=True)
 
     async def prepare(self, conversation: Conversation) -> None:
         """See `RunningSession.prepare`."""
@@ -290,16 +282,11 @@ class SessionOwner:
         if self._setup.workspaces is not None:
             self._setup.workspaces.between_steps(self._session.id)
         await self._session.load_secrets()
-        await self._connect_mcp()
-        await self._ask_windows()
+        await self._interrupt.unless_stopped(self._mcp.prepare())
+        await self._interrupt.unless_stopped(self._session.ask_windows(), insist=True)
         await give_instructions(self._session, conversation, self._recorder, self._interrupt)
         if spilled := conversation.spilled():
-            with suppress(Stopped):
-                await self._interrupt.guard(self._session.write_spilled(spilled), patient=True)
-
-    async def _connect_mcp(self) -> None:
-        with suppress(Stopped):
-            await self._interrupt.guard(self._mcp.prepare())
+            await self._interrupt.unless_stopped(self._session.write_spilled(spilled), patient=True)
 
     async def before_end(self) -> None:
         """See `RunningSession.before_end`."""
@@ -354,7 +341,7 @@ class SessionOwner:
         # A call that waited for approval runs before the first step is prepared.
         await self._session.load_secrets()
         if waiting is not None:
-            await self._connect_mcp()
+            await self._interrupt.unless_stopped(self._mcp.prepare())
         row = self._session.row
         usage = Usage(**row.usage)
         cost = usage.cost_usd

@@ -197,7 +197,7 @@ class SessionState:
         return OutputLimit(min(config.settings.clip_chars, tokens * 4), tokens, estimate_text)
 
     async def sandbox(self) -> Sandbox:
-        """The session's sandbox, started, and held until `release`; the next command's process is started ahead."""
+        """The session's sandbox, started, and held until `release`. Starts the next command's process in advance."""
         sandbox = await self._started_sandbox()
         sandbox.keep_ready(self.masking.values)
         return sandbox

@@ -14,10 +14,9 @@ from app.runtime.admission import ServiceRules
 from app.runtime.dispatch import Dispatch
 from app.runtime.incoming import IncomingArchives
 from app.runtime.services.checkpoints import CheckpointService
-from app.runtime.services.client_calls import ClientCallService
 from app.runtime.services.files import FileService
 from app.runtime.services.history import CompactionService, EventService, HistoryService
-from app.runtime.services.queue import ApprovalService, QueueService
+from app.runtime.services.queue import ApprovalService, ClientCallService, QueueService
 from app.runtime.services.secrets import SecretService
 from app.runtime.services.server import LoginRules, LoginService, ServerService, key_id
 from app.runtime.services.sessions import Outputs, SessionService
@@ -85,15 +84,7 @@ def build_services(
     there may be something to send."""
     starts = RunStarts(registry, rules.max_runs_per_key)
     incoming = IncomingArchives(rules.archive_max_bytes)
-    files = FileService(
-        setup.database,
-        setup.sandboxes,
-        setup.fence,
-        incoming,
-        setup.workspaces,
-        setup.node,
-        setup.checkpoints,
-    )
+    files = FileService(setup, incoming)
     return Services(
         sessions=SessionService(setup, registry, rules, outputs, starts, incoming),
         queue=QueueService(setup, registry, rules.queue_limit, starts, files),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -12,18 +12,15 @@ from typing import IO, Literal
 import orjson
 from sqlalchemy import Connection
 
-from app.db.engine import Database
 from app.db.repositories import nodes, ownership, parts, sessions
 from app.errors import ConflictError, NotFoundError, PalimpsestError, StaleOwnerError
 from app.messages import ToolStatus, now
-from app.runtime.checkpoints.keeper import Checkpoints
 from app.runtime.incoming import IncomingArchives
-from app.runtime.sandboxes.pool import Sandboxes
 from app.runtime.sandboxes.slots import Lease
+from app.runtime.setup import RuntimeSetup
 from app.runtime.values.history import FileList, FileView, RawOutput, UnpackedArchive, WorkspaceArchive
 from app.runtime.values.server import NodeAddress
 from app.runtime.workspaces import claims
-from app.runtime.workspaces.keeper import Workspaces
 from app.sandbox import paths
 from app.sandbox.base import FileInfo, OpenFile, Sandbox
 from app.sessions import Session, Status
@@ -50,25 +47,15 @@ TURN_S = 5.0
 class FileService:
     """Accesses files in the sandboxes of sessions, each held while it is used."""
 
-    def __init__(
-        self,
-        database: Database,
-        sandboxes: Sandboxes,
-        fence: Callable[[Connection], None],
-        incoming: IncomingArchives,
-        workspaces: Workspaces | None = None,
-        node: str | None = None,
-        checkpoints: Checkpoints | None = None,
-    ) -> None:
-        """`fence` raises `SupersededError` if this server no longer holds the database. With `workspaces`, files of a
-        workspace on another machine are those of its newest snapshot. `node` is this server's id in a cluster.
-        `checkpoints` may have a restoration to complete first."""
-        self.node = node
-        self._checkpoints = checkpoints
-        self._workspaces = workspaces
-        self._database = database
-        self._sandboxes = sandboxes
-        self._fence = fence
+    def __init__(self, setup: RuntimeSetup, incoming: IncomingArchives) -> None:
+        self.node = setup.node
+        self._checkpoints = setup.checkpoints
+        """May have a restoration to complete first."""
+        self._workspaces = setup.workspaces
+        """With them, files of a workspace on another machine are those of its newest snapshot."""
+        self._database = setup.database
+        self._sandboxes = setup.sandboxes
+        self._fence = setup.fence
         self._incoming = incoming
         self._building = asyncio.Lock()
 

@@ -1,4 +1,4 @@
-"""The queue of a session, and its calls that wait for a person."""
+"""The queue of a session, and its calls that wait for a person or for their result from a client."""
 
 from __future__ import annotations
 
@@ -14,15 +14,17 @@ from app.runtime.dispatch import Dispatch
 from app.runtime.services.files import FileService
 from app.runtime.setup import RuntimeSetup
 from app.runtime.starting import RunStarts
-from app.runtime.transactions import queue, runs
+from app.runtime.transactions import client_calls, queue, runs
 from app.runtime.values.queue import (
     ApprovalAnswer,
     ApprovalList,
+    PendingToolCalls,
     QueueAdd,
     QueuedMessage,
     QueueEdit,
     QueuePage,
     QueueReceipt,
+    ToolCallAnswer,
 )
 from app.sessions import QueueMode
 
@@ -123,4 +125,23 @@ class ApprovalService:
         """Approves or denies a call. Raises `NotFoundError` (code `approval_not_found`) and `ConflictError`
         (`approval_resolved`)."""
         await self._setup.write(session_id, lambda c: runs.decide_approval(c, session_id, call_id, answer))
+        self._registry.take_decision(session_id)
+
+
+class ClientCallService:
+    """Stores the results that clients post and notifies the owners of their sessions; a result is committed when
+    `answer` returns."""
+
+    def __init__(self, setup: RuntimeSetup, registry: Dispatch) -> None:
+        self._setup = setup
+        self._registry = registry
+
+    async def pending(self, session_id: str) -> PendingToolCalls:
+        """The calls that wait for a client."""
+        return await self._setup.database.read(lambda c: client_calls.pending(c, session_id))
+
+    async def answer(self, session_id: str, call_id: str, posted: ToolCallAnswer) -> None:
+        """Takes the result of a call. Raises `NotFoundError` (code `call_not_found`) and `ConflictError`
+        (`call_resolved`, `call_not_waiting`)."""
+        await self._setup.write(session_id, lambda c: client_calls.answer(c, session_id, call_id, posted))
         self._registry.take_decision(session_id)

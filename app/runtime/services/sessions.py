@@ -123,7 +123,7 @@ class SessionService:
             if body.source is None:
                 raise NotFoundError("the workspace of a new session is empty.", code="file_not_found")
             if most:
-                detail = "is in a repository that is cloned later; send its data, or name it as a file"
+                detail = "is in a repository that has not been cloned yet; send its data, or name it as a file"
                 raise InvalidRequestError(f"The image {paths.show(path)} {detail}.", code="path_not_ready")
             return b""
 

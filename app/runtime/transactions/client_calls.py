@@ -11,9 +11,9 @@ from sqlalchemy import Connection, Row
 from app.db.repositories import client_calls, parts, sessions, steps
 from app.errors import ConflictError, NotFoundError
 from app.eventlog.log import Appender, StreamItem
-from app.messages import ToolStatus, now, parse_arguments, rfc3339
+from app.messages import ToolStatus, now, rfc3339
 from app.runtime.transactions.runs import end_client_calls, has_expired
-from app.runtime.values.client_calls import PendingToolCall, PendingToolCalls, ToolCallAnswer
+from app.runtime.values.queue import PendingToolCall, PendingToolCalls, ToolCallAnswer
 
 _KEPT = (None, "client", "timeout")
 """Ends of a wait after which its step goes on."""
@@ -52,13 +52,8 @@ def _not_waiting(connection: Connection, session_id: str, call_id: str) -> NotFo
 def pending(connection: Connection, session_id: str) -> PendingToolCalls:
     """The calls that wait for a client."""
     row = sessions.row(connection, session_id)
-    items = tuple(_view(each) for each in client_calls.open_ones(connection, session_id))
+    items = tuple(PendingToolCall.of_row(each, each.body) for each in client_calls.open_ones(connection, session_id))
     return PendingToolCalls(items=items, last_seq=row.last_seq)
-
-
-def _view(row: Row[Any]) -> PendingToolCall:
-    arguments = parse_arguments(row.body["arguments_text"])
-    return PendingToolCall.of(row, name=row.body["name"], arguments=arguments)
 
 
 def is_left_waiting(connection: Connection, session_id: str, message_id: str) -> bool:

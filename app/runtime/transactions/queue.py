@@ -60,7 +60,7 @@ def store_images(connection: Connection, session_id: str, content: TakenContent)
     if not content.images:
         return
     if images.total_bytes(connection, session_id) + content.image_bytes > MAX_SESSION_IMAGES:
-        detail = f"The images of a session may have {MAX_SESSION_IMAGES:,} bytes in total."
+        detail = f"The images of a session may have at most {MAX_SESSION_IMAGES:,} bytes in total."
         raise TooLargeError(detail, code="session_images_full", limit_bytes=MAX_SESSION_IMAGES)
     images.put(connection, session_id, content.images)
 

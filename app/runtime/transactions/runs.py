@@ -19,7 +19,7 @@ from app.db.repositories import client_calls, events, messages, parts, queue, se
 from app.errors import ConflictError, NotFoundError
 from app.eventlog.log import Appender, StreamItem
 from app.events import ApprovalRequested, ApprovalResolved, SessionIdle, SessionRunning, SessionUpdated, ToolCalled
-from app.messages import Usage, parse_arguments, rfc3339
+from app.messages import Usage, rfc3339
 from app.runtime.values.queue import ApprovalAnswer, ApprovalList, PendingApproval
 from app.sessions import ApprovalDecision, ApprovalEnd, ClientWaitEnd, Outcome, QueueMode, Status
 from app.tools.submit import OutputFormat
@@ -107,7 +107,7 @@ def decide_approval(
 
 
 def has_expired(row: Row[Any], at: datetime) -> bool:
-    """Whether the approval has expired."""
+    """Whether the time is over that a call, of which this is the row, could wait."""
     return row.expires_at is not None and row.expires_at <= at
 
 
@@ -156,15 +156,10 @@ async def read_pending(database: Database, session_id: str) -> ApprovalList:
 
     def query(connection: Connection) -> ApprovalList:
         row = sessions.row(connection, session_id)
-        items = tuple(_view(each) for each in steps.open_approvals(connection, session_id))
+        items = tuple(PendingApproval.of_row(each, each.body) for each in steps.open_approvals(connection, session_id))
         return ApprovalList(items=items, last_seq=row.last_seq)
 
     return await database.read(query)
-
-
-def _view(row: Row[Any]) -> PendingApproval:
-    arguments = parse_arguments(row.body["arguments_text"])
-    return PendingApproval.of(row, name=row.body["name"], arguments=arguments)
 
 
 def begin(connection: Connection, appender: Appender, trigger: Trigger, key: str | None = None) -> None:

@@ -6,7 +6,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
-    BeforeValidator,
     ConfigDict,
     Field,
     JsonValue,
@@ -18,17 +17,13 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from app.messages import Value, clean_text
+from app.messages import CleanText, Value
 
 MAX_CONTENT_CHARS = 1_000_000
 """Maximum length of a message; a JSON body over 1 MiB is refused anyway, if it has no images."""
 MAX_PARTS = 100
 """Maximum parts of a message."""
 MAX_PATH_CHARS = 4_096
-
-
-def _clean(value: Any) -> Any:
-    return clean_text(value) if isinstance(value, str) else value
 
 
 def _not_blank(text: str) -> str:
@@ -39,15 +34,13 @@ def _not_blank(text: str) -> str:
 
 
 Words = Annotated[
-    str,
-    BeforeValidator(_clean),
+    CleanText,
     StringConstraints(min_length=1, max_length=MAX_CONTENT_CHARS),
     AfterValidator(_not_blank),
     Field(json_schema_extra={"pattern": r"\S"}),
 ]
 Path = Annotated[
-    str,
-    BeforeValidator(_clean),
+    CleanText,
     StringConstraints(min_length=1, max_length=MAX_PATH_CHARS),
     Field(description="A file of the workspace, read when the message is accepted.", examples=["docs/screen.png"]),
 ]

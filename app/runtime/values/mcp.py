@@ -134,7 +134,7 @@ class McpServer(Value):
     )
     args: Annotated[list[Argument], Field(max_length=100)] | None = None
     env: Annotated[dict[str, GivenValue], Field(max_length=MAX_VALUES), AfterValidator(_variables)] | None = Field(
-        default=None, description="Variables of the command, which gets no others of the session."
+        default=None, description="Environment variables of the command, which gets no other ones of the session."
     )
     tools: Annotated[list[Argument], Field(max_length=MAX_NAMED_TOOLS)] | None = Field(
         default=None, description="The tools to offer, by the server's own names; all of them if omitted."

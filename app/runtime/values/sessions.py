@@ -19,7 +19,7 @@ from pydantic_core import PydanticCustomError
 
 from app.context.policies import POLICY_NAMES, CompactionSettings
 from app.interchange import WireFormat
-from app.messages import Value, clean_text
+from app.messages import CleanText, Value
 from app.raw_messages import RawMessages
 from app.runtime.values.content import Content
 from app.runtime.values.mcp import McpServers
@@ -45,10 +45,6 @@ def _raw_or_list(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
     return value
 
 
-def _clean(value: Any) -> Any:
-    return clean_text(value) if isinstance(value, str) else value
-
-
 def _number(value: Any) -> Any:
     """JSON has one kind of number, so 50.0 is 50; but `true` and "50" are not numbers."""
     if isinstance(value, bool | str):
@@ -64,9 +60,9 @@ def _uuid7(text: str) -> str:
 
 JsonNumber = BeforeValidator(_number)
 """Must come last, after the bounds, which are only in the schema if they are next to the type."""
-Text = Annotated[str, BeforeValidator(_clean)]
-ModelName = Annotated[str, BeforeValidator(_clean), StringConstraints(min_length=1, max_length=300)]
-Title = Annotated[str, BeforeValidator(_clean), StringConstraints(min_length=1, max_length=300)]
+Text = CleanText
+ModelName = Annotated[Text, StringConstraints(min_length=1, max_length=300)]
+Title = Annotated[Text, StringConstraints(min_length=1, max_length=300)]
 ClientId = Annotated[
     str,
     AfterValidator(_uuid7),
@@ -299,7 +295,7 @@ class ClientToolRequest(Value):
         examples=[{"type": "object", "properties": {"title": {"type": "string"}}, "required": ["title"]}],
     )
     timeout_s: Annotated[float, Field(gt=0, le=client.MAX_TIMEOUT_S), JsonNumber] | None = Field(
-        default=600, description="Seconds that a call waits; without a result in time it has failed. Null: no end."
+        default=600, description="Seconds that a call waits for its result before it fails. Null: no limit."
     )
 
     @property

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 import httpx
-from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
+from pydantic import AfterValidator, Field, StringConstraints
 from pydantic_core import PydanticCustomError
 
-from app.messages import Timestamp, Value, clean_text
+from app.messages import Timestamp, Value
 from app.runtime.values.sessions import Text
 from app.runtime.webhooks.signing import types_of
 
@@ -42,8 +42,7 @@ def _pattern(text: str) -> str:
 
 
 Url = Annotated[
-    str,
-    BeforeValidator(lambda value: clean_text(value) if isinstance(value, str) else value),
+    Text,
     StringConstraints(min_length=1, max_length=MAX_URL_CHARS),
     AfterValidator(_url),
     Field(description="An `http` or `https` URL that answers POST requests.", json_schema_extra={"format": "uri"}),

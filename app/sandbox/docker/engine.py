@@ -271,6 +271,15 @@ class Engine:
         await asyncio.sleep(0)  # closed sockets are released in the event loop's next iteration
 
 
+@contextmanager
+def translated_refusals() -> Iterator[None]:
+    """Raises `SandboxError` where the Engine refuses."""
+    try:
+        yield
+    except aiodocker.DockerError as exc:
+        raise refused(exc) from exc
+
+
 def refused(exc: aiodocker.DockerError) -> SandboxError:
     """Translates the Engine's refusal."""
     return SandboxError(f"The Docker Engine refused: {exc.message}")

@@ -17,10 +17,10 @@ import aiodocker
 from app.errors import SandboxError, SandboxUnavailableError, WorkspaceFullError
 from app.sandbox import paths, tar
 from app.sandbox.base import WORKSPACE, FilePiece, Scan, TreeEntry
-from app.sandbox.docker.engine import Engine, refused
+from app.sandbox.docker.engine import Engine, refused, translated_refusals
 from app.sandbox.docker.files import ContainerArchives
 from app.sandbox.docker.scripts import run_script
-from app.sandbox.host.base import copy_too_large
+from app.sandbox.host.copying import copy_too_large
 from app.sandbox.host.workspace import MAX_DEPTH, kind_of
 
 ROOT = "/"
@@ -209,7 +209,7 @@ async def _read_all(
 ) -> AsyncGenerator[Sequence[FilePiece], None]:
     batch: list[FilePiece] = []
     size = 0
-    try:
+    with translated_refusals():
         async with aclosing(archives.fetch(f"{WORKSPACE}/.")) as pieces, aclosing(tar.contents(pieces)) as found:
             async for member, data in found:
                 position = positions.get(tar.relative_name(member))
@@ -219,7 +219,5 @@ async def _read_all(
                 if size >= tar.GATHERED:
                     yield batch
                     batch, size = [], 0
-    except aiodocker.DockerError as exc:
-        raise refused(exc) from exc
     if batch:
         yield batch

@@ -7,11 +7,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-import aiodocker
-
 from app.sandbox.base import Present
 from app.sandbox.docker.container import SESSION_LABEL
-from app.sandbox.docker.engine import Engine, refused
+from app.sandbox.docker.engine import Engine, translated_refusals
 
 
 def grouped(
@@ -43,16 +41,12 @@ class _Found:
     runs: bool = False
 
     async def stop(self) -> None:
-        try:
+        with translated_refusals():
             for container in self.containers:
                 await self.engine.remove(container)
-        except aiodocker.DockerError as exc:
-            raise refused(exc) from exc
 
     async def remove(self) -> None:
         await self.stop()
-        try:
+        with translated_refusals():
             for volume in self.volumes:
                 await self.engine.remove_volume(volume)
-        except aiodocker.DockerError as exc:
-            raise refused(exc) from exc

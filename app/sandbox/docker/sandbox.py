@@ -44,7 +44,7 @@ from app.sandbox.docker.container import (
     container_name,
     own_directories,
 )
-from app.sandbox.docker.engine import Engine, refused
+from app.sandbox.docker.engine import Engine, translated_refusals
 from app.sandbox.docker.files import ContainerArchives, ContainerFiles
 from app.sandbox.docker.present import grouped
 from app.sandbox.docker.watch import ContainerDisk, ContainerWatch, Watched
@@ -206,11 +206,9 @@ class DockerSandbox:
 
     async def restore(self, archive: AsyncIterator[bytes]) -> None:
         await self.stop()
-        try:
+        with translated_refusals():
             async with self._session.lock:
                 await self._engine.remove_volume(self._name)
-        except aiodocker.DockerError as exc:
-            raise refused(exc) from exc
         await self._ensure(running=False)
         await moving.restore(self._archives, archive)
 
@@ -220,11 +218,9 @@ class DockerSandbox:
         await moving.restore(self._archives, archive)
 
     async def end_left(self) -> None:
-        try:
+        with translated_refusals():
             async with self._session.lock:
                 await end_left(self._engine, self._name)
-        except aiodocker.DockerError as exc:
-            raise refused(exc) from exc
 
     async def stop(self) -> None:
         # Removed, not just stopped: an unused container takes disk space, and the workspace is in its volume.
@@ -237,14 +233,12 @@ class DockerSandbox:
     async def remove(self) -> None:
         session = self._session
         session.ready.rest()
-        try:
+        with translated_refusals():
             async with session.lock:
                 await self._engine.remove(self._name)
                 await session.egress.close()
                 await self._engine.remove_volume(self._name)
                 session.deleted = True
-        except aiodocker.DockerError as exc:
-            raise refused(exc) from exc
         await session.commands.end_all()
 
     async def _ensure(self, *, running: bool) -> None:
@@ -353,10 +347,8 @@ class DockerFactory:
 
     async def machine(self) -> str | None:
         if not self._knows_machine:
-            try:
+            with translated_refusals():
                 self._machine = await self._engine.id()
-            except aiodocker.DockerError as exc:
-                raise refused(exc) from exc
             self._knows_machine = True
         return self._machine
 
@@ -369,8 +361,8 @@ class DockerFactory:
         return DockerSandbox(self._engine, config, self._instance_id, session)
 
     async def remove_orphans(self, live_sessions: set[str]) -> list[str]:
-        try:
-            containers, volumes = await self._engine.labelled(f"{INSTANCE_LABEL}={self._instance_id}")
+        with translated_refusals():
+            containers, volumes = await self._labelled()
             removed = []
             for container in containers:
                 name = container["Names"][0].strip("/")
@@ -383,8 +375,6 @@ class DockerFactory:
                 if volume["Labels"].get(SESSION_LABEL) not in live_sessions:
                     await self._engine.remove_volume(volume["Name"])
                     removed.append(f"volume {volume['Name']}")
-        except aiodocker.DockerError as exc:
-            raise refused(exc) from exc
         return removed
 
     async def present(self) -> Sequence[Present]:
@@ -396,10 +386,8 @@ class DockerFactory:
 
     async def _labelled(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         """This server's containers and volumes, as the Engine lists them."""
-        try:
+        with translated_refusals():
             return await self._engine.labelled(f"{INSTANCE_LABEL}={self._instance_id}")
-        except aiodocker.DockerError as exc:
-            raise refused(exc) from exc
 
     async def aclose(self) -> None:
         for session in list(self._sessions.values()):

@@ -14,7 +14,7 @@ from aiodocker.stream import Stream as ExecStream
 
 from app.errors import SandboxError
 from app.sandbox.base import LiveInput
-from app.sandbox.docker.engine import Engine, refused
+from app.sandbox.docker.engine import Engine, translated_refusals
 
 # It waits for two lines of input. The first is the mark: as an argument, every process of the container could read it.
 # The second is that of `order`; an empty one ends the shell. The 22nd field of /proc/PID/stat is the start in clock
@@ -211,25 +211,22 @@ async def run_script(
     mark = secrets.token_hex(16)
     argv = ["/bin/sh", "-c", SCRIPT_HEAD.replace("MARK", mark) + script, "palimpsest", *arguments]
     marks, messages, output = Marks(mark.encode()), bytearray(), bytearray()
-    try:
-        with engine.translated():
-            async with engine.answering():
-                execution = await engine.container(container).exec(argv, stdin=stdin is not None)
-            async with (
-                attached(engine, execution) as stream,
-                feeding(stream, stdin or b""),
-                engine.answering(SILENCE_S) as heard,
-            ):
-                # waiting for the stream's end would take too long: the Engine delays it for seconds if another
-                # command has left a background process
-                while marks.exit_code is None and (message := await stream.read_out()) is not None:
-                    heard()
-                    if message.stream == 1:
-                        output += marks.feed(message.data)
-                    else:
-                        messages += message.data
-                    if len(output) + len(messages) > limit:
-                        raise SandboxError("The sandbox returned more data than requested.")
-    except aiodocker.DockerError as exc:
-        raise refused(exc) from exc
+    with translated_refusals(), engine.translated():
+        async with engine.answering():
+            execution = await engine.container(container).exec(argv, stdin=stdin is not None)
+        async with (
+            attached(engine, execution) as stream,
+            feeding(stream, stdin or b""),
+            engine.answering(SILENCE_S) as heard,
+        ):
+            # waiting for the stream's end would take too long: the Engine delays it for seconds if another
+            # command has left a background process
+            while marks.exit_code is None and (message := await stream.read_out()) is not None:
+                heard()
+                if message.stream == 1:
+                    output += marks.feed(message.data)
+                else:
+                    messages += message.data
+                if len(output) + len(messages) > limit:
+                    raise SandboxError("The sandbox returned more data than requested.")
     return (137 if marks.exit_code is None else marks.exit_code), bytes(output), bytes(messages)

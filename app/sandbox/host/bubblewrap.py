@@ -17,7 +17,7 @@ import shutil
 import zlib
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
@@ -68,6 +68,18 @@ def find_bwrap() -> Path | None:
     return None
 
 
+@dataclass(frozen=True, slots=True)
+class Common:
+    """What the sandboxes of one factory have in common. `cgroups` is None where the server may not make any, and
+    `host_network` is as for the factory."""
+
+    bwrap: Path
+    cgroups: Cgroups | None
+    gateway: Gateway
+    room: Room
+    host_network: bool
+
+
 class BubblewrapSandbox(HostSandbox):
     """One session's sandbox. Nothing runs between commands but what waits for the next one."""
 
@@ -79,22 +91,17 @@ class BubblewrapSandbox(HostSandbox):
         workspace: Workspace,
         commands: Commands,
         threads: FileThreads,
-        *,
-        bwrap: Path,
         view: View,
-        cgroups: Cgroups | None,
         disk: HostDisk,
-        host_network: bool,
-        gateway: Gateway,
-        room: Room,
+        common: Common,
     ) -> None:
         super().__init__(config, workspace, commands, threads)
-        self._ready = ReadyCommands(commands, room, self._place)
-        self._gateway = gateway
-        self._exposed = view.network and not host_network
-        self._bwrap = bwrap
+        self._ready = ReadyCommands(commands, common.room, self._place)
+        self._gateway = common.gateway
+        self._exposed = view.network and not common.host_network
+        self._bwrap = common.bwrap
         self._view = view
-        self._cgroups = cgroups
+        self._cgroups = common.cgroups
         self._disk = disk
 
     def _prepare(self) -> None:
@@ -288,19 +295,9 @@ class BubblewrapFactory:
         commands = self._directories.commands(config.session_id)
         roots = (workspace, view.scratch)
         disk = self._disks.setdefault(config.session_id, HostDisk(roots, DiskUse(config.limits.disk_mb * 2**20)))
-        return BubblewrapSandbox(
-            config,
-            Workspace(workspace, uid),
-            commands,
-            self._directories.threads,
-            bwrap=self._bwrap,
-            view=view,
-            cgroups=self._cgroups,
-            disk=disk,
-            host_network=self._host_network,
-            gateway=self._gateway,
-            room=self._room,
-        )
+        common = Common(self._bwrap, self._cgroups, self._gateway, self._room, self._host_network)
+        threads = self._directories.threads
+        return BubblewrapSandbox(config, Workspace(workspace, uid), commands, threads, view, disk, common)
 
     @property
     def refused_connections(self) -> int:

@@ -26,7 +26,6 @@ from app.agent.tool_executor import ToolExecutor, ToolSetup
 from app.context.budget import Budget
 from app.context.tokens import Calibration, counted_tokens
 from app.errors import ProviderError
-from app.events import PlanItem
 from app.llm.base import (
     BlockEnd,
     Finish,
@@ -41,7 +40,7 @@ from app.llm.base import (
 )
 from app.messages import Message, Role, TextPart, ToolCallPart, Usage, new_id, now
 from app.sandbox.base import Sandbox, Stream
-from app.sessions import Limits
+from app.sessions import Limits, PlanItem
 from app.tools.base import Arguments, ToolContext, ToolOutcome
 from app.tools.output import OutputLimit
 from app.tools.registry import ToolRegistry

@@ -16,9 +16,9 @@ from app.agent.record import StoredConversation
 from app.context.budget import Budget
 from app.context.prompts import GenerationReason
 from app.context.tokens import Calibration
-from app.events import PlanItem
 from app.llm.base import ToolSchema
 from app.messages import Message, Role, TextPart, Usage
+from app.sessions import PlanItem
 from tests.unit.agent.changes import now
 from tests.unit.agent.rounds import counted
 from tests.unit.agent.scenes import BUDGET, MODEL, config

@@ -20,9 +20,8 @@ from app.context.shrinking import shrunk
 from app.context.summary import prose_of
 from app.context.tokens import estimate_text
 from app.errors import ProviderError
-from app.events import PlanItem
 from app.messages import CompactionMarkerPart, Role, TextPart, Usage
-from app.sessions import Rung
+from app.sessions import PlanItem, Rung
 from tests.unit.agent.rounds import CLEARING, PROSE, SUMMARY, UNPRUNED, Tight, old_turn, settings_of
 from tests.unit.agent.scenes import MODEL, calls, price, says, usage
 from tests.unit.agent.sinks import EVENTS_BETWEEN

@@ -14,9 +14,9 @@ from app.agent.interrupt import Interrupt, Stopped
 from app.agent.tool_executor import MAX_PARALLEL
 from app.context.tokens import estimate_part
 from app.errors import ForbiddenError, SandboxError, SandboxUnavailableError, StorageError
-from app.events import PlanItem
 from app.messages import ToolCallPart, ToolResultPart, ToolStatus
 from app.sandbox.base import Sandbox
+from app.sessions import PlanItem
 from app.tools.base import ToolContext, ToolOutcome
 from tests.unit.agent.scenes import Acting, Output, executor, turns
 from tests.unit.agent.scenes import call_part as call

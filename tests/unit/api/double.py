@@ -33,7 +33,6 @@ from app.runtime.values.checkpoints import (
     RestoreResult,
     Uncovered,
 )
-from app.runtime.values.client_calls import PendingToolCall, PendingToolCalls, ToolCallAnswer
 from app.runtime.values.history import (
     CompactionCreate,
     CompactionList,
@@ -53,11 +52,14 @@ from app.runtime.values.queue import (
     ApprovalAnswer,
     ApprovalList,
     PendingApproval,
+    PendingToolCall,
+    PendingToolCalls,
     QueueAdd,
     QueuedMessage,
     QueueEdit,
     QueuePage,
     QueueReceipt,
+    ToolCallAnswer,
 )
 from app.runtime.values.secrets import SecretInfo, SecretList, SecretPut
 from app.runtime.values.server import (

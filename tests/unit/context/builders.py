@@ -13,7 +13,6 @@ from app.context.budget import Budget
 from app.context.facts import Facts, Ledger
 from app.context.prompts import Generation
 from app.context.tokens import PER_MESSAGE, estimate_part
-from app.events import PlanItem
 from app.messages import (
     CompactionMarkerPart,
     ImagePart,
@@ -26,6 +25,7 @@ from app.messages import (
     ToolResultPart,
     ToolStatus,
 )
+from app.sessions import PlanItem
 
 AT = datetime(2026, 11, 22, 10, 0, tzinfo=UTC)
 MODEL = "openai/gpt-5"

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.context.facts import MAX_COMMANDS, CommandFact, FileFact, ended_calls
-from app.events import PlanItem
 from app.messages import Message, Role, ToolStatus
+from app.sessions import PlanItem
 from tests.unit.context.builders import (
     AT,
     any_history,

@@ -10,8 +10,8 @@ from app.context.facts import CommandFact, Facts, FileFact, UserRequest
 from app.context.facts_text import FIRST_FAILURES, FIRST_FILES, SENTENCE_TOKENS, render_facts
 from app.context.telling import Sentence
 from app.context.tokens import estimate_text
-from app.events import PlanItem
 from app.messages import ToolStatus
+from app.sessions import PlanItem
 
 ROOM = 100_000
 

@@ -20,8 +20,7 @@ from app.context.prompts import (
     render_system,
     with_plan,
 )
-from app.events import PlanItem
-from app.sessions import AllowedHosts
+from app.sessions import AllowedHosts, PlanItem
 
 
 def environment(**changes: Any) -> PromptEnvironment:

@@ -21,7 +21,7 @@ from app.agent.changes import (
     StepOpened,
 )
 from app.agent.model_calls import ModelCalls
-from app.agent.tool_executor import Collector
+from app.agent.protocols import Collector
 from app.context.prompts import SYSTEM_TEMPLATE, Generation
 from app.context.tokens import PER_MESSAGE, estimate_part, estimate_text
 from app.db.engine import Database

@@ -29,10 +29,10 @@ from app.agent.conversation import control_message
 from app.context.checkpoints import Checkpoint
 from app.context.prompts import Generation
 from app.eventlog.log import StreamItem
-from app.events import PlanItem
 from app.messages import ReasoningPart, ToolCallPart, Usage, new_id
 from app.runtime.transactions import compactions
 from app.runtime.transactions.changes import commit_changes
+from app.sessions import PlanItem
 from tests.unit.db.rows import add_session, new_database
 from tests.unit.runtime.stage import Attempt, Stage, call_part, logged, result_of, summary_of, text_part
 

@@ -17,7 +17,7 @@ from app.runtime.owner.recorder import Recorder
 from app.runtime.transactions import recovery, runs
 from app.runtime.transactions.client_calls import answer, pending
 from app.runtime.transactions.recovery import INTERRUPTED_NOTE, MAX_RECOVERIES, NOT_STARTED_NOTE
-from app.runtime.values.client_calls import ToolCallAnswer
+from app.runtime.values.queue import ToolCallAnswer
 from app.sessions import Outcome, Status
 from tests.unit.runtime.stage import GENERATION_OPENED, Attempt, Stage, call_part
 

@@ -34,10 +34,9 @@ from app.db.repositories import messages, parts, sessions, steps
 from app.errors import StaleOwnerError
 from app.eventlog.bus import Bus
 from app.eventlog.log import EventLog, StreamItem
-from app.events import PlanItem
 from app.messages import FinishReason, TextPart, ToolCallPart, ToolResultPart, ToolStatus, Usage, new_id
 from app.runtime.owner.recorder import FLUSH_S, Recorder
-from app.sessions import ContextState, Status
+from app.sessions import ContextState, PlanItem, Status
 from tests.unit.db.rows import add_session, new_database
 
 GENERATION = Generation(new_id(), 1, "m", "system", (), 1, "created")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from app.errors import SandboxError, WorkspaceFullError
-from app.sandbox.host.base import copy_workspace
+from app.sandbox.host.copying import copy_workspace
 from app.sandbox.host.disk import ENTRY_BYTES, count
 from app.sandbox.host.workspace import Workspace
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from app.errors import ForbiddenError, InvalidRequestError, PalimpsestError, SandboxError, WorkspaceFullError
-from app.sandbox.host.base import copy_workspace
+from app.sandbox.host.copying import copy_workspace
 from app.sandbox.host.workspace import MAX_DEPTH, Workspace, delete_tree, translate
 
 NAMES = 40_000

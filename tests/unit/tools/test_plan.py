@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from app.events import PlanItem
+from app.sessions import PlanItem
 from app.tools.memory import UpdatePlan, UpdatePlanArguments, render_plan
 from tests.unit.tools.workbench import Workbench
 

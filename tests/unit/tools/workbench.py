@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from app.errors import ForbiddenError, InvalidRequestError, NotFoundError, TooLargeError
-from app.events import PlanItem
 from app.sandbox.base import WORKSPACE, ExecResult, FileInfo, LiveInput, OnOutput, Sandbox, Stream
 from app.sandbox.host.base import HostFile
+from app.sessions import PlanItem
 from app.tools.base import Arguments, NoHistory, SessionHistory, ToolContext, ToolOutcome
 from app.tools.output import OutputLimit
 
