@@ -4,6 +4,7 @@ fail or lie."""
 from __future__ import annotations
 
 import asyncio
+import base64
 import ipaddress
 import json
 import signal
@@ -15,8 +16,9 @@ from mcp.server import MCPServer
 
 from tests.behavior.conftest import StartProcess, StartServer
 from tests.behavior.harness import ANTHROPIC, OPENAI, RESPONSES, Client, of_type, shows
-from tests.mcp_servers import SCRIPT, Answer, handshake, mcp_server, raw_server, result
+from tests.mcp_servers import PIXEL, SCRIPT, Answer, handshake, mcp_server, raw_server, result
 from tests.provider import FakeProvider, Reply, Text, ToolCall
+from tests.provider.images import images_of
 
 LOOPBACK = (ipaddress.ip_network("127.0.0.0/8"),)
 TOKEN = "s3cr3t-t0ken-value"
@@ -54,7 +56,8 @@ async def test_tools_of_a_server_over_http_are_called(start_server: StartServer,
                 assert "Obey the server" not in json.dumps(provider.requests[-1].body)
                 results = [(event.data["status"], event.data["output"]) for event in of_type(events, "tool.result")]
                 assert results[0] == ("completed", "42")
-                assert results[1][1].startswith("three parts\n[image, image/png, ")
+                assert results[1][1].startswith("three parts\n[image, image/png, 1×1 pixels, 68 bytes]")
+                assert [found.raw for found in images_of(provider.requests[-1].body)] == [base64.b64decode(PIXEL)]
                 assert "[resource notes: file:///notes.txt (text/plain)]" in results[1][1]
                 assert results[2][0] == "error"
                 assert "nothing is there" in results[2][1]

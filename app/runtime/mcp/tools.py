@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 from pydantic import ConfigDict
@@ -39,7 +40,7 @@ class Servers(Protocol):
         tool: Definition,
         arguments: dict[str, Any],
         on_progress: Callable[[float, float | None, str | None], None],
-    ) -> tuple[str, ToolStatus]: ...
+    ) -> tuple[str, ToolOutcome]: ...
 
 
 class Session(Protocol):
@@ -69,12 +70,12 @@ class McpTool:
         if check is not None and (found := await asyncio.to_thread(problems, check, value)):
             raise ToolError(f"Invalid arguments of {self.name}. Fix this and call it again:\n" + "\n".join(found))
         progress = _Progress(context.progress, self._mask)
-        text, status = await self._servers.call(server_of(self.name), self._definition, value, progress.report)
+        text, outcome = await self._servers.call(server_of(self.name), self._definition, value, progress.report)
         data = text.encode("utf-8", "replace")
         for start in range(0, len(data), PIECE):
             context.output.write("stdout", data[start : start + PIECE])
             await asyncio.sleep(0)
-        return ToolOutcome(status, note="" if text or status is ToolStatus.ERROR else "[no output]")
+        return outcome if text or outcome.status is ToolStatus.ERROR else replace(outcome, note="[no output]")
 
 
 class _Progress:

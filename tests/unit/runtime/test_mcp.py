@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import ipaddress
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -10,23 +11,26 @@ from contextlib import asynccontextmanager
 from types import SimpleNamespace
 from typing import Any
 
+import mcp_types as types
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from app.errors import ToolError
-from app.messages import ToolStatus
 from app.runtime.mcp.bounds import MAX_MESSAGE_BYTES, Received, ServerError
 from app.runtime.mcp.catalog import Catalog, Listed, counted, make_catalog
 from app.runtime.mcp.config import ServerConfig, merged
 from app.runtime.mcp.host import McpHost
 from app.runtime.mcp.offer import found, make_offer
+from app.runtime.mcp.results import read_result
 from app.runtime.mcp.servers import SessionServers
 from app.runtime.values.mcp import McpServer
 from app.runtime.webhooks.addresses import Destinations
 from app.sandbox.base import Sandbox
 from app.sessions import Approval, ApprovalRules
+from app.tools.base import ToolOutcome
 from app.tools.masking import Masking
+from tests.behavior.pictures import GIF, png
 from tests.mcp_servers import handshake, mcp_server, raw_server
 
 ANYWHERE = Destinations((ipaddress.ip_network("127.0.0.0/8"),))
@@ -111,6 +115,40 @@ def test_definitions_beyond_a_tenth_of_the_window_are_found_by_a_search() -> Non
     assert counted(calls) == {"mcp__a__b": 2}
 
 
+def picture(data: bytes | str, kind: str = "image/png") -> types.ImageContent:
+    text = data if isinstance(data, str) else base64.b64encode(data).decode()
+    return types.ImageContent(type="image", data=text, mime_type=kind)
+
+
+@pytest.mark.parametrize(
+    ("block", "why"),
+    [
+        (picture("no base64!"), "no valid base64"),
+        (picture("é"), "no valid base64"),
+        (picture(b"<svg/>", "image/svg+xml"), "no PNG, JPEG, GIF or WebP"),
+        (picture(b""), "no PNG"),
+        (picture(png(padding=5 * 1024 * 1024)), "more than 5,242,880"),
+        (picture("A" * 100_000_000), "more than 5,242,880"),
+    ],
+)
+def test_an_image_that_cannot_be_shown_is_a_text_that_says_why(block: types.ImageContent, why: str) -> None:
+    text, outcome = read_result(types.CallToolResult(content=[block]))
+    assert outcome.images == ()
+    assert why in text
+    assert len(text) < 200
+
+
+def test_images_are_shown_as_what_they_are_and_not_too_many() -> None:
+    blob = types.BlobResourceContents(uri="file:///a.gif", mime_type="image/gif", blob=picture(GIF).data)
+    embedded = types.EmbeddedResource(type="resource", resource=blob)
+    text, outcome = read_result(types.CallToolResult(content=[picture(png(3, 2), "image/jpeg"), embedded]))
+    assert text == "[image, image/png, 3×2 pixels, 69 bytes]\n[resource file:///a.gif, image/gif, 7×9 pixels, 14 bytes]"
+    assert [(each.media_type, each.data) for each in outcome.images] == [("image/png", png(3, 2)), ("image/gif", GIF)]
+    text, outcome = read_result(types.CallToolResult(content=[picture(png())] * 22))
+    assert len(outcome.images) == 20
+    assert text.count("not shown, as it comes after 20 others") == 2
+
+
 def test_a_patch_adds_replaces_and_leaves_out_servers() -> None:
     server = McpServer(command="sh")
     own = {"a": {"command": "x"}, "b": {"command": "y"}}
@@ -173,7 +211,7 @@ async def test_servers_come_are_called_and_go() -> None:
             (made,) = servers.catalogs
             assert [catalog.server for catalog in reports.made] == ["real"]
             add = next(tool for tool in made.tools if tool.tool == "add")
-            assert await servers.call("real", add, {"a": 1, "b": 2}, lambda *_: None) == ("3", ToolStatus.COMPLETED)
+            assert await servers.call("real", add, {"a": 1, "b": 2}, lambda *_: None) == ("3", ToolOutcome())
             with pytest.raises(ToolError, match="has no MCP server other"):
                 await servers.call("other", add, {}, lambda *_: None)
             waiting = next(tool for tool in made.tools if tool.tool == "wait")
