@@ -328,6 +328,9 @@ async def test_a_hostile_list_and_hostile_results_are_contained(
         {"name": "odd-name", "inputSchema": {"type": "object", "properties": {"a b": {}}}},
         {"name": "deep", "inputSchema": {"type": "object", "not": json.loads('{"not":' * 60 + "{}" + "}" * 60)}},
         {"name": "large", "inputSchema": {"type": "object", "description": "x" * 40_000}},
+        {"name": "no-schema"},
+        {"name": 5, "inputSchema": {"type": "object"}},
+        "no tool",
     ]
     said: dict[str, Answer] = {
         "error": lambda a: (200, "application/json", iter([json.dumps(
@@ -355,7 +358,9 @@ async def test_a_hostile_list_and_hostile_results_are_contained(
             long = next(name for name in ready["tools"] if "lll" in name)
             assert sorted(ready["tools"]) == sorted(["mcp__raw__fine", "mcp__raw__with_space", long])
             assert len(long) == 64
-            assert len(ready["left_out"]) == 6
+            assert len(ready["left_out"]) == 9
+            assert ready["left_out"]["no-schema"] == "it is malformed: inputSchema: Field required"
+            assert {"tool 11", "tool 12"} <= ready["left_out"].keys()
             shown = next(t for t in provider.requests[0].body["tools"] if t["name"] == "mcp__raw__fine")
             assert len(shown["description"]) == 1_024
             assert shown["input_schema"]["properties"] == {"a": {"type": "array", "items": {}}}

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import Any, TypeVar
 
 import httpx2
@@ -22,6 +22,7 @@ from pydantic import TypeAdapter, ValidationError
 from app import __version__
 from app.runtime.mcp.bounds import Received, ServerError
 from app.runtime.mcp.catalog import MAX_TOOLS, Listed
+from app.runtime.mcp.lists import LenientStream
 
 T = TypeVar("T")
 Streams = TransportStreams
@@ -63,6 +64,7 @@ class Connection:
         self._closing = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._calls: set[asyncio.Task[Any]] = set()
+        self._malformed: list[Listed] = []
         self.failure: ServerError | None = None
         """Why it ended."""
 
@@ -87,7 +89,7 @@ class Connection:
 
     async def _live(self) -> None:
         try:
-            streams = self._transport(self.received, self._closing.set)
+            streams = self._lenient()
             info = types.Implementation(name="palimpsest", version=__version__)
             async with Client(streams, client_info=info, message_handler=self._heard, cache=None) as client:
                 self._client = client
@@ -107,6 +109,18 @@ class Connection:
             self._client = None
             self._closing.set()
 
+    @asynccontextmanager
+    async def _lenient(self) -> AsyncIterator[Streams]:
+        async with self._transport(self.received, self._closing.set) as (reading, writing):
+            yield LenientStream(reading, self._version, self._note_malformed), writing
+
+    def _version(self) -> str | None:
+        return None if self._client is None else self._client.protocol_version
+
+    def _note_malformed(self, name: str, problem: str) -> None:
+        if len(self._malformed) < MAX_TOOLS:
+            self._malformed.append(Listed(name, "", {}, problem=problem))
+
     async def _heard(self, message: IncomingMessage) -> None:
         if isinstance(message, types.ToolListChangedNotification):
             self.changed = True
@@ -125,7 +139,8 @@ class Connection:
             self.changed = True
 
     async def list_tools(self) -> list[Listed]:
-        """The server's tools, a few more than can be offered at most. Raises `ServerError`."""
+        """The server's tools, a few more than can be offered at most, with those that are malformed at the end. Raises
+        `ServerError`."""
         self.changed = False
         try:
             async with asyncio.timeout(LIST_S):
@@ -140,6 +155,7 @@ class Connection:
         if client.server_capabilities.tools is None:
             return []
         tools: list[Listed] = []
+        self._malformed.clear()
         cursor: str | None = None
         for _ in range(MAX_PAGES):
             try:
@@ -149,7 +165,7 @@ class Connection:
             tools += map(_listed, page.tools)
             cursor = page.next_cursor
             if cursor is None or len(tools) > MAX_TOOLS:
-                return tools
+                return [*tools, *self._malformed]
         raise ServerError("protocol_error", f"The server's list of tools has more than {MAX_PAGES} pages.")
 
     async def call(
