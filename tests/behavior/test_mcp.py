@@ -405,6 +405,14 @@ async def test_many_tools_are_offered_through_a_search(start_server: StartServer
             assert "mcp_search" in offered(provider)
             assert offered(provider, 0) == offered(provider, 1) == offered(provider)
 
+            # Definitions count when a message is accepted, too.
+            plain = await client.create(model=OPENAI)
+            body = {"content": "some words " * 20_000}
+            answers = [await client.http.post(f"/v1/sessions/{s['id']}/queue", json=body) for s in (plain, session)]
+            assert [answer.status_code for answer in answers] == [413, 413]
+            roomy, less = (answer.json()["room"] for answer in answers)
+            assert roomy - less > 2_000
+
 
 async def test_the_operators_servers_are_for_every_session_that_does_not_leave_them_out(
     start_server: StartServer, provider: FakeProvider
