@@ -265,6 +265,7 @@ async def test_a_command_in_the_sandbox_is_a_server(
         await client.change(session["id"], mcp_servers=None)
         after = await client.say(session["id"], "look", (await client.session(session["id"]))["last_seq"])
         assert of_type(after, "tool.result")[0].data["output"].startswith("0\n")
+        assert (await client.http.get(f"{path}/files/ended.txt")).text == "end of input\n"
 
 
 async def test_a_command_that_cannot_start_or_floods_costs_its_tools(
