@@ -37,6 +37,10 @@ CLOSE_S = 1.5
 """Seconds for closing; a cancel may take two."""
 MAX_PAGES = 50
 LISTEN_AGAIN_S = 30.0
+PING_S = 30.0
+"""Seconds between two looks at whether a server at a URL is still there; a command's end is noticed without."""
+PING_WAIT_S = 8.0
+"""Seconds that it has to answer, while nothing else is asked of it."""
 MAX_DETAIL_CHARS = 1_000
 _RESULT: TypeAdapter[types.CallToolResult | types.InputRequiredResult] = TypeAdapter(
     types.CallToolResult | types.InputRequiredResult
@@ -52,13 +56,15 @@ class UnansweredError(Exception):
 
 
 class Connection:
-    """A connection; `open` once, then `call` and `list_tools`, and `aclose`."""
+    """A connection; `open` once, then `call` and `list_tools`, and `aclose`. A `remote` server is asked now and then
+    whether it is still there."""
 
-    def __init__(self, transport: Transport) -> None:
+    def __init__(self, transport: Transport, *, remote: bool = False) -> None:
         self.received = Received()
         self.changed = False
         """Whether the server's list may have changed since it was read."""
         self._transport = transport
+        self._remote = remote
         self._client: Client | None = None
         self._opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._closing = asyncio.Event()
@@ -95,12 +101,13 @@ class Connection:
                 self._client = client
                 if not self._opened.done():
                     self._opened.set_result(None)
-                listening = asyncio.create_task(self._listen(client))
+                beside = [asyncio.create_task(self._listen(client)), asyncio.create_task(self._watch(client))]
                 try:
                     await self._closing.wait()
                 finally:
-                    listening.cancel()
-                    await asyncio.wait({listening})
+                    for task in beside:
+                        task.cancel()
+                    await asyncio.wait(beside)
         except Exception as error:
             self.failure = self.received.broken or _failure(error, self.received.status)
         else:
@@ -135,8 +142,42 @@ class Connection:
                 async with client.listen(tools_list_changed=True) as events:
                     async for _ in events:
                         self.changed = True
+            self.received.doubt.set()
             await asyncio.sleep(LISTEN_AGAIN_S)
             self.changed = True
+
+    async def _watch(self, client: Client) -> None:
+        """Ends the connection when the server no longer answers, or has forgotten it, as after a restart. One that
+        cannot be connected to ends it by itself."""
+        while self._remote:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(PING_S):
+                    await self.received.doubt.wait()
+            self.received.doubt.clear()
+            why = await self._ping(client)
+            # Some do one thing at a time, and a call may be long.
+            if why and not self._calls:
+                self.received.fail("closed", why)
+                self._closing.set()
+                return
+
+    async def _ping(self, client: Client) -> str:
+        """Why the server is not there any more; empty if it is. An error as its answer is one, too, unless it is of
+        HTTP: it may know no pings."""
+        is_modern = client.protocol_version in MODERN_PROTOCOL_VERSIONS
+        self.received.status = None
+        try:
+            async with asyncio.timeout(PING_WAIT_S):
+                if is_modern:
+                    await client.session.send_discover(client.protocol_version)
+                else:
+                    await client.session.send_request(types.PingRequest(), types.EmptyResult)
+        except TimeoutError:
+            return f"The server did not answer within {PING_WAIT_S:g} seconds."
+        except (MCPError, ValidationError, RuntimeError):
+            status = self.received.status
+            return "" if status is None else f"The server has forgotten the connection (status {status})."
+        return ""
 
     async def list_tools(self) -> list[Listed]:
         """The server's tools, a few more than can be offered at most, with those that are malformed at the end. Raises
@@ -190,6 +231,8 @@ class Connection:
                 self._closing.set()
             if error.code in (types.CONNECTION_CLOSED, types.REQUEST_TIMEOUT) or self.received.broken:
                 raise UnansweredError(self._why_unanswered(error, timeout_s)) from error
+            if self.received.status is not None:
+                self.received.doubt.set()
             raise ServerError("refused", f"{error.message[:MAX_DETAIL_CHARS]} (code {error.code})") from error
         except (ValidationError, RuntimeError, ValueError) as error:
             raise UnansweredError("The server's answer is invalid.") from error

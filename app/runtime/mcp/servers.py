@@ -132,7 +132,7 @@ class SessionServers:
             server.tried = True
 
     async def _open(self, config: ServerConfig) -> tuple[Connection, Catalog]:
-        connection = Connection(await self._transport(config))
+        connection = Connection(await self._transport(config), remote=config.server.url is not None)
         try:
             await connection.open()
             return connection, await self._catalog(config, connection)

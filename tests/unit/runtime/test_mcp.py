@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import ipaddress
+import threading
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -20,7 +21,9 @@ from app.errors import ToolError
 from app.runtime.mcp.bounds import MAX_MESSAGE_BYTES, Received, ServerError
 from app.runtime.mcp.catalog import Catalog, Listed, counted, make_catalog
 from app.runtime.mcp.config import ServerConfig, merged
+from app.runtime.mcp.connection import Connection
 from app.runtime.mcp.host import McpHost
+from app.runtime.mcp.http import http_streams, tls_context
 from app.runtime.mcp.offer import found, make_offer
 from app.runtime.mcp.results import read_result
 from app.runtime.mcp.servers import SessionServers
@@ -226,6 +229,44 @@ async def test_servers_come_are_called_and_go() -> None:
         assert ("real", "unreachable") in reports.errors
     finally:
         await servers.aclose()
+
+
+async def until_ended(connection: Connection) -> None:
+    async with asyncio.timeout(10):
+        while connection.is_open:  # noqa: ASYNC110 - it tells nobody
+            await asyncio.sleep(0.01)
+
+
+async def connected(url: str) -> Connection:
+    context = await tls_context()
+    connection = Connection(lambda received, _: http_streams(url, {}, ANYWHERE, context, received), remote=True)
+    await connection.open()
+    return connection
+
+
+async def test_a_server_that_goes_away_is_noticed_without_a_call() -> None:
+    with mcp_server() as real:
+        connection = await connected(real.url)
+        assert len(await connection.list_tools()) == 5
+    await until_ended(connection)
+    assert connection.failure is not None
+    await connection.aclose()
+
+
+async def test_a_server_that_has_forgotten_the_connection_is_noticed_by_a_ping() -> None:
+    forgotten = threading.Event()
+
+    def answer(asked: dict[str, Any]) -> Any:
+        return (400, "text/plain", iter([b"no session"])) if forgotten.is_set() else handshake(asked)
+
+    with raw_server(answer) as url:
+        connection = await connected(url)
+        forgotten.set()
+        connection.received.doubt.set()
+        await until_ended(connection)
+        assert connection.failure is not None
+        assert connection.failure.detail == "The server has forgotten the connection (status 400)."
+        await connection.aclose()
 
 
 async def test_a_connection_that_hangs_is_closed_in_time() -> None:
