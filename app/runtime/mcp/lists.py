@@ -9,9 +9,11 @@ from typing import Any, Self
 
 import mcp_types as types
 from mcp.client._transport import ReadStream
+from mcp.shared.inbound import find_invalid_x_mcp_header
 from mcp.shared.message import SessionMessage
 from mcp_types.jsonrpc import JSONRPCResponse
 from mcp_types.methods import validate_server_result
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 MAX_MALFORMED = 1_000
@@ -83,6 +85,11 @@ def take_out(result: dict[str, Any], protocol: str | None) -> list[tuple[str, st
                     case ("tools", int(index), *steps):
                         where = ".".join(str(step) for step in steps) or "the tool"
                         bad.setdefault(index, f"it is malformed: {where}: {fault['msg']}"[:MAX_PROBLEM_CHARS])
+    if protocol in MODERN_PROTOCOL_VERSIONS:
+        # The package drops these without saying so.
+        for index, tool in enumerate(tools):
+            if index not in bad and (why := find_invalid_x_mcp_header(tool.get("inputSchema"))) is not None:
+                bad[index] = f"it is malformed: {why}"[:MAX_PROBLEM_CHARS]
     result["tools"] = [tool for index, tool in enumerate(tools) if index not in bad]
     return [(_name(tools[index], index), problem) for index, problem in sorted(bad.items())]
 

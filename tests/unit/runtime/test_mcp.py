@@ -24,6 +24,7 @@ from app.runtime.mcp.config import ServerConfig, merged
 from app.runtime.mcp.connection import Connection
 from app.runtime.mcp.host import McpHost
 from app.runtime.mcp.http import http_streams, tls_context
+from app.runtime.mcp.lists import take_out
 from app.runtime.mcp.offer import found, make_offer
 from app.runtime.mcp.results import read_result
 from app.runtime.mcp.servers import SessionServers
@@ -116,6 +117,23 @@ def test_definitions_beyond_a_tenth_of_the_window_are_found_by_a_search() -> Non
     assert make_offer([made], {}, 8_000).whole == ()
     calls: list[tuple[str, dict[str, Any] | str]] = [("mcp_search", {"tool": "mcp__a__b"}), ("mcp__a__b", "")]
     assert counted(calls) == {"mcp__a__b": 2}
+
+
+def test_malformed_tools_are_taken_out_of_a_list_and_named() -> None:
+    fine = {"name": "fine", "inputSchema": {"type": "object"}}
+    hidden = {"type": "object", "properties": {"a": {"type": "string", "x-mcp-header": ""}}}
+    tools = [fine, {"name": "bare"}, 7, {"name": "header", "inputSchema": hidden}]
+    result = {"tools": list(tools), "resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
+    named = dict(take_out(result, "2026-07-28"))
+    assert result["tools"] == [fine]
+    assert list(named) == ["bare", "tool 3", "header"]
+    assert named["bare"] == "it is malformed: inputSchema: Field required"
+    assert all(why.startswith("it is malformed: ") for why in named.values())
+    # In the older protocol the annotation has no meaning.
+    assert [name for name, _ in take_out({"tools": list(tools)}, "2025-11-25")] == ["bare", "tool 3"]
+    many: dict[str, Any] = {"tools": [7] * 2_000}
+    assert take_out(many, "2025-11-25") == []
+    assert len(many["tools"]) == 2_000
 
 
 def picture(data: bytes | str, kind: str = "image/png") -> types.ImageContent:
