@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import mcp_types as types
@@ -17,6 +17,8 @@ from app.tools.base import ToolImage, ToolOutcome
 
 _URI_CHARS = 2_000
 _TYPE_CHARS = 100
+_REPEATED_CHARS = 64
+"""Characters of base64 that are nothing else by chance."""
 _MAX_BASE64_CHARS = 4 * (MAX_IMAGE_BYTES // 3 + 2)
 """Characters of the largest image that is shown."""
 
@@ -32,7 +34,7 @@ def read_result(result: types.CallToolResult | types.InputRequiredResult) -> tup
     parts = [text for block in result.content for text in _block(block, images)]
     structured = result.structured_content
     if structured is not None and not any(_same(text, structured) for text in parts):
-        parts.append(_json(structured))
+        parts.append(_without_repeats(_json(structured), result.content))
     status = ToolStatus.ERROR if result.is_error else ToolStatus.COMPLETED
     return "\n".join(parts), ToolOutcome(status, images=tuple(images))
 
@@ -83,6 +85,14 @@ def _image(what: str, kind: str, text: str, images: list[ToolImage]) -> str:
     images.append(ToolImage(found, data, width, height))
     size = f"{width}×{height} pixels, " if width is not None else ""
     return f"[{what}, {found}, {size}{len(data):,} bytes]"
+
+
+def _without_repeats(text: str, blocks: Sequence[types.ContentBlock]) -> str:
+    """Structured content without the images and sounds that it repeats, as some servers send them."""
+    for block in blocks:
+        if isinstance(block, types.ImageContent | types.AudioContent) and len(block.data) >= _REPEATED_CHARS:
+            text = text.replace(block.data, f"[the {block.type} above]")
+    return text
 
 
 def _size(text: str) -> str:

@@ -165,6 +165,10 @@ def test_images_are_shown_as_what_they_are_and_not_too_many() -> None:
     text, outcome = read_result(types.CallToolResult(content=[picture(png(3, 2), "image/jpeg"), embedded]))
     assert text == "[image, image/png, 3×2 pixels, 69 bytes]\n[resource file:///a.gif, image/gif, 7×9 pixels, 14 bytes]"
     assert [(each.media_type, each.data) for each in outcome.images] == [("image/png", png(3, 2)), ("image/gif", GIF)]
+    seen = picture(png())
+    repeated = {"content": [{"type": "image", "data": seen.data}]}
+    text, _ = read_result(types.CallToolResult(content=[seen], structured_content=repeated))
+    assert text.splitlines()[1] == '{"content":[{"type":"image","data":"[the image above]"}]}'
     text, outcome = read_result(types.CallToolResult(content=[picture(png())] * 22))
     assert len(outcome.images) == 20
     assert text.count("not shown, as it comes after 20 others") == 2
