@@ -147,8 +147,8 @@ class Connection:
             self.changed = True
 
     async def _watch(self, client: Client) -> None:
-        """Ends the connection when the server no longer answers, or has forgotten it, as after a restart. One that
-        cannot be connected to ends it by itself."""
+        """Ends the connection when the server no longer answers or accepts it, as after a restart. A server that cannot
+        be connected to ends it by itself."""
         while self._remote:
             with suppress(TimeoutError):
                 async with asyncio.timeout(PING_S):
@@ -162,8 +162,8 @@ class Connection:
                 return
 
     async def _ping(self, client: Client) -> str:
-        """Why the server is not there any more; empty if it is. An error as its answer is one, too, unless it is of
-        HTTP: it may know no pings."""
+        """Why the server is gone; empty if it is not. A JSON-RPC error is an answer, since it may know no pings; an
+        HTTP error is not."""
         is_modern = client.protocol_version in MODERN_PROTOCOL_VERSIONS
         self.received.status = None
         try:
@@ -176,7 +176,7 @@ class Connection:
             return f"The server did not answer within {PING_WAIT_S:g} seconds."
         except (MCPError, ValidationError, RuntimeError):
             status = self.received.status
-            return "" if status is None else f"The server has forgotten the connection (status {status})."
+            return "" if status is None else f"The server no longer accepts the connection (status {status})."
         return ""
 
     async def list_tools(self) -> list[Listed]:

@@ -192,7 +192,8 @@ async def _feed(stream: ExecStream, data: bytes, live: LiveInput | None) -> None
             await stream.write_in(data[start : start + 64 * 1024])
         while live is not None and (piece := await live.next()) is not None:
             await stream.write_in(piece)
-        if live is not None and (connection := stream._resp and stream._resp.connection) and connection.transport:
+        connection = stream._resp.connection if live is not None and stream._resp is not None else None
+        if connection is not None and connection.transport is not None and connection.transport.can_write_eof():
             connection.transport.write_eof()
 
 

@@ -287,7 +287,7 @@ async def test_a_server_that_has_forgotten_the_connection_is_noticed_by_a_ping()
         connection.received.doubt.set()
         await until_ended(connection)
         assert connection.failure is not None
-        assert connection.failure.detail == "The server has forgotten the connection (status 400)."
+        assert connection.failure.detail == "The server no longer accepts the connection (status 400)."
         await connection.aclose()
 
 
