@@ -39,6 +39,8 @@ MAX_PAGES = 50
 LISTEN_AGAIN_S = 30.0
 PING_S = 30.0
 """Seconds between two looks at whether a server at a URL is still there; a command's end is noticed without."""
+PING_PAUSE_S = 3.0
+"""Least seconds between two pings: some servers end each stream at once."""
 PING_WAIT_S = 8.0
 """Seconds that it has to answer, while nothing else is asked of it."""
 MAX_DETAIL_CHARS = 1_000
@@ -160,6 +162,7 @@ class Connection:
                 self.received.fail("closed", why)
                 self._closing.set()
                 return
+            await asyncio.sleep(PING_PAUSE_S)
 
     async def _ping(self, client: Client) -> str:
         """Why the server is gone; empty if it is not. A JSON-RPC error is an answer, since it may know no pings; an
