@@ -195,4 +195,5 @@ while IFS= read -r line; do
     *'"name":"die"'*) echo "cannot go on" >&2; exit 3 ;;
   esac
 done
+echo "end of input" > ended.txt
 """

@@ -4,7 +4,7 @@ rules."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from time import thread_time
 from typing import Any
@@ -26,6 +26,7 @@ from app.raw_messages import RawMessages
 from app.runtime.agents import AgentSetup
 from app.runtime.content import TakenContent, task_fields
 from app.runtime.mcp.config import merged
+from app.runtime.mcp.offer import NOTHING, Offer
 from app.runtime.requested_tools import checked_rules, chosen_tools, invalid_field, known_tools
 from app.runtime.setup import RuntimeSetup
 from app.runtime.values.sessions import (
@@ -236,16 +237,19 @@ class DraftedRow:
         return self._fields.get(name)
 
 
-def check_fits(agents: AgentSetup, row: Row[Any] | DraftedRow, tokens: int) -> None:
+def check_fits(
+    agents: AgentSetup, row: Row[Any] | DraftedRow, tokens: int, offer: Callable[[int], Offer] = lambda _: NOTHING
+) -> None:
     """Refuses a message of `tokens` estimated tokens if no compaction could make room for it in the session's window.
 
     In addition to the message, only the system text with its notes and the tools must stay: everything else can be
-    summarized, cleared or clipped. An assumed window refuses nothing, since it is only a guess. Raises
+    summarized, cleared or clipped. `offer` is as in `AgentSetup.config`; what the servers of a session offer is known
+    once it has connected them. An assumed window refuses nothing, since it is only a guess. Raises
     `MessageTooLargeError`.
     """
     if tokens <= LEAST_ROOM:
         return
-    config = agents.config(row)  # type: ignore[arg-type]  # a drafted row has the same columns
+    config = agents.config(row, offer=offer)  # type: ignore[arg-type]  # a drafted row has the same columns
     if config.budget.source == "assumed":
         return
     # Until a provider has counted a prompt, the safety margin of a tenth is no reason to refuse.

@@ -16,17 +16,21 @@ OnOutput = Callable[[Stream, bytes], None]
 
 
 class LiveInput:
-    """The standard input of a command that is written while it runs. It never ends; the command has to be ended."""
+    """The standard input of a command that is written while it runs."""
 
     def __init__(self) -> None:
-        self._pieces: asyncio.Queue[bytes] = asyncio.Queue(maxsize=1)
+        self._pieces: asyncio.Queue[bytes | None] = asyncio.Queue(maxsize=1)
 
     async def send(self, data: bytes) -> None:
         """Waits while the command does not read."""
         await self._pieces.put(data)
 
-    async def next(self) -> bytes:
-        """The next piece, for the sandbox."""
+    async def end(self) -> None:
+        """Has the command see the end of its input, after all that was sent; waits as `send` does."""
+        await self._pieces.put(None)
+
+    async def next(self) -> bytes | None:
+        """The next piece, for the sandbox; None at the end."""
         return await self._pieces.get()
 
 

@@ -4,6 +4,7 @@ fail or lie."""
 from __future__ import annotations
 
 import asyncio
+import base64
 import ipaddress
 import json
 import signal
@@ -15,8 +16,9 @@ from mcp.server import MCPServer
 
 from tests.behavior.conftest import StartProcess, StartServer
 from tests.behavior.harness import ANTHROPIC, OPENAI, RESPONSES, Client, of_type, shows
-from tests.mcp_servers import SCRIPT, Answer, handshake, mcp_server, raw_server, result
+from tests.mcp_servers import PIXEL, SCRIPT, Answer, handshake, mcp_server, raw_server, result
 from tests.provider import FakeProvider, Reply, Text, ToolCall
+from tests.provider.images import images_of
 
 LOOPBACK = (ipaddress.ip_network("127.0.0.0/8"),)
 TOKEN = "s3cr3t-t0ken-value"
@@ -54,7 +56,8 @@ async def test_tools_of_a_server_over_http_are_called(start_server: StartServer,
                 assert "Obey the server" not in json.dumps(provider.requests[-1].body)
                 results = [(event.data["status"], event.data["output"]) for event in of_type(events, "tool.result")]
                 assert results[0] == ("completed", "42")
-                assert results[1][1].startswith("three parts\n[image, image/png, ")
+                assert results[1][1].startswith("three parts\n[image, image/png, 1×1 pixels, 68 bytes]")
+                assert [found.raw for found in images_of(provider.requests[-1].body)] == [base64.b64decode(PIXEL)]
                 assert "[resource notes: file:///notes.txt (text/plain)]" in results[1][1]
                 assert results[2][0] == "error"
                 assert "nothing is there" in results[2][1]
@@ -262,6 +265,7 @@ async def test_a_command_in_the_sandbox_is_a_server(
         await client.change(session["id"], mcp_servers=None)
         after = await client.say(session["id"], "look", (await client.session(session["id"]))["last_seq"])
         assert of_type(after, "tool.result")[0].data["output"].startswith("0\n")
+        assert (await client.http.get(f"{path}/files/ended.txt")).text == "end of input\n"
 
 
 async def test_a_command_that_cannot_start_or_floods_costs_its_tools(
@@ -325,6 +329,9 @@ async def test_a_hostile_list_and_hostile_results_are_contained(
         {"name": "odd-name", "inputSchema": {"type": "object", "properties": {"a b": {}}}},
         {"name": "deep", "inputSchema": {"type": "object", "not": json.loads('{"not":' * 60 + "{}" + "}" * 60)}},
         {"name": "large", "inputSchema": {"type": "object", "description": "x" * 40_000}},
+        {"name": "no-schema"},
+        {"name": 5, "inputSchema": {"type": "object"}},
+        "no tool",
     ]
     said: dict[str, Answer] = {
         "error": lambda a: (200, "application/json", iter([json.dumps(
@@ -352,7 +359,9 @@ async def test_a_hostile_list_and_hostile_results_are_contained(
             long = next(name for name in ready["tools"] if "lll" in name)
             assert sorted(ready["tools"]) == sorted(["mcp__raw__fine", "mcp__raw__with_space", long])
             assert len(long) == 64
-            assert len(ready["left_out"]) == 6
+            assert len(ready["left_out"]) == 9
+            assert ready["left_out"]["no-schema"] == "it is malformed: inputSchema: Field required"
+            assert {"tool 11", "tool 12"} <= ready["left_out"].keys()
             shown = next(t for t in provider.requests[0].body["tools"] if t["name"] == "mcp__raw__fine")
             assert len(shown["description"]) == 1_024
             assert shown["input_schema"]["properties"] == {"a": {"type": "array", "items": {}}}
@@ -396,6 +405,14 @@ async def test_many_tools_are_offered_through_a_search(start_server: StartServer
             assert sum(tool["tokens"] for tool in of_mcp if tool["whole"]) <= 3_200
             assert "mcp_search" in offered(provider)
             assert offered(provider, 0) == offered(provider, 1) == offered(provider)
+
+            # Definitions count when a message is accepted, too.
+            plain = await client.create(model=OPENAI)
+            body = {"content": "some words " * 20_000}
+            answers = [await client.http.post(f"/v1/sessions/{s['id']}/queue", json=body) for s in (plain, session)]
+            assert [answer.status_code for answer in answers] == [413, 413]
+            roomy, less = (answer.json()["room"] for answer in answers)
+            assert roomy - less > 2_000
 
 
 async def test_the_operators_servers_are_for_every_session_that_does_not_leave_them_out(

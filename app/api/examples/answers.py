@@ -59,7 +59,7 @@ from app.runtime.values.history import (
     ToolView,
     UnpackedArchive,
 )
-from app.runtime.values.mcp import McpServer, McpServerView, SecretRef, SessionTool, ToolList
+from app.runtime.values.mcp import McpApproval, McpServer, McpServerView, SecretRef, SessionTool, ToolList
 from app.runtime.values.queue import (
     ApprovalAnswer,
     ApprovalList,
@@ -131,6 +131,16 @@ _TOOLS = ToolList(
             description="Searches the handbook.",
             tokens=48,
         ),
+        SessionTool(name="mcp_search", source="builtin", description="Finds more tools, of docs.", tokens=86),
+        SessionTool(
+            name="mcp__docs__export",
+            source="mcp",
+            server="docs",
+            server_tool="export",
+            description="Exports pages of the handbook.",
+            tokens=64,
+            whole=False,
+        ),
     ),
     servers=(
         McpServerView(
@@ -139,10 +149,19 @@ _TOOLS = ToolList(
             url="https://mcp.example.com/mcp",
             status="ready",
             protocol="2025-11-25",
-            tools=1,
+            tools=2,
+            left_out={"import": "it is malformed: inputSchema: Field required"},
+        ),
+        McpServerView(
+            name="files",
+            source="session",
+            command="mcp-server-files",
+            status="failed",
+            code="closed",
+            detail="The command is not running: it ended with exit code 127.",
         ),
     ),
-    tokens=144,
+    tokens=230,
     window=400_000,
     last_seq=9,
 )
@@ -341,6 +360,12 @@ REQUESTS: tuple[Value, ...] = (
         metadata={"ticket": "GH-7"},
     ),
     SessionPatch(title="Hello", reasoning_effort="low", limits=LimitsPatch(max_steps=40)),
+    SessionPatch(
+        mcp_servers={
+            "files": None,
+            "wiki": McpServer(url="https://wiki.example.com/mcp", approval=McpApproval(tools=["edit"])),
+        }
+    ),
     CancelRequest(clear_queue=True),
     ForkCreate(after_message_id=MESSAGE_ID, title="Another way"),
     QueueAdd(content="Use tabs, please.", mode=QueueMode.STEER, id=MESSAGE_ID),

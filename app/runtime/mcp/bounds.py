@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 
 MAX_MESSAGE_BYTES = 8 * 1024 * 1024
@@ -25,11 +26,13 @@ class ServerError(Exception):
 
 class Received:
     """Counts what a connection receives. `broken` is the bound that it has exceeded, which ends it, and `status` the
-    newest HTTP status that was an error."""
+    newest HTTP status that was an error. `doubt` is set when the server may be gone, such as by the end of a stream
+    that it keeps open."""
 
     def __init__(self) -> None:
         self.broken: ServerError | None = None
         self.status: int | None = None
+        self.doubt = asyncio.Event()
         self._left = float(BURST_BYTES)
         self._at = time.monotonic()
 

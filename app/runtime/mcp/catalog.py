@@ -45,12 +45,13 @@ checked against the whole schema."""
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A tool as its server lists it."""
+    """A tool as its server lists it. `problem` is why it cannot be read."""
 
     name: str
     description: str
     schema: dict[str, Any]
     read_only: bool = False
+    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +107,8 @@ def make_catalog(
     wanted = sorted((each for each in listed if config.offers(each.name)), key=lambda each: _order(each.name))
     for each in wanted:
         try:
+            if each.problem:
+                raise _UnusableError(clean_text(mask(each.problem)))
             if len(tools) == MAX_TOOLS:
                 raise _UnusableError(f"the server has more than {MAX_TOOLS} tools")
             if time.thread_time() > deadline:

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import Any, TypeVar
 
 import httpx2
@@ -22,6 +22,7 @@ from pydantic import TypeAdapter, ValidationError
 from app import __version__
 from app.runtime.mcp.bounds import Received, ServerError
 from app.runtime.mcp.catalog import MAX_TOOLS, Listed
+from app.runtime.mcp.lists import LenientStream
 
 T = TypeVar("T")
 Streams = TransportStreams
@@ -36,6 +37,12 @@ CLOSE_S = 1.5
 """Seconds for closing; a cancel may take two."""
 MAX_PAGES = 50
 LISTEN_AGAIN_S = 30.0
+PING_S = 30.0
+"""Seconds between two looks at whether a server at a URL is still there; a command's end is noticed without."""
+PING_PAUSE_S = 3.0
+"""Least seconds between two pings: some servers end each stream at once."""
+PING_WAIT_S = 8.0
+"""Seconds that it has to answer, while nothing else is asked of it."""
 MAX_DETAIL_CHARS = 1_000
 _RESULT: TypeAdapter[types.CallToolResult | types.InputRequiredResult] = TypeAdapter(
     types.CallToolResult | types.InputRequiredResult
@@ -51,18 +58,21 @@ class UnansweredError(Exception):
 
 
 class Connection:
-    """A connection; `open` once, then `call` and `list_tools`, and `aclose`."""
+    """A connection; `open` once, then `call` and `list_tools`, and `aclose`. A `remote` server is asked now and then
+    whether it is still there."""
 
-    def __init__(self, transport: Transport) -> None:
+    def __init__(self, transport: Transport, *, remote: bool = False) -> None:
         self.received = Received()
         self.changed = False
         """Whether the server's list may have changed since it was read."""
         self._transport = transport
+        self._remote = remote
         self._client: Client | None = None
         self._opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._closing = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._calls: set[asyncio.Task[Any]] = set()
+        self._malformed: list[Listed] = []
         self.failure: ServerError | None = None
         """Why it ended."""
 
@@ -87,18 +97,19 @@ class Connection:
 
     async def _live(self) -> None:
         try:
-            streams = self._transport(self.received, self._closing.set)
+            streams = self._lenient()
             info = types.Implementation(name="palimpsest", version=__version__)
             async with Client(streams, client_info=info, message_handler=self._heard, cache=None) as client:
                 self._client = client
                 if not self._opened.done():
                     self._opened.set_result(None)
-                listening = asyncio.create_task(self._listen(client))
+                beside = [asyncio.create_task(self._listen(client)), asyncio.create_task(self._watch(client))]
                 try:
                     await self._closing.wait()
                 finally:
-                    listening.cancel()
-                    await asyncio.wait({listening})
+                    for task in beside:
+                        task.cancel()
+                    await asyncio.wait(beside)
         except Exception as error:
             self.failure = self.received.broken or _failure(error, self.received.status)
         else:
@@ -106,6 +117,18 @@ class Connection:
         finally:
             self._client = None
             self._closing.set()
+
+    @asynccontextmanager
+    async def _lenient(self) -> AsyncIterator[Streams]:
+        async with self._transport(self.received, self._closing.set) as (reading, writing):
+            yield LenientStream(reading, self._version, self._note_malformed), writing
+
+    def _version(self) -> str | None:
+        return None if self._client is None else self._client.protocol_version
+
+    def _note_malformed(self, name: str, problem: str) -> None:
+        if len(self._malformed) < MAX_TOOLS:
+            self._malformed.append(Listed(name, "", {}, problem=problem))
 
     async def _heard(self, message: IncomingMessage) -> None:
         if isinstance(message, types.ToolListChangedNotification):
@@ -121,11 +144,47 @@ class Connection:
                 async with client.listen(tools_list_changed=True) as events:
                     async for _ in events:
                         self.changed = True
+            self.received.doubt.set()
             await asyncio.sleep(LISTEN_AGAIN_S)
             self.changed = True
 
+    async def _watch(self, client: Client) -> None:
+        """Ends the connection when the server no longer answers or accepts it, as after a restart. A server that cannot
+        be connected to ends it by itself."""
+        while self._remote:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(PING_S):
+                    await self.received.doubt.wait()
+            self.received.doubt.clear()
+            why = await self._ping(client)
+            # Some do one thing at a time, and a call may be long.
+            if why and not self._calls:
+                self.received.fail("closed", why)
+                self._closing.set()
+                return
+            await asyncio.sleep(PING_PAUSE_S)
+
+    async def _ping(self, client: Client) -> str:
+        """Why the server is gone; empty if it is not. A JSON-RPC error is an answer, since it may know no pings; an
+        HTTP error is not."""
+        is_modern = client.protocol_version in MODERN_PROTOCOL_VERSIONS
+        self.received.status = None
+        try:
+            async with asyncio.timeout(PING_WAIT_S):
+                if is_modern:
+                    await client.session.send_discover(client.protocol_version)
+                else:
+                    await client.session.send_request(types.PingRequest(), types.EmptyResult)
+        except TimeoutError:
+            return f"The server did not answer within {PING_WAIT_S:g} seconds."
+        except (MCPError, ValidationError, RuntimeError):
+            status = self.received.status
+            return "" if status is None else f"The server no longer accepts the connection (status {status})."
+        return ""
+
     async def list_tools(self) -> list[Listed]:
-        """The server's tools, a few more than can be offered at most. Raises `ServerError`."""
+        """The server's tools, a few more than can be offered at most, with those that are malformed at the end. Raises
+        `ServerError`."""
         self.changed = False
         try:
             async with asyncio.timeout(LIST_S):
@@ -140,6 +199,7 @@ class Connection:
         if client.server_capabilities.tools is None:
             return []
         tools: list[Listed] = []
+        self._malformed.clear()
         cursor: str | None = None
         for _ in range(MAX_PAGES):
             try:
@@ -149,7 +209,7 @@ class Connection:
             tools += map(_listed, page.tools)
             cursor = page.next_cursor
             if cursor is None or len(tools) > MAX_TOOLS:
-                return tools
+                return [*tools, *self._malformed]
         raise ServerError("protocol_error", f"The server's list of tools has more than {MAX_PAGES} pages.")
 
     async def call(
@@ -174,6 +234,8 @@ class Connection:
                 self._closing.set()
             if error.code in (types.CONNECTION_CLOSED, types.REQUEST_TIMEOUT) or self.received.broken:
                 raise UnansweredError(self._why_unanswered(error, timeout_s)) from error
+            if self.received.status is not None:
+                self.received.doubt.set()
             raise ServerError("refused", f"{error.message[:MAX_DETAIL_CHARS]} (code {error.code})") from error
         except (ValidationError, RuntimeError, ValueError) as error:
             raise UnansweredError("The server's answer is invalid.") from error

@@ -62,12 +62,14 @@ class _Backend(httpcore2.AsyncNetworkBackend):
 
 
 class _Body(httpx2.AsyncByteStream):
-    """The body of a response within the bounds; of events, each is bounded where they are parsed."""
+    """The body of a response within the bounds; of events, each is bounded where they are parsed. One that is `kept`
+    open ends only when something is wrong."""
 
-    def __init__(self, stream: httpx2.AsyncByteStream, received: Received, *, events: bool) -> None:
+    def __init__(self, stream: httpx2.AsyncByteStream, received: Received, *, events: bool, kept: bool) -> None:
         self._stream = stream
         self._received = received
         self._events = events
+        self._kept = kept
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         size = 0
@@ -79,6 +81,8 @@ class _Body(httpx2.AsyncByteStream):
             yield piece
 
     async def aclose(self) -> None:
+        if self._kept:
+            self._received.doubt.set()
         await self._stream.aclose()
 
 
@@ -108,7 +112,8 @@ class _Transport(httpx2.AsyncHTTPTransport):
             )
         assert isinstance(response.stream, httpx2.AsyncByteStream)
         events = response.headers.get("content-type", "").lower().startswith(_EVENTS)
-        response.stream = _Body(response.stream, self._received, events=events)
+        kept = events and request.method == "GET"
+        response.stream = _Body(response.stream, self._received, events=events, kept=kept)
         return response
 
 

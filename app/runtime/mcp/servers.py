@@ -14,16 +14,16 @@ from typing import Any, Protocol
 import structlog
 
 from app.errors import PalimpsestError, ToolError
-from app.messages import ToolStatus
 from app.runtime.mcp.bounds import ServerError
 from app.runtime.mcp.catalog import Catalog, Definition, make_catalog
 from app.runtime.mcp.config import MissingSecretError, ServerConfig, resolved, servers_of
 from app.runtime.mcp.connection import Connection, OnProgress, Transport, UnansweredError
 from app.runtime.mcp.host import McpHost
 from app.runtime.mcp.http import http_streams, tls_context
-from app.runtime.mcp.results import result_text
+from app.runtime.mcp.results import read_result
 from app.runtime.mcp.stdio import stdio_streams
 from app.sandbox.base import Sandbox
+from app.tools.base import ToolOutcome
 from app.tools.masking import Masking
 
 FIRST_WAIT_S = 10.0
@@ -132,7 +132,7 @@ class SessionServers:
             server.tried = True
 
     async def _open(self, config: ServerConfig) -> tuple[Connection, Catalog]:
-        connection = Connection(await self._transport(config))
+        connection = Connection(await self._transport(config), remote=config.server.url is not None)
         try:
             await connection.open()
             return connection, await self._catalog(config, connection)
@@ -228,8 +228,8 @@ class SessionServers:
 
     async def call(
         self, server_name: str, tool: Definition, arguments: dict[str, Any], on_progress: OnProgress
-    ) -> tuple[str, ToolStatus]:
-        """Calls a tool, once. Returns the text of its result and how it ended. Raises `ToolError`."""
+    ) -> tuple[str, ToolOutcome]:
+        """Calls a tool, once. Returns the text of its result, and how it ended. Raises `ToolError`."""
         server = self._servers.get(server_name)
         if server is None:
             raise ToolError(f"The session no longer has the MCP server {server_name}.")
@@ -237,9 +237,10 @@ class SessionServers:
         calling = connection.call(tool.tool, arguments, self._host.call_s, on_progress)
         try:
             if server.config.server.url is not None:
-                return result_text(await calling)
-            async with self._session.using_workspace():
-                return result_text(await calling)
+                result = await calling
+            else:
+                async with self._session.using_workspace():
+                    result = await calling
         except ServerError as error:
             raise ToolError(f"The MCP server {server_name} refused the call: {error.detail}") from error
         except UnansweredError as error:
@@ -247,6 +248,7 @@ class SessionServers:
                 f"The MCP server {server_name} gave no result: {error} The call may have been carried out all the same;"
                 " check that before you repeat it."
             ) from error
+        return await asyncio.to_thread(read_result, result)
 
     async def _connected(self, server: _Server) -> Connection:
         """The server's connection; a new one if it has ended."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import shlex
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import anyio
 from mcp.shared.message import SessionMessage
@@ -21,6 +21,8 @@ LIFE_S = 30 * 24 * 3600.0
 """Longest life of a server, in seconds; it ends with the session's runs."""
 SAID_BYTES = 2_000
 """How much of the end of its messages (standard error) is shown when it fails."""
+END_S = 0.5
+"""Seconds that a server has to end by itself once its input has ended."""
 WAITING = 1_000
 """Messages that may wait to be read; there are more only if it floods."""
 
@@ -68,7 +70,8 @@ class _Lines:
 async def stdio_streams(
     sandbox: Sandbox, command: Sequence[str], env: Mapping[str, str], received: Received, lost: Callable[[], None]
 ) -> AsyncIterator[Streams]:
-    """The messages from and to a command, which is dead when this ends. `lost` is called when it ends by itself."""
+    """The messages from and to a command, which is dead when this ends: at the end of its input, or killed soon after.
+    `lost` is called when it ends by itself."""
     sent, reading = anyio.create_memory_object_stream[SessionMessage | Exception](WAITING)
     writing, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
 
@@ -104,11 +107,16 @@ async def stdio_streams(
             text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
             await live.send(f"{text}\n".encode())
 
-    tasks = [asyncio.create_task(run()), asyncio.create_task(feed())]
+    running, feeding = asyncio.create_task(run()), asyncio.create_task(feed())
     try:
         async with sent, reading, writing, outgoing:
             yield reading, writing
+        feeding.cancel()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(END_S):
+                await live.end()
+                await asyncio.wait({running})
     finally:
-        for task in tasks:
+        for task in (running, feeding):
             task.cancel()
-        await asyncio.wait(tasks)
+        await asyncio.wait({running, feeding})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 from pydantic import ConfigDict
@@ -39,7 +40,7 @@ class Servers(Protocol):
         tool: Definition,
         arguments: dict[str, Any],
         on_progress: Callable[[float, float | None, str | None], None],
-    ) -> tuple[str, ToolStatus]: ...
+    ) -> tuple[str, ToolOutcome]: ...
 
 
 class Session(Protocol):
@@ -68,12 +69,12 @@ class McpTool:
         if self._definition.check is not None:
             await check_arguments(self.name, self._definition.check, value)
         progress = _Progress(context.progress, self._mask)
-        text, status = await self._servers.call(server_of(self.name), self._definition, value, progress.report)
+        text, outcome = await self._servers.call(server_of(self.name), self._definition, value, progress.report)
         data = text.encode("utf-8", "replace")
         for start in range(0, len(data), PIECE):
             context.output.write("stdout", data[start : start + PIECE])
             await asyncio.sleep(0)
-        return ToolOutcome(status, note="" if text or status is ToolStatus.ERROR else "[no output]")
+        return outcome if text or outcome.status is ToolStatus.ERROR else replace(outcome, note="[no output]")
 
 
 class _Progress:

@@ -11,6 +11,7 @@ from app.eventlog.log import StreamItem
 from app.runtime.admission import LEAST_ROOM, check_fits, check_output
 from app.runtime.content import Content, TakenContent, take
 from app.runtime.dispatch import Dispatch
+from app.runtime.mcp.reading import stored_offer
 from app.runtime.services.files import FileService
 from app.runtime.setup import RuntimeSetup
 from app.runtime.starting import RunStarts
@@ -103,11 +104,12 @@ class QueueService:
             row = await self._setup.database.read(lambda c: sessions.row(c, session_id))
             await self._setup.agents.ask_windows(row.model)
 
-    def _check(self, row: Row[Any], content: TakenContent) -> None:
+    def _check(self, connection: Connection, row: Row[Any], content: TakenContent) -> None:
         agents = self._setup.agents
         # A session whose model is gone takes texts as before.
         is_text = content.parts is None
-        check_fits(agents, row, content.text_tokens if is_text else content.tokens(agents.model_info(row.model)))
+        tokens = content.text_tokens if is_text else content.tokens(agents.model_info(row.model))
+        check_fits(agents, row, tokens, lambda window: stored_offer(connection, row, self._setup.mcp)(window))
 
 
 class ApprovalService:

@@ -23,7 +23,7 @@ from app.runtime.transactions.changes import add_message
 from app.runtime.values.queue import QueueAdd, QueuedMessage, QueueEdit, QueueReceipt
 from app.sessions import QueueMode, Status
 
-Check = Callable[[Row[Any], TakenContent], None]
+Check = Callable[[Connection, Row[Any], TakenContent], None]
 """Raises for content that is too large for the session of this row."""
 
 
@@ -35,7 +35,7 @@ MAX_WAITING_IMAGES = 50 * 1024 * 1024
 """Maximum bytes of the pending messages' images when another message is accepted."""
 
 
-def _accept_any(row: Row[Any], content: TakenContent) -> None:
+def _accept_any(connection: Connection, row: Row[Any], content: TakenContent) -> None:
     """A check that accepts all content."""
 
 
@@ -82,7 +82,7 @@ def enqueue(
     row = sessions.row(connection, session_id)
     if (receipt := repeated(connection, session_id, body)) is not None:
         return (receipt, False), []
-    check(row, content)
+    check(connection, row, content)
     waiting = queue.size(connection, session_id)
     if waiting.messages >= limit:
         raise QueueFullError(f"{limit} messages are already pending; try again when some are delivered.", limit=limit)
@@ -177,7 +177,7 @@ def edit(
     old = _pending(connection, session_id, message_id)
     mode = body.mode or QueueMode(old.mode)
     if content is not None:
-        check(sessions.row(connection, session_id), content)
+        check(connection, sessions.row(connection, session_id), content)
         _check_edit(queue.size(connection, session_id), old, content)
         store_images(connection, session_id, content)
         columns = {"content": content.text, "parts": content.columns, "image_bytes": content.image_bytes}

@@ -127,17 +127,25 @@ class McpServer(Value):
         default=None, examples=["https://mcp.example.com/mcp"]
     )
     headers: Annotated[dict[str, GivenValue], Field(max_length=MAX_VALUES), AfterValidator(_headers)] | None = Field(
-        default=None, description="Headers of every request to the URL."
+        default=None,
+        description="Headers of every request to the URL.",
+        examples=[{"Authorization": {"secret": "DOCS_TOKEN", "prefix": "Bearer "}}],
     )
     command: Annotated[Argument, StringConstraints(min_length=1)] | None = Field(
-        default=None, description="The program; found in the sandbox's `PATH`."
+        default=None, description="The program; found in the sandbox's `PATH`.", examples=["npx"]
     )
-    args: Annotated[list[Argument], Field(max_length=100)] | None = None
+    args: Annotated[list[Argument], Field(max_length=100)] | None = Field(
+        default=None, examples=[["-y", "@modelcontextprotocol/server-filesystem", "/workspace"]]
+    )
     env: Annotated[dict[str, GivenValue], Field(max_length=MAX_VALUES), AfterValidator(_variables)] | None = Field(
-        default=None, description="Environment variables of the command, which gets no other ones of the session."
+        default=None,
+        description="Environment variables of the command, which gets no others of the session.",
+        examples=[{"TRACKER_TOKEN": {"secret": "TRACKER_TOKEN"}, "LOG_LEVEL": "warn"}],
     )
     tools: Annotated[list[Argument], Field(max_length=MAX_NAMED_TOOLS)] | None = Field(
-        default=None, description="The tools to offer, by the server's own names; all of them if omitted."
+        default=None,
+        description="The tools to offer, by the server's own names; all of them if omitted.",
+        examples=[["search"]],
     )
     approval: Annotated[Literal["never", "always"] | McpApproval, BeforeValidator(_approval)] = Field(
         default="never", description="Which calls need approval, in addition to the session's `approval`."
@@ -170,7 +178,8 @@ McpServers = Annotated[
     dict[str, McpServer | None],
     Field(
         max_length=MAX_SERVERS,
-        description="MCP servers by name, in addition to the operator's; null for a name leaves one of those out.",
+        description="MCP servers by name, in addition to the operator's; null for a name leaves one of those out. A"
+        " `PATCH` keeps servers that it does not name.",
         json_schema_extra={"propertyNames": {"pattern": SERVER_PATTERN, "maxLength": MAX_SERVER_CHARS}},
         examples=[{"docs": {"url": "https://mcp.example.com/mcp", "tools": ["search"]}}],
     ),

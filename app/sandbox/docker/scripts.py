@@ -190,8 +190,11 @@ async def _feed(stream: ExecStream, data: bytes, live: LiveInput | None) -> None
     with suppress(ConnectionError, aiodocker.DockerError):
         for start in range(0, len(data), 64 * 1024):
             await stream.write_in(data[start : start + 64 * 1024])
-        while live is not None:
-            await stream.write_in(await live.next())
+        while live is not None and (piece := await live.next()) is not None:
+            await stream.write_in(piece)
+        connection = stream._resp.connection if live is not None and stream._resp is not None else None
+        if connection is not None and connection.transport is not None and connection.transport.can_write_eof():
+            connection.transport.write_eof()
 
 
 async def run_script(

@@ -183,11 +183,15 @@ async def fed(descriptor: int, source: LiveInput) -> AsyncIterator[None]:
 
 
 async def feed(descriptor: int, source: LiveInput) -> None:
-    """Writes to a pipe what a command is sent, until it is cancelled or nobody reads."""
+    """Writes to a pipe what a command is sent, until its end, until it is cancelled or nobody reads."""
     os.set_blocking(descriptor, False)
     with suppress(BrokenPipeError):  # it reads no more; that it ends is noticed elsewhere
-        while True:
-            await write_all(descriptor, await source.next())
+        while (piece := await source.next()) is not None:
+            await write_all(descriptor, piece)
+    # Whoever opened the descriptor closes it, so only the pipe behind it is closed here.
+    nothing = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+    os.dup2(nothing, descriptor, inheritable=False)
+    os.close(nothing)
 
 
 async def write_all(descriptor: int, data: bytes) -> None:

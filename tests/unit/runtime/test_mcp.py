@@ -3,30 +3,38 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import ipaddress
+import threading
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
 from typing import Any
 
+import mcp_types as types
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from app.errors import ToolError
-from app.messages import ToolStatus
 from app.runtime.mcp.bounds import MAX_MESSAGE_BYTES, Received, ServerError
 from app.runtime.mcp.catalog import Catalog, Listed, counted, make_catalog
 from app.runtime.mcp.config import ServerConfig, merged
+from app.runtime.mcp.connection import Connection
 from app.runtime.mcp.host import McpHost
+from app.runtime.mcp.http import http_streams, tls_context
+from app.runtime.mcp.lists import take_out
 from app.runtime.mcp.offer import found, make_offer
+from app.runtime.mcp.results import read_result
 from app.runtime.mcp.servers import SessionServers
 from app.runtime.values.mcp import McpServer
 from app.runtime.webhooks.addresses import Destinations
 from app.sandbox.base import Sandbox
 from app.sessions import Approval, ApprovalRules
+from app.tools.base import ToolOutcome
 from app.tools.masking import Masking
+from tests.behavior.pictures import GIF, png
 from tests.mcp_servers import handshake, mcp_server, raw_server
 
 ANYWHERE = Destinations((ipaddress.ip_network("127.0.0.0/8"),))
@@ -111,6 +119,61 @@ def test_definitions_beyond_a_tenth_of_the_window_are_found_by_a_search() -> Non
     assert counted(calls) == {"mcp__a__b": 2}
 
 
+def test_malformed_tools_are_taken_out_of_a_list_and_named() -> None:
+    fine = {"name": "fine", "inputSchema": {"type": "object"}}
+    hidden = {"type": "object", "properties": {"a": {"type": "string", "x-mcp-header": ""}}}
+    tools = [fine, {"name": "bare"}, 7, {"name": "header", "inputSchema": hidden}]
+    result = {"tools": list(tools), "resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
+    named = dict(take_out(result, "2026-07-28"))
+    assert result["tools"] == [fine]
+    assert list(named) == ["bare", "tool 3", "header"]
+    assert named["bare"] == "it is malformed: inputSchema: Field required"
+    assert all(why.startswith("it is malformed: ") for why in named.values())
+    # In the older protocol the annotation has no meaning.
+    assert [name for name, _ in take_out({"tools": list(tools)}, "2025-11-25")] == ["bare", "tool 3"]
+    many: dict[str, Any] = {"tools": [7] * 2_000}
+    assert take_out(many, "2025-11-25") == []
+    assert len(many["tools"]) == 2_000
+
+
+def picture(data: bytes | str, kind: str = "image/png") -> types.ImageContent:
+    text = data if isinstance(data, str) else base64.b64encode(data).decode()
+    return types.ImageContent(type="image", data=text, mime_type=kind)
+
+
+@pytest.mark.parametrize(
+    ("block", "why"),
+    [
+        (picture("no base64!"), "no valid base64"),
+        (picture("é"), "no valid base64"),
+        (picture(b"<svg/>", "image/svg+xml"), "no PNG, JPEG, GIF or WebP"),
+        (picture(b""), "no PNG"),
+        (picture(png(padding=5 * 1024 * 1024)), "more than 5,242,880"),
+        (picture("A" * 100_000_000), "more than 5,242,880"),
+    ],
+)
+def test_an_image_that_cannot_be_shown_is_a_text_that_says_why(block: types.ImageContent, why: str) -> None:
+    text, outcome = read_result(types.CallToolResult(content=[block]))
+    assert outcome.images == ()
+    assert why in text
+    assert len(text) < 200
+
+
+def test_images_are_shown_as_what_they_are_and_not_too_many() -> None:
+    blob = types.BlobResourceContents(uri="file:///a.gif", mime_type="image/gif", blob=picture(GIF).data)
+    embedded = types.EmbeddedResource(type="resource", resource=blob)
+    text, outcome = read_result(types.CallToolResult(content=[picture(png(3, 2), "image/jpeg"), embedded]))
+    assert text == "[image, image/png, 3×2 pixels, 69 bytes]\n[resource file:///a.gif, image/gif, 7×9 pixels, 14 bytes]"
+    assert [(each.media_type, each.data) for each in outcome.images] == [("image/png", png(3, 2)), ("image/gif", GIF)]
+    seen = picture(png())
+    repeated = {"content": [{"type": "image", "data": seen.data}]}
+    text, _ = read_result(types.CallToolResult(content=[seen], structured_content=repeated))
+    assert text.splitlines()[1] == '{"content":[{"type":"image","data":"[the image above]"}]}'
+    text, outcome = read_result(types.CallToolResult(content=[picture(png())] * 22))
+    assert len(outcome.images) == 20
+    assert text.count("not shown, as it comes after 20 others") == 2
+
+
 def test_a_patch_adds_replaces_and_leaves_out_servers() -> None:
     server = McpServer(command="sh")
     own = {"a": {"command": "x"}, "b": {"command": "y"}}
@@ -173,7 +236,7 @@ async def test_servers_come_are_called_and_go() -> None:
             (made,) = servers.catalogs
             assert [catalog.server for catalog in reports.made] == ["real"]
             add = next(tool for tool in made.tools if tool.tool == "add")
-            assert await servers.call("real", add, {"a": 1, "b": 2}, lambda *_: None) == ("3", ToolStatus.COMPLETED)
+            assert await servers.call("real", add, {"a": 1, "b": 2}, lambda *_: None) == ("3", ToolOutcome())
             with pytest.raises(ToolError, match="has no MCP server other"):
                 await servers.call("other", add, {}, lambda *_: None)
             waiting = next(tool for tool in made.tools if tool.tool == "wait")
@@ -188,6 +251,44 @@ async def test_servers_come_are_called_and_go() -> None:
         assert ("real", "unreachable") in reports.errors
     finally:
         await servers.aclose()
+
+
+async def until_ended(connection: Connection) -> None:
+    async with asyncio.timeout(10):
+        while connection.is_open:  # noqa: ASYNC110 - it tells nobody
+            await asyncio.sleep(0.01)
+
+
+async def connected(url: str) -> Connection:
+    context = await tls_context()
+    connection = Connection(lambda received, _: http_streams(url, {}, ANYWHERE, context, received), remote=True)
+    await connection.open()
+    return connection
+
+
+async def test_a_server_that_goes_away_is_noticed_without_a_call() -> None:
+    with mcp_server() as real:
+        connection = await connected(real.url)
+        assert len(await connection.list_tools()) == 5
+    await until_ended(connection)
+    assert connection.failure is not None
+    await connection.aclose()
+
+
+async def test_a_server_that_has_forgotten_the_connection_is_noticed_by_a_ping() -> None:
+    forgotten = threading.Event()
+
+    def answer(asked: dict[str, Any]) -> Any:
+        return (400, "text/plain", iter([b"no session"])) if forgotten.is_set() else handshake(asked)
+
+    with raw_server(answer) as url:
+        connection = await connected(url)
+        forgotten.set()
+        connection.received.doubt.set()
+        await until_ended(connection)
+        assert connection.failure is not None
+        assert connection.failure.detail == "The server no longer accepts the connection (status 400)."
+        await connection.aclose()
 
 
 async def test_a_connection_that_hangs_is_closed_in_time() -> None:

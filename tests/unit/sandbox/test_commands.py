@@ -77,16 +77,16 @@ async def test_input_can_be_written_while_the_command_runs(shell: Shell) -> None
         said.extend(data)
         heard.set()
 
-    command = 'while read -r line; do echo "got $line"; done'
+    command = 'while read -r line; do echo "got $line"; done; echo over'
     running = asyncio.create_task(shell.sandbox.exec(command, timeout_s=30, on_output=hear, stdin=live))
     for word in ("one", "x" * 100_000):
         await live.send(f"{word}\n".encode())
         while not said.endswith(f"got {word}\n".encode()):
             await heard.wait()
             heard.clear()
-    running.cancel()
-    await asyncio.wait({running})
-    assert running.cancelled()
+    await live.end()
+    assert (await running).exit_code == 0
+    assert said.endswith(b"over\n")
 
 
 async def test_the_input_is_empty(shell: Shell) -> None:
