@@ -159,6 +159,8 @@ async def _setup(
     vault = vault_of(settings)
     if settings.temporal is not None:
         await _compare_keys(base, vault)
+    sources = await open_sources(settings, partial(_secret, base.database, vault))
+    stack.callback(sources.close)
     return RuntimeSetup(
         base.database,
         bus,
@@ -170,7 +172,7 @@ async def _setup(
         fence.check,
         node=node_id,
         workspaces=workspaces,
-        sources=await open_sources(settings, partial(_secret, base.database, vault)),
+        sources=sources,
         vault=vault,
         mcp=mcp,
         checkpoints=await build_checkpoints(
