@@ -124,6 +124,7 @@ async def build(settings: Settings, prompts: Prompts) -> AsyncIterator[Runtime]:
             destinations=destinations,
             webhooks_changed=deliverer.changed,
         )
+        stack.push_async_callback(services.checkpoints.aclose, settings.shutdown_grace_s)
         await fence.take()
         if setup.checkpoints is not None:
             await stack.enter_async_context(recovered_checkpoints(base.database, setup.checkpoints))

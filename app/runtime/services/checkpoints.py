@@ -5,9 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import IO, NamedTuple
+
+import structlog
 
 from app.db.repositories import checkpoints, nodes, sessions
 from app.db.repositories.checkpoints import StoredCheckpoint
@@ -37,6 +41,8 @@ from app.sessions import Session, Status
 LISTED_CHANGES = 10_000
 """Maximum files of an answer."""
 
+log = structlog.get_logger(__name__)
+
 
 class CheckpointService:
     """Lists, compares and restores the checkpoints of sessions. Raises `UnavailableError` (code
@@ -46,6 +52,18 @@ class CheckpointService:
         self._setup = setup
         self._files = files
         self._database = setup.database
+        self._restorations: set[asyncio.Task[RestoreResult]] = set()
+
+    async def aclose(self, grace_s: float) -> None:
+        """Waits for restorations. One that takes longer is cut off; the next start, or the next use of the workspace,
+        completes it."""
+        if self._restorations:
+            await asyncio.wait(self._restorations, timeout=grace_s)
+        for task in self._restorations:
+            task.cancel()
+        if self._restorations:
+            log.warning("restorations_left", count=len(self._restorations))
+            await asyncio.wait(self._restorations)
 
     @property
     def _keeper(self) -> Checkpoints:
@@ -67,8 +85,8 @@ class CheckpointService:
 
     async def changes(self, session_id: str, start: str | None, end: str | None) -> ChangeList:
         """The files that differ between two checkpoints: by default the first one, and the workspace as it is now."""
-        first, last, look, as_of = await self._compared(session_id, start, end)
-        printed = await self._keeper.changes(session_id, first.tree, last.tree)
+        async with self._compared(session_id, start, end) as (first, last, look, as_of):
+            printed = await self._keeper.changes(session_id, first.tree, last.tree)
         found = await asyncio.to_thread(parse_changes, printed)
         return ChangeList(
             from_checkpoint=first.id,
@@ -83,10 +101,10 @@ class CheckpointService:
 
     async def patch(self, session_id: str, start: str | None, end: str | None) -> RawOutput:
         """The same as a patch for `git apply`, in a file that the caller closes."""
-        first, last, _, as_of = await self._compared(session_id, start, end)
         file = await asyncio.to_thread(_temporary)
         try:
-            await self._keeper.patch(session_id, first.tree, last.tree, file)
+            async with self._compared(session_id, start, end) as (first, last, _, as_of):
+                await self._keeper.patch(session_id, first.tree, last.tree, file)
             opened = HostFile(os.dup(file.fileno()), "the patch")
         finally:
             await asyncio.to_thread(file.close)
@@ -94,10 +112,16 @@ class CheckpointService:
 
     async def restore(self, session_id: str, checkpoint_id: str) -> RestoreResult:
         """Makes the workspace that of a checkpoint, after it has taken another one. Completed even if the caller is
-        cancelled. Raises `NotFoundError`, and `ConflictError` (code `session_running`) while a run is active."""
-        restoring = asyncio.ensure_future(self._restore(session_id, checkpoint_id))
-        restoring.add_done_callback(lambda done: done.cancelled() or done.exception())
+        cancelled; see `aclose`. Raises `NotFoundError`, and `ConflictError` (code `session_running`) while a run is
+        active."""
+        restoring = asyncio.create_task(self._restore(session_id, checkpoint_id), name=f"restoration-{session_id}")
+        self._restorations.add(restoring)
+        restoring.add_done_callback(self._restored)
         return await asyncio.shield(restoring)
+
+    def _restored(self, done: asyncio.Task[RestoreResult]) -> None:
+        self._restorations.discard(done)
+        done.cancelled() or done.exception()
 
     async def _restore(self, session_id: str, checkpoint_id: str) -> RestoreResult:
         session = await self._session(session_id)
@@ -125,22 +149,23 @@ class CheckpointService:
             await restoration.complete(_target(row), _target(saved))
         return saved
 
-    async def _compared(self, session_id: str, start: str | None, end: str | None) -> _Comparison:
-        """Both sides of a comparison, and the newest look, in a repository that has both."""
+    @asynccontextmanager
+    async def _compared(self, session_id: str, start: str | None, end: str | None) -> AsyncIterator[_Comparison]:
+        """Both sides of a comparison, and the newest look, in a repository that has both as long as this is entered."""
         session = await self._session(session_id)
         rows = await self._database.read(lambda c: checkpoints.of_session(c, session_id))
         first: _Side | None = _Side(rows[0].id, rows[0].tree_id) if rows else None
         if start is not None:
             first = await self._side(session_id, start)
+        last = None if end is None else await self._side(session_id, end)
         as_of = None
-        if end is not None:
-            last = await self._side(session_id, end)
-            await self._keeper.update(session_id)
-            look = await self._keeper.last_look(session_id)
-        else:
-            look, as_of = await self._keeper.now(session_id, session.sandbox)
-            last = _Side(None, look.tree)
-        return _Comparison(_Side(None, last.tree) if first is None else first, last, look, as_of)
+        async with self._keeper.held(session_id):
+            if last is not None:
+                look = await self._keeper.updated(session_id)
+            else:
+                look, as_of = await self._keeper.now(session_id, session.sandbox)
+                last = _Side(None, look.tree)
+            yield _Comparison(_Side(None, last.tree) if first is None else first, last, look, as_of)
 
     async def _side(self, session_id: str, checkpoint_id: str) -> _Side:
         row = await self._database.read(lambda c: checkpoints.get(c, session_id, checkpoint_id))
