@@ -47,9 +47,9 @@ async def test_an_unknown_path_is_not_found(client: httpx.AsyncClient) -> None:
 
 async def test_a_refused_method_names_all_that_are_allowed(client: httpx.AsyncClient, session: Session) -> None:
     cases = [
-        ("PUT", "/v1/sessions", "GET, POST"),
-        ("POST", f"/v1/sessions/{session.id}", "DELETE, GET, PATCH"),
-        ("DELETE", f"/v1/sessions/{session.id}/queue", "GET, POST"),
+        ("PUT", "/v1/sessions", "GET, HEAD, POST"),
+        ("POST", f"/v1/sessions/{session.id}", "DELETE, GET, HEAD, PATCH"),
+        ("DELETE", f"/v1/sessions/{session.id}/queue", "GET, HEAD, POST"),
         ("OPTIONS", f"/v1/sessions/{session.id}/queue/1", "DELETE, PATCH"),
         ("DELETE", f"/v1/sessions/{session.id}/files/a", "GET, HEAD, PUT"),
         ("GET", "/v1/login", "DELETE, POST"),
