@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,7 +14,7 @@ from typing import IO, NamedTuple
 
 import structlog
 
-from app.db.repositories import checkpoints, nodes, sessions
+from app.db.repositories import checkpoints, nodes, secrets, sessions
 from app.db.repositories.checkpoints import StoredCheckpoint
 from app.errors import UnavailableError
 from app.runtime.checkpoints.differences import parse_changes
@@ -27,19 +28,24 @@ from app.runtime.values.checkpoints import (
     ChangeList,
     Checkpoint,
     CheckpointList,
+    FileChange,
     RestoreResult,
     Uncovered,
     UncoveredPath,
 )
 from app.runtime.values.history import RawOutput
 from app.runtime.values.server import NodeAddress
+from app.runtime.vault import read_masking
 from app.runtime.workspaces import claims
 from app.sandbox.host.base import HostFile
 from app.sandbox.paths import clean_name
 from app.sessions import Session, Status
+from app.tools.masking import MaskedStream, Masking
 
 LISTED_CHANGES = 10_000
 """Maximum files of an answer."""
+_PIECE = 1024 * 1024
+"""Bytes of a patch that are masked at a time."""
 
 log = structlog.get_logger(__name__)
 
@@ -88,10 +94,11 @@ class CheckpointService:
         async with self._compared(session_id, start, end) as (first, last, look, as_of):
             printed = await self._keeper.changes(session_id, first.tree, last.tree)
         found = await asyncio.to_thread(parse_changes, printed)
+        masking = await self._masking(session_id)
         return ChangeList(
             from_checkpoint=first.id,
             to_checkpoint=last.id,
-            items=tuple(found[:LISTED_CHANGES]),
+            items=tuple(_masked(change, masking) for change in found[:LISTED_CHANGES]),
             additions=sum(change.additions for change in found),
             deletions=sum(change.deletions for change in found),
             truncated=len(found) > LISTED_CHANGES,
@@ -100,11 +107,15 @@ class CheckpointService:
         )
 
     async def patch(self, session_id: str, start: str | None, end: str | None) -> RawOutput:
-        """The same as a patch for `git apply`, in a file that the caller closes."""
+        """The same as a patch for `git apply`, without the values of the session's secrets, in a file that the caller
+        closes."""
+        masking = await self._masking(session_id)
         file = await asyncio.to_thread(_temporary)
         try:
             async with self._compared(session_id, start, end) as (first, last, _, as_of):
                 await self._keeper.patch(session_id, first.tree, last.tree, file)
+            if masking.values:
+                await asyncio.to_thread(_mask, file, masking)
             opened = HostFile(os.dup(file.fileno()), "the patch")
         finally:
             await asyncio.to_thread(file.close)
@@ -171,6 +182,10 @@ class CheckpointService:
         row = await self._database.read(lambda c: checkpoints.get(c, session_id, checkpoint_id))
         return _Side(row.id, row.tree_id)
 
+    async def _masking(self, session_id: str) -> Masking:
+        rows = await self._database.read(lambda c: secrets.of_session(c, session_id))
+        return await read_masking(self._setup.vault, rows, by_line=True)
+
     async def _session(self, session_id: str) -> Session:
         return await self._database.read(lambda c: sessions.snapshot(c, session_id))
 
@@ -203,6 +218,29 @@ def _view(row: StoredCheckpoint) -> Checkpoint:
 def _uncovered(look: Seen) -> Uncovered:
     items = tuple(UncoveredPath(path=clean_name(path), reason=reason) for path, reason in look.uncovered)
     return Uncovered(items=items, truncated=look.more_uncovered)
+
+
+def _masked(change: FileChange, masking: Masking) -> FileChange:
+    """Names of files can have secrets too."""
+    if not masking.values:
+        return change
+    old_path = None if change.old_path is None else masking.text(change.old_path)
+    return change.model_copy(update={"path": masking.text(change.path), "old_path": old_path})
+
+
+def _mask(file: IO[bytes], masking: Masking) -> None:
+    """Masks a file in place. Blocks."""
+    stream = MaskedStream(masking)
+    with tempfile.TemporaryFile() as output:
+        file.seek(0)
+        while piece := file.read(_PIECE):
+            output.write(stream.feed(piece))
+        output.write(stream.feed(b"", final=True))
+        output.seek(0)
+        file.seek(0)
+        file.truncate()
+        shutil.copyfileobj(output, file)
+    file.flush()
 
 
 def _temporary() -> IO[bytes]:
