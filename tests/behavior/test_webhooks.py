@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import socket
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -171,6 +172,9 @@ async def test_a_receiver_that_wants_no_more_is_disabled_until_it_is_enabled(
 TRICKS = (
     "http://127.0.0.1:{port}/",
     "http://localhost:{port}/",
+    "http://%6cocalhost:{port}/",
+    "http://127.0.0.1.:{port}/",
+    "http://{name}:{port}/",
     "http://localhost.:{port}/",
     "http://LOCALHOST:{port}/",
     "http://2130706433:{port}/",
@@ -203,7 +207,9 @@ async def test_no_way_leads_to_a_private_address(start_server: StartServer) -> N
         async with Client(server.url) as client:
             made = []
             for trick in TRICKS:
-                answer = await client.http.post("/v1/webhooks", json={"url": trick.format(port=receiver.port)})
+                answer = await client.http.post(
+                    "/v1/webhooks", json={"url": trick.format(port=receiver.port, name=socket.gethostname())}
+                )
                 if answer.status_code == 201:
                     made.append(answer.json())
                     assert (await client.http.post(f"/v1/webhooks/{made[-1]['id']}/test")).status_code == 202
@@ -216,7 +222,7 @@ async def test_no_way_leads_to_a_private_address(start_server: StartServer) -> N
 
             await becomes(attempted)
             errors = {each["url"]: (await deliveries(client, each))[0]["error"] for each in made}
-            assert len(made) >= 3, "names are resolved only when something is sent"
+            assert made, "names are resolved only when something is sent"
             assert [error for error in errors.values() if "address" not in error and "resolved" not in error] == []
     assert receiver.requests == []
 

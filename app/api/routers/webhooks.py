@@ -58,8 +58,8 @@ async def get_webhook(services: Services, webhook_id: WebhookId) -> Webhook:
 
 @router.patch("/{webhook_id}", responses=problems(*REFUSED, "webhook_not_found"))
 async def update_webhook(services: Services, webhook_id: WebhookId, body: WebhookPatch) -> Webhook:
-    """Changes a webhook from its next delivery on. `status: active` continues a disabled one with the first event that
-    it did not get."""
+    """Changes a webhook from its next delivery on; with another `url`, what has failed is sent again at once.
+    `status: active` continues a disabled one with the first event that it did not get."""
     return await services.webhooks.patch(webhook_id, body)
 
 

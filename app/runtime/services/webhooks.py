@@ -86,7 +86,8 @@ class WebhookService:
         return _view(await self._database.read(lambda c: webhooks.find(c, webhook_id)))
 
     async def patch(self, webhook_id: str, body: WebhookPatch) -> Webhook:
-        """Changes a webhook from its next delivery on. Raises as `create` does."""
+        """Changes a webhook from its next delivery on. With another URL, what has failed is sent again at once. Raises
+        as `create` does."""
         if body.url is not None:
             self._destinations.check(body.url)
         values = _changes(body)
@@ -95,6 +96,8 @@ class WebhookService:
             at = now()
             before = webhooks.find(connection, webhook_id)
             webhooks.change(connection, webhook_id, values, at)
+            if body.url not in (None, before.url):
+                deliveries.send_pending(connection, webhook_id, at)
             _set_status(connection, before, body.status, at)
             return webhooks.find(connection, webhook_id)
 

@@ -19,6 +19,9 @@ MOST_ADDRESSES = 4
 """Addresses of a name that are tried."""
 
 
+_LOOPBACK = ("127.0.0.1", "::1")
+
+
 class RefusedAddressError(Exception):
     """A name has no address that may be connected to; the message says so."""
 
@@ -55,10 +58,10 @@ class Destinations:
         return allowed[:MOST_ADDRESSES]
 
     def check(self, url: str) -> None:
-        """Raises `InvalidRequestError` for a URL whose host is an address, in whatever form, that is refused anyway.
-        Names are resolved only when something is sent to them."""
+        """Raises `InvalidRequestError` for a URL whose host is an address, in whatever form, that is refused anyway,
+        or `localhost`. Other names are resolved only when something is sent to them."""
         host = httpx.URL(url).host
-        if not self.may_be(host):
+        if not self.may_be(host) or (_is_localhost(host) and not any(map(self.allow, _LOOPBACK))):
             raise InvalidRequestError(
                 f"Webhooks to {host} are refused: the address is private, this machine's or reserved, and"
                 f" {self.setting} does not name it.",
@@ -68,10 +71,15 @@ class Destinations:
     def may_be(self, host: str) -> bool:
         """Whether a host is a name, or an address in whatever form that may be connected to."""
         try:
-            found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
+            found = socket.getaddrinfo(host.rstrip("."), None, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
         except (OSError, UnicodeError):
             return True
         return any(self.allow(str(each[4][0])) for each in found)
 
     def close(self) -> None:
         self._resolver.close()
+
+
+def _is_localhost(host: str) -> bool:
+    """Whether a name means this machine by RFC 6761."""
+    return host.rstrip(".").lower().rpartition(".")[2] == "localhost"

@@ -62,6 +62,13 @@ async def test_a_refused_method_names_all_that_are_allowed(client: httpx.AsyncCl
         assert answer.headers["allow"] == allowed
 
 
+async def test_an_invalid_item_is_reported_once(client: httpx.AsyncClient) -> None:
+    for events, fields in ((["nope"], ["events.0"]), ([], ["events"])):
+        answer = await client.post("/v1/webhooks", json={"url": "https://hooks.example.com/", "events": events})
+        problem = assert_problem(answer, 422, "validation_error")
+        assert [error["field"] for error in problem["errors"]] == fields
+
+
 @pytest.mark.parametrize(
     "body", [b"{", b'{"task": "x"', b"[1,]", b"nope", b"{'a': 1}", b"\xff\xfe", b'{"metadata": {"a": NaN}}', b"1e999"]
 )

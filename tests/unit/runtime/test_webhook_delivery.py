@@ -119,6 +119,24 @@ def seq_of(connection: Connection, session_id: str) -> int:
     return events.heads(connection, [session_id])[session_id]
 
 
+async def test_a_new_url_gets_at_once_what_failed(stage: Stage, setup: RuntimeSetup) -> None:
+    deliverer = Deliverer(setup, loopback())
+    service = service_of(setup, deliverer)
+    with receiving(Receiver(answer=lambda _: 500)) as bad, receiving() as good:
+        async with deliverer.running():
+            made = await service.create(WebhookCreate(url=bad.url))
+            await say(setup, stage.session_id, "one")
+
+            async def failing() -> bool:
+                return (await service.get(made.id)).failing_since is not None
+
+            await becomes(failing)
+            later = update(models.webhook_deliveries).values(next_attempt_at=now() + timedelta(hours=1))
+            await stage.database.writer.write(lambda c: c.execute(later))
+            await service.patch(made.id, WebhookPatch(url=good.url))
+            await until(good, lambda r: len(r.accepted) >= 1)
+
+
 async def test_secrets_that_were_stored_as_they_are_get_encrypted(stage: Stage, setup: RuntimeSetup) -> None:
     """A server without a key has made the webhook; then there is one, and then another one."""
     keyed, other = (replace(setup, vault=Vault(key * 32, None)) for key in "kx")
