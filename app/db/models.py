@@ -27,6 +27,7 @@ from app.db.columns import metadata as metadata
 from app.db.dialects import JsonText
 from app.db.webhook_models import webhook_cursors as webhook_cursors
 from app.db.webhook_models import webhook_deliveries as webhook_deliveries
+from app.db.webhook_models import webhook_requests as webhook_requests
 from app.db.webhook_models import webhooks as webhooks
 
 sessions = Table(

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from app.messages import new_id
 from tests.behavior.conftest import StartProcess, StartServer
 from tests.behavior.harness import Client, durable
 from tests.provider import FakeProvider, Reply, Text
@@ -240,6 +241,30 @@ async def test_redirects_are_not_followed(start_server: StartServer) -> None:
             await becomes(failed)
             assert (await deliveries(client, webhook))[0]["response_status"] == 307
     assert (len(receiver.requests), target.requests) == (1, [])
+
+
+@pytest.mark.shared_server
+async def test_a_request_that_is_repeated_makes_no_second_webhook(client: Client) -> None:
+    async def ask(key: str, **fields: Any) -> tuple[int, dict[str, Any], str | None]:
+        body = {"url": "https://hooks.example.com/", **fields}
+        answer = await client.http.post("/v1/webhooks", json=body, headers={"Idempotency-Key": key})
+        return answer.status_code, answer.json(), answer.headers.get("idempotency-replayed")
+
+    key = new_id()
+    _, made, replayed = await ask(key)
+    assert replayed is None
+    path = f"/v1/webhooks/{made['id']}"
+    await client.http.patch(path, json={"url": "https://hooks.example.org/"})
+    both = await asyncio.gather(ask(key), ask(key))
+    assert both == [(201, made, "true")] * 2
+    status, problem, _ = await ask(key, events=["session.*"])
+    assert (status, problem["code"]) == (422, "idempotency_key_reused")
+    await client.http.delete(path)
+    # At the same time, neither of which can have been made before.
+    (_, one, _), (_, other, _) = await asyncio.gather(ask(key), ask(key))
+    assert one == other
+    assert one["id"] != made["id"]
+    await client.http.delete(f"/v1/webhooks/{one['id']}")
 
 
 @pytest.mark.shared_server
