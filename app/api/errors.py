@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -28,10 +28,19 @@ log = structlog.get_logger("palimpsest.api")
 
 def field_errors(errors: Iterable[PydanticError]) -> list[dict[str, str]]:
     """The first errors as `{field, message}`, at most `MAX_FIELD_ERRORS`."""
-    return [
-        {"field": field_name(error["loc"]), "message": sentence(error)[:MAX_TEXT_CHARS]}
-        for _, error in zip(range(MAX_FIELD_ERRORS), errors, strict=False)
-    ]
+    told: list[PydanticError] = []
+    for error in errors:
+        # pydantic leaves out what is invalid before it counts the items.
+        if error["type"] == "too_short" and told and _is_inside(told[-1]["loc"], error["loc"]):
+            continue
+        told.append(error)
+        if len(told) == MAX_FIELD_ERRORS:
+            break
+    return [{"field": field_name(error["loc"]), "message": sentence(error)[:MAX_TEXT_CHARS]} for error in told]
+
+
+def _is_inside(loc: Sequence[Any], above: Sequence[Any]) -> bool:
+    return len(loc) > len(above) and loc[: len(above)] == above
 
 
 def field_name(loc: Iterable[Any]) -> str:

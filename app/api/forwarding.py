@@ -13,15 +13,13 @@ import structlog
 from fastapi import Request, Response
 
 from app.api.errors import WrongHostError
+from app.api.guard import TARGET
 from app.api.responses import ArchiveResponse
 from app.errors import StorageError, UnavailableError
 from app.messages import rfc3339
 from app.runtime.background import in_background
 from app.runtime.services import Services
 from app.runtime.values.server import NodeAddress
-
-TARGET = "palimpsest-node"
-"""Header of a forwarded request: the node that it is meant for. That one answers by itself, whatever it knows."""
 
 CONNECT_S = 2.0
 """Seconds to connect to another node."""

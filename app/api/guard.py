@@ -30,6 +30,8 @@ from app.errors import ForbiddenError, MalformedRequestError, PalimpsestError
 
 PROBES = frozenset({"/healthz", "/readyz"})
 """Called by machines that know only the server's address; they reveal nothing sensitive."""
+TARGET = "palimpsest-node"
+"""Header of a forwarded request: the node that it is meant for. That one answers by itself, whatever it knows."""
 PRIVATE = (
     ("Cache-Control", "no-store"),
     ("Cross-Origin-Resource-Policy", "same-origin"),
@@ -83,6 +85,8 @@ class Guard:
         answer = kept_private(send) if is_logged_in(scope) else send
         limit = body_limit(scope, self.rules)
         body = Body(self.bodies, receive, limit, is_kept=not has_archive(scope))
+        if scope["method"] in ("POST", "PUT") and header_values(scope, TARGET.encode()):
+            answer = after_body(answer, body)
         try:
             await self.app(scope, body.receive, answer)
         finally:
@@ -158,6 +162,18 @@ def kept_private(send: Send) -> Send:
             headers = MutableHeaders(scope=message)
             for name, value in PRIVATE:
                 headers.setdefault(name, value)
+        await send(message)
+
+    return sent
+
+
+def after_body(send: Send, body: Body) -> Send:
+    """`send` for requests that another node forwards. It reads the answer when it has sent everything, so that one
+    which comes before that, and with it the end of the connection, would be lost."""
+
+    async def sent(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            await body.drain()
         await send(message)
 
     return sent

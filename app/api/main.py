@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import structlog
 from fastapi import APIRouter, FastAPI
+from fastapi.routing import APIRoute
 from starlette.requests import ClientDisconnect
+from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app import __version__
@@ -79,6 +82,7 @@ def create_app(
     Pass `services`, or a `lifespan` that sets `app.state.services`; until they are set, the routes return 503. The
     interactive documentation is off because its pages load scripts from other sites.
     """
+    routes = [route for router in routers for route in router.routes]
     app = FastAPI(
         title="Palimpsest",
         version=__version__,
@@ -88,7 +92,7 @@ def create_app(
         redirect_slashes=False,
         lifespan=lifespan,
         # `include_router` would build each route a second time, at the first request.
-        routes=[route for router in routers for route in router.routes],
+        routes=[*routes, *_heads(routes)],
     )
     app.state.config = config
     app.state.large_bodies = asyncio.Lock()
@@ -103,6 +107,16 @@ def create_app(
     logging.getLogger("sse_starlette").setLevel(logging.INFO)
     logging.getLogger("uvicorn.error").addFilter(_is_news)
     return app
+
+
+def _heads(routes: Sequence[BaseRoute]) -> Iterator[APIRoute]:
+    """HEAD is answered where GET is, streams included: by the same code, without the body. These routes are of their
+    own, since the API's document names GET alone."""
+    for route in routes:
+        if isinstance(route, APIRoute) and "GET" in (route.methods or ()):
+            head = copy.copy(route)
+            head.methods, head.include_in_schema = {"HEAD"}, False
+            yield head
 
 
 class Boundary:

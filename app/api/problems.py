@@ -152,6 +152,7 @@ _EXAMPLES: tuple[PalimpsestError, ...] = (
         " PALIMPSEST_WEBHOOK_NETWORKS does not name it.",
         code="webhook_address_refused",
     ),
+    InvalidRequestError("The Idempotency-Key was used with another body.", code="idempotency_key_reused"),
     InvalidRequestError(
         "history.messages[3]: role should be one of system, user, assistant.", code="invalid_history", index=3
     ),

@@ -7,7 +7,7 @@ import asyncio
 import json
 import re
 from collections.abc import Callable, Coroutine
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from functools import partial
 from typing import IO, Any, NoReturn
 
@@ -29,6 +29,8 @@ MAX_HELD_BYTES = 96 * 1024 * 1024
 """Total for all bodies; raised only if a single body may be larger."""
 GRACE_S = 30.0
 """Seconds that a client may keep the server waiting for a body, in addition to the time that it takes at `PACE`."""
+DRAIN_S = 60.0
+"""Seconds that the rest of a body may take that nobody wants."""
 PACE = 16 * 1024
 """Minimum speed of a client in bytes per second, low enough for a slow connection."""
 
@@ -77,6 +79,14 @@ class Body:
         self._complete = not message.get("more_body", False)
         self._take(len(message.get("body", b"")))
         return message
+
+    async def drain(self) -> None:
+        """Reads what is left, and drops it."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(DRAIN_S):
+                while not self._complete:
+                    # Also without `more_body` if the client has left.
+                    self._complete = not (await self._receive()).get("more_body", False)
 
     def release(self) -> None:
         """Frees the body's memory after the response."""

@@ -120,6 +120,9 @@ class EventStreamResponse(EventSourceResponse):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async with self._subscription as batches:
+            if scope["method"] == "HEAD":
+                await _send_headers(self, send)
+                return
             self.body_iterator = chunks(batches, self._retry_ms)
             await self._send_all(scope, while_logged_in(scope, receive), send)
 
@@ -186,17 +189,35 @@ def parse_range(header: str | None, size: int) -> range | None:
     return range(first, min(last + 1, size)) if first < size else range(0)
 
 
+async def _send_headers(response: Response, send: Send) -> None:
+    """The answer to HEAD."""
+    await send({"type": "http.response.start", "status": response.status_code, "headers": response.raw_headers})
+    await send({"type": "http.response.body", "body": b""})
+
+
 class ArchiveResponse(StreamingResponse):
     """Streams an iterator of bytes and closes it, even if the reader leaves early."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] != "HEAD":
+            await super().__call__(scope, receive, send)
+            return
+        try:
+            await _send_headers(self, send)
+        finally:
+            await self._close()
 
     async def stream_response(self, send: Send) -> None:
         try:
             await super().stream_response(_yielding(send))
         finally:
-            close = getattr(self.body_iterator, "aclose", None)
-            if close is not None:
-                with anyio.CancelScope(shield=True):
-                    await close()
+            await self._close()
+
+    async def _close(self) -> None:
+        close = getattr(self.body_iterator, "aclose", None)
+        if close is not None:
+            with anyio.CancelScope(shield=True):
+                await close()
 
 
 def _yielding(send: Send) -> Send:
@@ -234,10 +255,6 @@ class RawResponse(ArchiveResponse):
             await problem_response(error, scope["path"], headers)(scope, receive, send)
             return
         self._set_part(wanted)
-        if scope["method"] == "HEAD":
-            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-            await send({"type": "http.response.body", "body": b""})
-            return
         await super().__call__(scope, receive, send)
 
     def _set_part(self, wanted: range | None) -> None:

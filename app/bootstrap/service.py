@@ -124,6 +124,7 @@ async def build(settings: Settings, prompts: Prompts) -> AsyncIterator[Runtime]:
             destinations=destinations,
             webhooks_changed=deliverer.changed,
         )
+        stack.push_async_callback(services.checkpoints.aclose, settings.shutdown_grace_s)
         await fence.take()
         if setup.checkpoints is not None:
             await stack.enter_async_context(recovered_checkpoints(base.database, setup.checkpoints))
@@ -159,6 +160,8 @@ async def _setup(
     vault = vault_of(settings)
     if settings.temporal is not None:
         await _compare_keys(base, vault)
+    sources = await open_sources(settings, partial(_secret, base.database, vault))
+    stack.callback(sources.close)
     return RuntimeSetup(
         base.database,
         bus,
@@ -170,7 +173,7 @@ async def _setup(
         fence.check,
         node=node_id,
         workspaces=workspaces,
-        sources=await open_sources(settings, partial(_secret, base.database, vault)),
+        sources=sources,
         vault=vault,
         mcp=mcp,
         checkpoints=await build_checkpoints(

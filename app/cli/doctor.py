@@ -7,6 +7,8 @@ import asyncio
 import json
 import os
 import platform
+import re
+import subprocess
 import sys
 import tempfile
 from collections.abc import Awaitable
@@ -37,6 +39,8 @@ from app.settings import DEMO_MODEL, Settings
 _MARKS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "missing": ("✗", "red")}
 
 OLDEST_PYTHON = (3, 11)
+OLDEST_GIT = (2, 37)
+"""The first that connects to the addresses that it is given (`http.curloptResolve`)."""
 A_DEMO = "a scripted demo; no real model"
 NO_KEY = "its provider has no key"
 GIVE_A_KEY = "set OPENAI_API_KEY or ANTHROPIC_API_KEY, or configure your own provider in PALIMPSEST_PROVIDERS"
@@ -72,6 +76,7 @@ async def _all() -> list[Check]:
 async def _of(settings: Settings) -> list[Check]:
     work: list[Awaitable[list[Check]]] = [
         asyncio.to_thread(storage, settings),
+        asyncio.to_thread(git),
         sandboxes(settings),
         asyncio.to_thread(models, settings),
         asyncio.to_thread(prompts, settings),
@@ -175,6 +180,22 @@ def _new_database(path: Path, data_dir: Path) -> Check:
     if not (path.parent == data_dir or path.parent.is_dir()) or _refusal(path.parent) is not None:
         return Check("database", "missing", f"{path} cannot be created", "Fix PALIMPSEST_DATABASE_URL.")
     return Check("database", "ok", f"{path}, created at the first start")
+
+
+def git() -> list[Check]:
+    """The server's git, for clones and checkpoints."""
+    try:
+        printed = subprocess.run(["git", "--version"], capture_output=True, text=True, timeout=10).stdout  # noqa: S607
+    except (OSError, subprocess.SubprocessError):
+        detail = "git is not installed: no repository can be cloned, and without checkpoints no changes can be shown or"
+        return [Check("git", "warning", f"{detail} restored", "Install git.")]
+    found = re.search(r"(\d+)\.(\d+)\S*", printed)
+    if found is None or (int(found[1]), int(found[2])) < OLDEST_GIT:
+        oldest = ".".join(map(str, OLDEST_GIT))
+        detail = f"{printed.strip() or 'unknown version'}: before {oldest}, git resolves the names of hosts itself, so"
+        detail += " that a clone may connect to another address than the one that was checked"
+        return [Check("git", "warning", detail, f"Install git {oldest} or newer.")]
+    return [Check("git", "ok", found[0])]
 
 
 async def sandboxes(settings: Settings) -> list[Check]:

@@ -34,6 +34,7 @@ from app.db.server_models import nodes as nodes
 from app.db.server_models import server as server
 from app.db.webhook_models import webhook_cursors as webhook_cursors
 from app.db.webhook_models import webhook_deliveries as webhook_deliveries
+from app.db.webhook_models import webhook_requests as webhook_requests
 from app.db.webhook_models import webhooks as webhooks
 
 sessions = Table(

@@ -37,6 +37,23 @@ webhook_cursors = Table(
 )
 Index("ix_webhook_cursors_webhook_id", webhook_cursors.c.webhook_id)
 
+webhook_requests = Table(
+    "webhook_requests",
+    metadata,
+    Column("key_digest", String(64), primary_key=True, comment="Of the caller and the Idempotency-Key."),
+    Column("body_digest", String(64), nullable=False),
+    Column(
+        "webhook_id",
+        String(36),
+        # Its row is added first, since it decides whether there will be a webhook.
+        ForeignKey("webhooks.id", ondelete="CASCADE", deferrable=True, initially="DEFERRED"),
+        nullable=False,
+    ),
+    Column("created_at", UtcTime, nullable=False),
+    comment="Requests that made webhooks, so that one that is repeated makes no second webhook.",
+)
+Index("ix_webhook_requests_webhook_id", webhook_requests.c.webhook_id)
+
 webhook_deliveries = Table(
     "webhook_deliveries",
     metadata,

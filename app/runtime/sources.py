@@ -30,6 +30,9 @@ class Sources:
         self._most_bytes = most_bytes
         self._secret_of = secret_of
 
+    def close(self) -> None:
+        self._cloner.close()
+
     def check(self, source: Source | None, secrets: Collection[str] = ()) -> None:
         """Raises `InvalidRequestError` (`invalid_source`, `unknown_secret`) and `ForbiddenError` (`source_not_allowed`)
         for a source that a new session with these secrets may not have. Names of hosts are checked when they are

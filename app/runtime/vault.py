@@ -112,10 +112,10 @@ class Vault:
             raise StorageError(f"The key of the secrets, {self._file}, cannot be used: {error.strerror}.") from error
 
 
-async def read_masking(vault: Vault, rows: Sequence[Row[Any]]) -> Masking:
+async def read_masking(vault: Vault, rows: Sequence[Row[Any]], *, by_line: bool = False) -> Masking:
     """The secrets in these rows. Without the key the session has none: its runs continue."""
     try:
-        return Masking(await vault.decrypt(rows))
+        return Masking(await vault.decrypt(rows), by_line=by_line)
     except (StorageError, UnavailableError) as error:
         log.error("secrets_unreadable", session_id=rows[0].session_id, reason=error.detail)
         return Masking({})

@@ -34,9 +34,12 @@ class _Span(NamedTuple):
 class Masking:
     """The secrets of a session by name, in all forms that are recognized."""
 
-    def __init__(self, values: Mapping[str, str]) -> None:
+    def __init__(self, values: Mapping[str, str], *, by_line: bool = False) -> None:
+        """`by_line` is for texts with something in front of each line, such as patches: values are found line by line,
+        and the number of lines stays."""
         self.values = dict(values)
-        found = {data: f"[secret {name}]".encode() for name, value in values.items() for data in forms(value)}
+        known = _forms_by_line if by_line else forms
+        found = {data: f"[secret {name}]".encode() for name, value in values.items() for data in known(value)}
         self._forms = [_Form(data, label) for data, label in found.items()]
 
     def text(self, text: str) -> str:
@@ -84,6 +87,13 @@ def forms(value: str) -> set[bytes]:
     it, such as the line break at the end of a file, which most programs cut off."""
     bare = value.strip()
     return _forms(value) | (_forms(bare) if len(bare) >= MIN_CHARS else set())
+
+
+def _forms_by_line(value: str) -> set[bytes]:
+    """The forms without line breaks, and those of each line that is long enough."""
+    lines = [line for line in value.splitlines() if len(line.strip()) >= MIN_CHARS]
+    found = forms(value).union(*map(forms, lines))
+    return {form for form in found if len(form.splitlines()) == 1 and not form.endswith((b"\n", b"\r"))}
 
 
 def _forms(value: str) -> set[bytes]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import subprocess
 from base64 import b64encode, urlsafe_b64encode
 from pathlib import Path
 from urllib.parse import quote, quote_plus
@@ -92,6 +94,20 @@ async def test_a_secret_is_found_nowhere(
     ]
     for form in FORMS:
         assert not [text for text in (*views, *bodies, rows.decode(), *files) if form in text], form
+
+
+async def test_a_secret_in_a_file_is_masked_in_its_changes(
+    client: Client, provider: FakeProvider, sandbox: str, tmp_path: Path
+) -> None:
+    provider.script(Reply(command('echo "one $TOKEN" > .env; echo "plain" > plain')), Reply(Text("done")))
+    session, _ = await client.run("write", secrets={"TOKEN": CANARY})
+    path = f"/v1/sessions/{session['id']}/changes"
+    patch = (await client.http.get(path, params={"format": "patch"})).content
+    assert CANARY.encode() not in patch
+    await asyncio.to_thread(subprocess.run, ["git", "apply"], input=patch, cwd=tmp_path, check=True)
+    assert (tmp_path / ".env").read_text() == "one [secret TOKEN]\n"
+    assert (tmp_path / "plain").read_text() == "plain\n"
+    assert {item["path"] for item in (await client.get(path))["items"]} == {".env", "plain"}
 
 
 async def test_secrets_are_set_and_removed_by_name(client: Client, provider: FakeProvider) -> None:

@@ -79,7 +79,6 @@ async def list_files(
     response_class=Response,
     responses={**RAW_CONTENT, **problems(*SANDBOXED, "not_a_file", "range_not_satisfiable", "too_many_downloads")},
 )
-@router.head("/files/{path:file}", include_in_schema=False)
 async def download_file(
     services: Services, request: Request, session_id: SessionId, path: FilePath, share: DownloadShare
 ) -> Response:

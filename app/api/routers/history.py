@@ -122,7 +122,6 @@ async def get_tool_call(services: Services, session_id: SessionId, call_id: Call
         ),
     },
 )
-@router.head("/tool-calls/{call_id}/output", include_in_schema=False)
 async def get_tool_output(services: Services, session_id: SessionId, call_id: CallId, share: DownloadShare) -> Response:
     """The full raw output of a call, even if it was pruned from the context; supports `Range`."""
     raw = await services.history.tool_output(session_id, call_id)
@@ -137,7 +136,6 @@ async def get_tool_output(services: Services, session_id: SessionId, call_id: Ca
         **problems("session_not_found", "image_not_found", "range_not_satisfiable", "too_many_downloads"),
     },
 )
-@router.head("/images/{digest}", include_in_schema=False)
 async def get_image(
     services: Services,
     session_id: SessionId,

@@ -85,13 +85,11 @@ _IMPORT = re.compile(r"""^(?:import|export)\b[^"'`;]*?["'](\.[^"']+)["']|\bfrom\
 
 
 @router.get("/")
-@router.head("/")
 async def get_page(request: Request) -> Response:
     return _answer(request, await page(), CHANGING)
 
 
 @router.get("/static/{path:path}")
-@router.head("/static/{path:path}")
 async def get_static(request: Request, path: str) -> Response:
     """A file of the page, or 304 if the browser has it. Raises `NotFoundError`."""
     first, _, rest = path.partition("/")

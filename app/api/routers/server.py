@@ -30,14 +30,12 @@ LOGIN_COOKIE: dict[str, Any] = {
 
 
 @health_router.get("/healthz")
-@health_router.head("/healthz", include_in_schema=False)
 async def get_health() -> Alive:
     """Whether the server is alive."""
     return Alive(status="ok", version=__version__)
 
 
 @health_router.get("/readyz", responses=problems("not_ready", "unavailable"))
-@health_router.head("/readyz", include_in_schema=False)
 async def get_readiness(services: Services) -> Readiness:
     """The state of database, disk, sandbox and model providers, by name; 503 if sessions cannot be stored or commands
     cannot run. A failing provider only makes the server `degraded`: its calls are retried."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Header, Query, Response
 
-from app.api.dependencies import STRICT, Cursor, DeliveryId, Limit, Services, WebhookId
+from app.api.dependencies import STRICT, Caller, Cursor, DeliveryId, Limit, Services, WebhookId
 from app.api.problems import problems
 from app.api.request_bodies import JsonRoute
 from app.runtime.values.webhooks import (
@@ -30,17 +30,39 @@ REFUSED = ("webhook_address_refused", "metadata_too_large")
     status_code=201,
     responses={
         201: {
-            "headers": {"Location": {"description": "The webhook's path.", "schema": {"type": "string"}}},
+            "headers": {
+                "Location": {"description": "The webhook's path.", "schema": {"type": "string"}},
+                "Idempotency-Replayed": {
+                    "description": "`true` for what an earlier request with the same `Idempotency-Key` has made.",
+                    "schema": {"type": "string"},
+                },
+            },
         },
-        **problems(*REFUSED, "session_not_found", "too_many_webhooks"),
+        **problems(*REFUSED, "session_not_found", "too_many_webhooks", "idempotency_key_reused", "secret_key_missing"),
     },
 )
-async def create_webhook(services: Services, response: Response, body: WebhookCreate) -> WebhookCreated:
+async def create_webhook(
+    services: Services,
+    caller: Caller,
+    response: Response,
+    body: WebhookCreate,
+    idempotency_key: Annotated[
+        str | None,
+        Header(
+            min_length=1,
+            max_length=255,
+            description="Makes retries safe for 24 hours: a request that repeats the key and the body gets the answer"
+            " to the first one.",
+        ),
+    ] = None,
+) -> WebhookCreated:
     """Has the events that are committed from now on sent to a URL, as
     [Standard Webhooks](https://www.standardwebhooks.com) with the returned `secret`, which is shown only here. An event
     is sent until the receiver answers with a 2xx, for three days; the events of a session are sent in order."""
-    webhook = await services.webhooks.create(body)
+    webhook, is_new = await services.webhooks.create(body, idempotency_key, caller)
     response.headers["Location"] = f"/v1/webhooks/{webhook.id}"
+    if not is_new:
+        response.headers["Idempotency-Replayed"] = "true"
     return webhook
 
 
@@ -58,8 +80,8 @@ async def get_webhook(services: Services, webhook_id: WebhookId) -> Webhook:
 
 @router.patch("/{webhook_id}", responses=problems(*REFUSED, "webhook_not_found"))
 async def update_webhook(services: Services, webhook_id: WebhookId, body: WebhookPatch) -> Webhook:
-    """Changes a webhook from its next delivery on. `status: active` continues a disabled one with the first event that
-    it did not get."""
+    """Changes a webhook from its next delivery on; with another `url`, what has failed is sent again at once.
+    `status: active` continues a disabled one with the first event that it did not get."""
     return await services.webhooks.patch(webhook_id, body)
 
 

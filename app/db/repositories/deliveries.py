@@ -174,9 +174,22 @@ def advance(connection: Connection, webhook_id: str, seqs: Mapping[str, int]) ->
         connection.execute(_ADVANCE, values)
 
 
+def skip(connection: Connection, webhook_id: str, seqs: Mapping[str, int]) -> None:
+    """As `advance`, of a webhook that may be gone."""
+    present = select(webhooks.c.id).where(webhooks.c.id == webhook_id)
+    if connection.execute(present.with_for_update(read=True, key_share=True)).first() is not None:
+        advance(connection, webhook_id, seqs)
+
+
 def add(connection: Connection, delivery: StoredDelivery) -> None:
     """Adds a delivery that waits to be sent."""
     connection.execute(insert(_table).values(delivery._asdict()))
+
+
+def send_pending(connection: Connection, webhook_id: str, at: datetime) -> None:
+    """Has what failed and would be sent later be sent now."""
+    waiting = update(_table).where(_sent.webhook_id == webhook_id, _sent.status == PENDING, _sent.next_attempt_at > at)
+    connection.execute(waiting.values(next_attempt_at=at))
 
 
 def send_again(connection: Connection, delivery: StoredDelivery, at: datetime) -> None:

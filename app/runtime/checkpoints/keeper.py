@@ -6,20 +6,19 @@ import asyncio
 import shutil
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Collection, Iterable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from datetime import datetime
 from pathlib import Path
 from typing import IO
 from weakref import WeakValueDictionary
 
-import orjson
 import structlog
 from sqlalchemy import Connection
 
 from app.db.repositories.checkpoint_repositories import StoredRepository
 from app.errors import PalimpsestError
-from app.runtime.checkpoints.repository import CheckpointError, Repository, write_whole
-from app.runtime.checkpoints.restoring import Restoration, Target, restore
+from app.runtime.checkpoints.repository import CheckpointError, Repository
+from app.runtime.checkpoints.restoring import Pending, Restoration, Target, recovered, restore
 from app.runtime.checkpoints.shared import SharedRepositories, Taken
 from app.runtime.checkpoints.taking import Look, Seen, TakingRules, load_look, look, save_look
 from app.runtime.sandboxes.pool import Sandboxes
@@ -40,8 +39,7 @@ MANY_FILES = 2_000
 SWEEP_S = 600.0
 """Seconds between two looks for copies of shared repositories that can be removed."""
 _TOO_LONG = f"Reading the workspace took more than {TAKE_S:.0f} seconds."
-_PENDING = "palimpsest-restoring"
-"""A file in the repository: the checkpoint that is being restored. Whoever uses the workspace next completes it."""
+_NOT_RESTORED = "Restoring the workspace took too long."
 
 log = structlog.get_logger(__name__)
 
@@ -140,18 +138,17 @@ class Checkpoints:
 
     async def now(self, session_id: str, spec: SandboxSpec) -> tuple[Seen, datetime | None]:
         """The workspace as it is, in a commit that stays until the next look; and of when that is if it is on another
-        machine, whose newest snapshot shows it."""
-        async with self._lock(session_id):
-            row = await self._update(session_id)
-            if self._shared is not None and row is not None:
-                if row.is_seen and row.restoring is None:
-                    return await self._shared.seen(session_id), None
-                # Another server may be restoring it.
-                row = row._replace(restoring=None)
-            view = None if self._workspaces is None else await self._workspaces.view(session_id, spec)
-            if view is not None:
-                return await self._look_at(session_id, view), view.as_of
-            return (await self._look(session_id, spec, row)).seen, None
+        machine, whose newest snapshot shows it. For callers that have it `held`."""
+        row = await self._update(session_id)
+        if self._shared is not None and row is not None:
+            if row.is_seen and row.restoring is None:
+                return await self._shared.seen(session_id), None
+            # Another server may be restoring it.
+            row = row._replace(restoring=None)
+        view = None if self._workspaces is None else await self._workspaces.view(session_id, spec)
+        if view is not None:
+            return await self._look_at(session_id, view), view.as_of
+        return (await self._look(session_id, spec, row)).seen, None
 
     async def _look_at(self, session_id: str, view: SnapshotView) -> Seen:
         try:
@@ -203,22 +200,31 @@ class Checkpoints:
 
     async def last_look(self, session_id: str) -> Seen:
         """What the newest look has found, whenever that was; of shared repositories the newest that was stored."""
+        async with nullcontext() if self._shared is None else self._lock(session_id):
+            return await self._last_look(session_id)
+
+    async def _last_look(self, session_id: str) -> Seen:
         if self._shared is not None:
-            async with self._lock(session_id):
-                return await self._shared.seen(session_id)
+            return await self._shared.seen(session_id)
         return (await asyncio.to_thread(load_look, self._repository(session_id))).seen
 
-    async def update(self, session_id: str) -> None:
-        """Makes sure that the repository here has all checkpoints of its session."""
-        async with self._lock(session_id):
-            await self._update(session_id)
+    # Comparing
+
+    def held(self, session_id: str) -> AbstractAsyncContextManager[None]:
+        """While entered, nothing is dropped from a session's repository: what `now` has found can be compared."""
+        return self._lock(session_id)
+
+    async def updated(self, session_id: str) -> Seen:
+        """As `last_look`, once the repository here has all checkpoints. For callers that have it `held`."""
+        await self._update(session_id)
+        return await self._last_look(session_id)
 
     async def changes(self, session_id: str, before: str, after: str) -> bytes:
-        """See `Repository.changes`."""
+        """See `Repository.changes`. For callers that have it `held`."""
         return b"" if before == after else await self._repository(session_id).changes(before, after)
 
     async def patch(self, session_id: str, before: str, after: str, output: IO[bytes]) -> None:
-        """See `Repository.patch`."""
+        """See `Repository.patch`. For callers that have it `held`."""
         if before != after:
             await self._repository(session_id).patch(before, after, output)
 
@@ -238,7 +244,7 @@ class Checkpoints:
                     lambda target: self._begin(session_id, target, sandbox),
                 )
             except TimeoutError as exc:
-                raise CheckpointError("Restoring the workspace took too long.") from exc
+                raise CheckpointError(_NOT_RESTORED) from exc
             finally:
                 lease.release()
 
@@ -249,16 +255,14 @@ class Checkpoints:
             return await self._keep(session_id, (await self._see(session_id, sandbox)).seen, row)
 
     async def _begin(self, session_id: str, target: Target, sandbox: MovableSandbox) -> None:
-        row = None
         if self._shared is not None:
             await self._shared.begin_restoration(session_id, target.id)
-            row = await self._shared.update(session_id)
+            await self._shared.update(session_id)
         else:
-            content = orjson.dumps([target.commit, target.tree])
-            await asyncio.to_thread(write_whole, self._repository(session_id).path / _PENDING, content)
+            await asyncio.to_thread(Pending(self._repository(session_id)).save, target)
             self.interrupted.add(session_id)
         async with asyncio.timeout(RESTORE_S):
-            await self._complete(session_id, sandbox, row)
+            await self._restore(session_id, sandbox, target.commit, target.tree)
 
     async def settled(self, session_id: str, spec: SandboxSpec) -> bool:
         """Completes a restoration that an earlier server has left, before anything uses the workspace. False if another
@@ -275,14 +279,17 @@ class Checkpoints:
             return is_free
 
     async def _settle(self, session_id: str, spec: SandboxSpec) -> None:
-        async with self._lock(session_id):
-            row = await self._update(session_id)
-            if self._is_left(session_id, row):
-                lease = self._sandboxes.lease(session_id, spec)
-                try:
-                    await self._complete(session_id, _movable(await lease.start()), row)
-                finally:
-                    lease.release()
+        try:
+            async with asyncio.timeout(RESTORE_S), self._lock(session_id):
+                row = await self._update(session_id)
+                if self._is_left(session_id, row):
+                    lease = self._sandboxes.lease(session_id, spec)
+                    try:
+                        await self._complete(session_id, _movable(await lease.start()), row)
+                    finally:
+                        lease.release()
+        except TimeoutError as exc:
+            raise CheckpointError(_NOT_RESTORED) from exc
 
     def _is_left(self, session_id: str, row: StoredRepository | None) -> bool:
         """Whether a restoration is to be completed."""
@@ -291,19 +298,26 @@ class Checkpoints:
     async def _complete(self, session_id: str, sandbox: MovableSandbox, row: StoredRepository | None) -> None:
         if not self._is_left(session_id, row):
             return
-        repository = self._repository(session_id)
-        pending = repository.path / _PENDING
         if self._shared is not None and row is not None:
-            commit, tree = await self._shared.restored_to(row)
+            await self._restore(session_id, sandbox, *await self._shared.restored_to(row))
+        elif target := await asyncio.to_thread(Pending(self._repository(session_id)).load):
+            await self._restore(session_id, sandbox, *target)
         else:
-            commit, tree = orjson.loads(await asyncio.to_thread(pending.read_bytes))
+            detail = "What was being restored cannot be read. The workspace stays as it is; restore a checkpoint again."
+            log.error("restoration_dropped", session_id=session_id, detail=detail)
+            await self._end_restoration(session_id)
+
+    async def _restore(self, session_id: str, sandbox: MovableSandbox, commit: str | None, tree: str) -> None:
         async with self._using(session_id):
             found = await self._see(session_id, sandbox)
-            await restore(sandbox, repository, found.entries, commit, tree)
+            await restore(sandbox, self._repository(session_id), found.entries, commit, tree)
+        await self._end_restoration(session_id)
+
+    async def _end_restoration(self, session_id: str) -> None:
         if self._shared is not None:
             await self._shared.end_restoration(session_id)
             return
-        await asyncio.to_thread(pending.unlink)
+        await asyncio.to_thread(Pending(self._repository(session_id)).clear)
         self.interrupted.discard(session_id)
 
     def _using(self, session_id: str) -> AbstractAsyncContextManager[None]:
@@ -323,7 +337,8 @@ class Checkpoints:
 
     async def size(self, session_id: str) -> int:
         """Bytes on disk of a session's repository."""
-        await self.update(session_id)
+        async with self._lock(session_id):
+            await self._update(session_id)
         return (await asyncio.to_thread(self._repository(session_id).size))[0]
 
     async def copy(self, source_id: str, target_id: str) -> Callable[[Connection], None]:
@@ -333,17 +348,18 @@ class Checkpoints:
         async with self._lock(source_id):
             source, target = self._repository(source_id), self._repository(target_id)
             await asyncio.to_thread(source.copy_to, target.path)
-            await asyncio.to_thread((target.path / _PENDING).unlink, missing_ok=True)
+            await asyncio.to_thread(Pending(target).clear)
             return lambda _: None
 
     async def remove(self, session_id: str) -> None:
-        """Removes a session's repository."""
-        self._quiet.pop(session_id, None)
-        self.interrupted.discard(session_id)
-        if self._shared is not None:
-            await self._shared.remove(session_id)
-        else:
-            await asyncio.to_thread(shutil.rmtree, self._repository(session_id).path, ignore_errors=True)
+        """Removes a session's repository, after what uses it."""
+        async with self._lock(session_id):
+            self._quiet.pop(session_id, None)
+            self.interrupted.discard(session_id)
+            if self._shared is not None:
+                await self._shared.remove(session_id)
+            else:
+                await asyncio.to_thread(shutil.rmtree, self._repository(session_id).path, ignore_errors=True)
 
     async def conclude(self, session_id: str) -> None:
         """Removes what the last checkpoint has replaced in the store, once it is recorded."""
@@ -367,20 +383,7 @@ class Checkpoints:
         others, and finds restorations that were cut off."""
         if self._shared is not None:
             return  # their copies begin empty
-        self.interrupted |= await asyncio.to_thread(self._recover, frozenset(known))
-
-    def _recover(self, known: Collection[str]) -> set[str]:
-        found: set[str] = set()
-        for path in sorted(self._folder.iterdir()) if self._folder.is_dir() else ():
-            if path.stem not in known:
-                shutil.rmtree(path, ignore_errors=True)
-                continue
-            if (path / _PENDING).is_file():
-                found.add(path.stem)
-            for left in (*path.glob("*.lock"), *path.glob("refs/**/*.lock"), *path.glob("objects/pack/tmp_*")):
-                with suppress(OSError):
-                    left.unlink()
-        return found
+        self.interrupted |= await asyncio.to_thread(recovered, self._folder, frozenset(known))
 
     async def complete_all(self, specs: Iterable[tuple[str, SandboxSpec]]) -> None:
         """Completes the restorations that `recover` has found, as far as their sandboxes are available."""

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
+import shutil
 import tarfile
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import closing
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Generator, Iterable, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple
 
+import orjson
+
 from app.errors import PalimpsestError
-from app.runtime.checkpoints.repository import Blob, Repository
+from app.runtime.checkpoints.repository import Blob, Repository, write_whole
 from app.runtime.checkpoints.shared import Taken
 from app.runtime.checkpoints.taking import DIRECTORY_MODE, FILE_MODE, PROGRAM_MODE, Known, decode_modes
 from app.sandbox import tar
@@ -20,7 +25,10 @@ from app.sandbox.base import MovableSandbox, TreeEntry
 
 OWNER = 1000
 """The uid that commands run as in every kind of sandbox, as seen from inside."""
+PENDING = "palimpsest-restoring"
+"""A file in the repository: the checkpoint that is being restored. Whoever uses the workspace next completes it."""
 _LINK, _PROGRAM = 0o120000, 0o100755
+_ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
 class Wanted(NamedTuple):
@@ -46,6 +54,44 @@ class Target:
     id: str
     commit: str | None
     tree: str
+
+
+class Pending:
+    """The note of which checkpoint is being restored, in the repository. All methods block."""
+
+    def __init__(self, repository: Repository) -> None:
+        self._path = repository.path / PENDING
+
+    def save(self, target: Target) -> None:
+        write_whole(self._path, orjson.dumps([target.commit, target.tree]))
+
+    def load(self) -> tuple[str | None, str] | None:
+        """The commit and the tree; None if the note is damaged or gone."""
+        try:
+            commit, tree = orjson.loads(self._path.read_bytes())
+            # They become arguments of git.
+            return (commit, tree) if _ID.fullmatch(tree) and (commit is None or _ID.fullmatch(commit)) else None
+        except (FileNotFoundError, ValueError, TypeError):
+            return None
+
+    def clear(self) -> None:
+        self._path.unlink(missing_ok=True)
+
+
+def recovered(folder: Path, known: Collection[str]) -> set[str]:
+    """Removes repositories of sessions that are not `known`, and what git has left unfinished in the others; returns
+    the sessions whose restoration was cut off. Blocks."""
+    found: set[str] = set()
+    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+        if path.stem not in known:
+            shutil.rmtree(path, ignore_errors=True)
+            continue
+        if (path / PENDING).is_file():
+            found.add(path.stem)
+        for left in (*path.glob("*.lock"), *path.glob("refs/**/*.lock"), *path.glob("objects/pack/tmp_*")):
+            with suppress(OSError):
+                left.unlink()
+    return found
 
 
 class Restoration:

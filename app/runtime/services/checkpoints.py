@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import IO, NamedTuple
 
-from app.db.repositories import checkpoints, nodes, sessions
+import structlog
+
+from app.db.repositories import checkpoints, nodes, secrets, sessions
 from app.db.repositories.checkpoints import StoredCheckpoint
 from app.errors import UnavailableError
 from app.runtime.checkpoints.differences import parse_changes
@@ -23,19 +28,26 @@ from app.runtime.values.checkpoints import (
     ChangeList,
     Checkpoint,
     CheckpointList,
+    FileChange,
     RestoreResult,
     Uncovered,
     UncoveredPath,
 )
 from app.runtime.values.history import RawOutput
 from app.runtime.values.server import NodeAddress
+from app.runtime.vault import read_masking
 from app.runtime.workspaces import claims
 from app.sandbox.host.base import HostFile
 from app.sandbox.paths import clean_name
 from app.sessions import Session, Status
+from app.tools.masking import MaskedStream, Masking
 
 LISTED_CHANGES = 10_000
 """Maximum files of an answer."""
+_PIECE = 1024 * 1024
+"""Bytes of a patch that are masked at a time."""
+
+log = structlog.get_logger(__name__)
 
 
 class CheckpointService:
@@ -46,6 +58,18 @@ class CheckpointService:
         self._setup = setup
         self._files = files
         self._database = setup.database
+        self._restorations: set[asyncio.Task[RestoreResult]] = set()
+
+    async def aclose(self, grace_s: float) -> None:
+        """Waits for restorations. One that takes longer is cut off; the next start, or the next use of the workspace,
+        completes it."""
+        if self._restorations:
+            await asyncio.wait(self._restorations, timeout=grace_s)
+        for task in self._restorations:
+            task.cancel()
+        if self._restorations:
+            log.warning("restorations_left", count=len(self._restorations))
+            await asyncio.wait(self._restorations)
 
     @property
     def _keeper(self) -> Checkpoints:
@@ -67,13 +91,14 @@ class CheckpointService:
 
     async def changes(self, session_id: str, start: str | None, end: str | None) -> ChangeList:
         """The files that differ between two checkpoints: by default the first one, and the workspace as it is now."""
-        first, last, look, as_of = await self._compared(session_id, start, end)
-        printed = await self._keeper.changes(session_id, first.tree, last.tree)
+        async with self._compared(session_id, start, end) as (first, last, look, as_of):
+            printed = await self._keeper.changes(session_id, first.tree, last.tree)
         found = await asyncio.to_thread(parse_changes, printed)
+        masking = await self._masking(session_id)
         return ChangeList(
             from_checkpoint=first.id,
             to_checkpoint=last.id,
-            items=tuple(found[:LISTED_CHANGES]),
+            items=tuple(_masked(change, masking) for change in found[:LISTED_CHANGES]),
             additions=sum(change.additions for change in found),
             deletions=sum(change.deletions for change in found),
             truncated=len(found) > LISTED_CHANGES,
@@ -82,11 +107,15 @@ class CheckpointService:
         )
 
     async def patch(self, session_id: str, start: str | None, end: str | None) -> RawOutput:
-        """The same as a patch for `git apply`, in a file that the caller closes."""
-        first, last, _, as_of = await self._compared(session_id, start, end)
+        """The same as a patch for `git apply`, without the values of the session's secrets, in a file that the caller
+        closes."""
+        masking = await self._masking(session_id)
         file = await asyncio.to_thread(_temporary)
         try:
-            await self._keeper.patch(session_id, first.tree, last.tree, file)
+            async with self._compared(session_id, start, end) as (first, last, _, as_of):
+                await self._keeper.patch(session_id, first.tree, last.tree, file)
+            if masking.values:
+                await asyncio.to_thread(_mask, file, masking)
             opened = HostFile(os.dup(file.fileno()), "the patch")
         finally:
             await asyncio.to_thread(file.close)
@@ -94,10 +123,16 @@ class CheckpointService:
 
     async def restore(self, session_id: str, checkpoint_id: str) -> RestoreResult:
         """Makes the workspace that of a checkpoint, after it has taken another one. Completed even if the caller is
-        cancelled. Raises `NotFoundError`, and `ConflictError` (code `session_running`) while a run is active."""
-        restoring = asyncio.ensure_future(self._restore(session_id, checkpoint_id))
-        restoring.add_done_callback(lambda done: done.cancelled() or done.exception())
+        cancelled; see `aclose`. Raises `NotFoundError`, and `ConflictError` (code `session_running`) while a run is
+        active."""
+        restoring = asyncio.create_task(self._restore(session_id, checkpoint_id), name=f"restoration-{session_id}")
+        self._restorations.add(restoring)
+        restoring.add_done_callback(self._restored)
         return await asyncio.shield(restoring)
+
+    def _restored(self, done: asyncio.Task[RestoreResult]) -> None:
+        self._restorations.discard(done)
+        done.cancelled() or done.exception()
 
     async def _restore(self, session_id: str, checkpoint_id: str) -> RestoreResult:
         session = await self._session(session_id)
@@ -125,26 +160,31 @@ class CheckpointService:
             await restoration.complete(_target(row), _target(saved))
         return saved
 
-    async def _compared(self, session_id: str, start: str | None, end: str | None) -> _Comparison:
-        """Both sides of a comparison, and the newest look, in a repository that has both."""
+    @asynccontextmanager
+    async def _compared(self, session_id: str, start: str | None, end: str | None) -> AsyncIterator[_Comparison]:
+        """Both sides of a comparison, and the newest look, in a repository that has both as long as this is entered."""
         session = await self._session(session_id)
         rows = await self._database.read(lambda c: checkpoints.of_session(c, session_id))
         first: _Side | None = _Side(rows[0].id, rows[0].tree_id) if rows else None
         if start is not None:
             first = await self._side(session_id, start)
+        last = None if end is None else await self._side(session_id, end)
         as_of = None
-        if end is not None:
-            last = await self._side(session_id, end)
-            await self._keeper.update(session_id)
-            look = await self._keeper.last_look(session_id)
-        else:
-            look, as_of = await self._keeper.now(session_id, session.sandbox)
-            last = _Side(None, look.tree)
-        return _Comparison(_Side(None, last.tree) if first is None else first, last, look, as_of)
+        async with self._keeper.held(session_id):
+            if last is not None:
+                look = await self._keeper.updated(session_id)
+            else:
+                look, as_of = await self._keeper.now(session_id, session.sandbox)
+                last = _Side(None, look.tree)
+            yield _Comparison(_Side(None, last.tree) if first is None else first, last, look, as_of)
 
     async def _side(self, session_id: str, checkpoint_id: str) -> _Side:
         row = await self._database.read(lambda c: checkpoints.get(c, session_id, checkpoint_id))
         return _Side(row.id, row.tree_id)
+
+    async def _masking(self, session_id: str) -> Masking:
+        rows = await self._database.read(lambda c: secrets.of_session(c, session_id))
+        return await read_masking(self._setup.vault, rows, by_line=True)
 
     async def _session(self, session_id: str) -> Session:
         return await self._database.read(lambda c: sessions.snapshot(c, session_id))
@@ -178,6 +218,29 @@ def _view(row: StoredCheckpoint) -> Checkpoint:
 def _uncovered(look: Seen) -> Uncovered:
     items = tuple(UncoveredPath(path=clean_name(path), reason=reason) for path, reason in look.uncovered)
     return Uncovered(items=items, truncated=look.more_uncovered)
+
+
+def _masked(change: FileChange, masking: Masking) -> FileChange:
+    """Names of files can have secrets too."""
+    if not masking.values:
+        return change
+    old_path = None if change.old_path is None else masking.text(change.old_path)
+    return change.model_copy(update={"path": masking.text(change.path), "old_path": old_path})
+
+
+def _mask(file: IO[bytes], masking: Masking) -> None:
+    """Masks a file in place. Blocks."""
+    stream = MaskedStream(masking)
+    with tempfile.TemporaryFile() as output:
+        file.seek(0)
+        while piece := file.read(_PIECE):
+            output.write(stream.feed(piece))
+        output.write(stream.feed(b"", final=True))
+        output.seek(0)
+        file.seek(0)
+        file.truncate()
+        shutil.copyfileobj(output, file)
+    file.flush()
 
 
 def _temporary() -> IO[bytes]:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import orjson
 from sqlalchemy import Connection
 
 from app.db.repositories import deliveries, sessions, webhooks
+from app.db.repositories import webhook_requests as requests
+from app.db.repositories.webhook_requests import StoredRequest
 from app.db.repositories.webhooks import ACTIVE, DISABLED, StoredDelivery, StoredWebhook
-from app.errors import ConflictError
+from app.errors import ConflictError, InvalidRequestError, UnavailableError
 from app.messages import new_id, now, rfc3339
 from app.runtime.admission import checked_metadata
 from app.runtime.history import place_cursor, read_place
@@ -27,12 +30,16 @@ from app.runtime.values.webhooks import (
     WebhookPatch,
 )
 from app.runtime.webhooks.addresses import Destinations
+from app.runtime.webhooks.endpoint import OTHER_KEY
 from app.runtime.webhooks.results import RETRIED_FOR
-from app.runtime.webhooks.sealing import sealed
+from app.runtime.webhooks.sealing import opened, sealed
 from app.runtime.webhooks.signing import TEST, new_secret
 
 MOST = 200
 """Webhooks of a server. Each may hold four connections, and reads what happens in all sessions."""
+
+KEYS_KEPT = timedelta(hours=24)
+"""How long a request can be repeated with its `Idempotency-Key`."""
 
 BY_REQUEST = "By a request."
 
@@ -46,9 +53,13 @@ class WebhookService:
         self._destinations = destinations
         self._changed = changed
 
-    async def create(self, body: WebhookCreate) -> WebhookCreated:
-        """A new webhook, which gets events from now on. Raises `InvalidRequestError` for an address that is refused,
-        `NotFoundError` for an unknown session, and `ConflictError` if there are too many webhooks."""
+    async def create(
+        self, body: WebhookCreate, key: str | None = None, caller: str | None = None
+    ) -> tuple[WebhookCreated, bool]:
+        """A new webhook, which gets events from now on, and True; or, for a request that the caller repeats with the
+        same `key`, what the first one has returned, and False. Raises `InvalidRequestError` for an address that is
+        refused and for a key with another body, `NotFoundError` for an unknown session, and `ConflictError` if there
+        are too many webhooks."""
         self._destinations.check(body.url)
         at, secret, webhook_id = now(), new_secret(), new_id()
         webhook = StoredWebhook(
@@ -65,15 +76,36 @@ class WebhookService:
             updated_at=at,
         )
 
-        def write(connection: Connection) -> None:
+        request = None if key is None else _request(webhook, body, key, caller)
+
+        def write(connection: Connection) -> StoredWebhook:
+            if request is not None:
+                requests.forget(connection, at - KEYS_KEPT)
+                first = requests.claim(connection, request)
+                if first.body_digest != request.body_digest:
+                    detail = "The Idempotency-Key was used with another body."
+                    raise InvalidRequestError(detail, code="idempotency_key_reused")
+                if first.webhook_id != webhook_id:
+                    return webhooks.find(connection, first.webhook_id)
             if webhooks.count(connection) >= MOST:
                 raise ConflictError(f"There are {MOST} webhooks already.", code="too_many_webhooks", most=MOST)
             if webhook.session_id is not None:
                 sessions.row(connection, webhook.session_id)
             webhooks.add(connection, webhook)
+            return webhook
 
-        await self._write(write)
-        return WebhookCreated.of(_view(webhook), secret=secret)
+        made = await self._write(write)
+        if made is not webhook:
+            secret = await self._secret(made)
+        # As it was made, whatever has changed it since: the body is the same.
+        answer = webhook._replace(id=made.id, created_at=made.created_at, updated_at=made.created_at)
+        return WebhookCreated.of(_view(answer), secret=secret), made is webhook
+
+    async def _secret(self, webhook: StoredWebhook) -> str:
+        secret = await opened(self._setup.vault, webhook.id, webhook.secret)
+        if secret is None:
+            raise UnavailableError(OTHER_KEY, code="secret_key_missing")
+        return secret
 
     async def list(self, *, limit: int, cursor: str | None) -> WebhookList:
         """Webhooks, newest first. Raises `MalformedRequestError` for an invalid cursor."""
@@ -86,7 +118,8 @@ class WebhookService:
         return _view(await self._database.read(lambda c: webhooks.find(c, webhook_id)))
 
     async def patch(self, webhook_id: str, body: WebhookPatch) -> Webhook:
-        """Changes a webhook from its next delivery on. Raises as `create` does."""
+        """Changes a webhook from its next delivery on. With another URL, what has failed is sent again at once. Raises
+        as `create` does."""
         if body.url is not None:
             self._destinations.check(body.url)
         values = _changes(body)
@@ -95,6 +128,8 @@ class WebhookService:
             at = now()
             before = webhooks.find(connection, webhook_id)
             webhooks.change(connection, webhook_id, values, at)
+            if body.url not in (None, before.url):
+                deliveries.send_pending(connection, webhook_id, at)
             _set_status(connection, before, body.status, at)
             return webhooks.find(connection, webhook_id)
 
@@ -144,6 +179,12 @@ class WebhookService:
         result = await self._database.writer.write(fenced)
         self._changed()
         return result
+
+
+def _request(webhook: StoredWebhook, body: WebhookCreate, key: str, caller: str | None) -> StoredRequest:
+    content = orjson.dumps(body.model_dump(mode="json"), option=orjson.OPT_SORT_KEYS)
+    digests = [hashlib.sha256(data).hexdigest() for data in (f"{caller}\0{key}".encode(), content)]
+    return StoredRequest(*digests, webhook.id, webhook.created_at)
 
 
 def _view(webhook: StoredWebhook) -> Webhook:

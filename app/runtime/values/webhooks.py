@@ -25,7 +25,8 @@ def _url(text: str) -> str:
         port = url.port
     except (httpx.InvalidURL, ValueError) as error:
         raise PydanticCustomError("webhook_url", "Input should be a URL") from error
-    if url.scheme not in ("http", "https") or not url.host:
+    # A name with an escape could not be resolved.
+    if url.scheme not in ("http", "https") or not url.host or "%" in url.host:
         raise PydanticCustomError("webhook_url", "Input should be a URL with http or https and a host")
     if url.userinfo or "@" in text.partition("//")[2].partition("/")[0]:
         raise PydanticCustomError("webhook_url", "Input should be a URL without a user name or password")

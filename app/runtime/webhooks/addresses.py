@@ -3,35 +3,27 @@ that was checked is the one that is connected to."""
 
 from __future__ import annotations
 
-import asyncio
 import ipaddress
 import socket
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from collections.abc import Iterable, Sequence
 
 import httpx
 
 from app.errors import InvalidRequestError
 from app.sandbox.egress.gateway import may_be_reached
+from app.sandbox.names import Resolve, Resolver, resolve
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
-Resolve = Callable[[str], list[str]]
 
 MOST_ADDRESSES = 4
 """Addresses of a name that are tried."""
 
-_RESOLVERS = 64
-"""Threads that resolve names, and do nothing else: one that waits for a name server cannot be interrupted."""
+
+_LOOPBACK = ("127.0.0.1", "::1")
 
 
 class RefusedAddressError(Exception):
     """A name has no address that may be connected to; the message says so."""
-
-
-def resolve(host: str) -> list[str]:
-    """The addresses of a name. Blocks; raises `OSError` or `UnicodeError`."""
-    return [str(found[4][0]) for found in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)]
 
 
 class Destinations:
@@ -46,9 +38,7 @@ class Destinations:
         """`setting` is where an operator names further networks."""
         self.setting = setting
         self._networks = tuple(networks)
-        self._resolve = resolve
-        self._threads = ThreadPoolExecutor(_RESOLVERS, "resolver")
-        self._lookups: dict[str, asyncio.Future[list[str]]] = {}
+        self._resolver = Resolver(resolve)
 
     def allow(self, text: str) -> bool:
         """Whether an address may be connected to. One of this machine may not, even if it is public."""
@@ -62,28 +52,16 @@ class Destinations:
     async def addresses(self, host: str) -> Sequence[str]:
         """The addresses of a host that may be connected to, resolved now. Raises `RefusedAddressError` if it has none,
         and `OSError` or `UnicodeError` if it cannot be resolved."""
-        # One look-up of a name at a time: its name server may not answer, and must not take the threads of others.
-        if (lookup := self._lookups.get(host)) is None:
-            lookup = asyncio.get_running_loop().run_in_executor(self._threads, self._resolve, host)
-            self._lookups[host] = lookup
-            lookup.add_done_callback(partial(self._looked_up, host))
-        found = await asyncio.shield(lookup)
-        allowed = [address for address in dict.fromkeys(found) if self.allow(address)]
+        allowed = [address for address in await self._resolver.addresses(host) if self.allow(address)]
         if not allowed:
             raise RefusedAddressError(f"{host} has no address that may be connected to")
         return allowed[:MOST_ADDRESSES]
 
-    def _looked_up(self, host: str, lookup: asyncio.Future[list[str]]) -> None:
-        """Its error is for those who wait; there may be nobody left."""
-        del self._lookups[host]
-        if not lookup.cancelled():
-            lookup.exception()
-
     def check(self, url: str) -> None:
-        """Raises `InvalidRequestError` for a URL whose host is an address, in whatever form, that is refused anyway.
-        Names are resolved only when something is sent to them."""
+        """Raises `InvalidRequestError` for a URL whose host is an address, in whatever form, that is refused anyway,
+        or `localhost`. Other names are resolved only when something is sent to them."""
         host = httpx.URL(url).host
-        if not self.may_be(host):
+        if not self.may_be(host) or (_is_localhost(host) and not any(map(self.allow, _LOOPBACK))):
             raise InvalidRequestError(
                 f"Webhooks to {host} are refused: the address is private, this machine's or reserved, and"
                 f" {self.setting} does not name it.",
@@ -93,10 +71,15 @@ class Destinations:
     def may_be(self, host: str) -> bool:
         """Whether a host is a name, or an address in whatever form that may be connected to."""
         try:
-            found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
+            found = socket.getaddrinfo(host.rstrip("."), None, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
         except (OSError, UnicodeError):
             return True
         return any(self.allow(str(each[4][0])) for each in found)
 
     def close(self) -> None:
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._resolver.close()
+
+
+def _is_localhost(host: str) -> bool:
+    """Whether a name means this machine by RFC 6761."""
+    return host.rstrip(".").lower().rpartition(".")[2] == "localhost"

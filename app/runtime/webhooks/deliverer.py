@@ -208,6 +208,6 @@ class Deliverer:
     async def _advance(self, webhook_id: str, skipped: dict[str, int]) -> None:
         def write(connection: Connection) -> None:
             self._setup.fence(connection)
-            deliveries.advance(connection, webhook_id, skipped)
+            deliveries.skip(connection, webhook_id, skipped)
 
         await self._setup.database.writer.write(write)

@@ -11,7 +11,6 @@ import os
 import re
 import secrets
 import signal
-import socket
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -24,11 +23,16 @@ from app.sandbox.egress.gateway import may_be_reached
 from app.sandbox.host.disk import ENTRY_BYTES, count
 from app.sandbox.host.git_ssh import SshHost, ssh_environment
 from app.sandbox.host.workspace import Workspace, delete_tree
+from app.sandbox.names import Resolve, Resolver, resolve
 
 CLONE_S = 600.0
 """Seconds that a clone may take."""
 LEFT_S = 2 * CLONE_S
 """Age in seconds from which a clone is one that was left."""
+MOST_CLONES = 4
+"""Clones at the same time. Each may take as much of the data directory's disk as a sandbox."""
+RESOLVE_S = 10.0
+"""Seconds for the lookup of a name."""
 MESSAGE_BYTES = 64 * 1024
 """Bytes of git's messages that are read for its error."""
 PORTS = {"https": 443, "ssh": 22}
@@ -95,11 +99,20 @@ class Cloner:
         folder: Path,
         may_reach: Callable[[str], bool] = may_be_reached,
         known_hosts: Path | None = None,
+        *,
+        resolve: Resolve = resolve,
+        most: int = MOST_CLONES,
     ) -> None:
-        """`may_reach` tells whether an IP address may be connected to; `known_hosts` is as in `SshHost`."""
+        """`may_reach` tells whether an IP address may be connected to; `known_hosts` is as in `SshHost`. `most` clones
+        are there at the same time; further ones wait for their turn."""
         self._folder = folder
         self._known_hosts = known_hosts
+        self._resolver = Resolver(resolve)
+        self._turns = asyncio.Semaphore(most)
         self.may_reach = may_reach
+
+    def close(self) -> None:
+        self._resolver.close()
 
     def clear(self) -> None:
         """Removes what servers that were killed have left, but no clone of another one that runs. Blocks."""
@@ -114,11 +127,9 @@ class Cloner:
         or a user and a password separated by a colon; for SSH, a private key. Raises `CloneError`, `KeyRefusedError`,
         `InvalidRequestError` and `ForbiddenError`."""
         host, port = check_url(wanted.url)
-        addresses = await self._addresses(host, port)
-        place = self._folder / secrets.token_hex(8)
-        await asyncio.to_thread(place.mkdir, 0o700, parents=True)
-        try:
-            # Names are resolved here, not by git, which could get another answer.
+        async with self._turns, self._place() as place:
+            # Resolved here, since git could get another answer; and after the wait, which can be long.
+            addresses = await self._addresses(host)
             if wanted.url.startswith("ssh:"):
                 ssh = SshHost(host, port, addresses[0], self._known_hosts)
                 async with ssh_environment(place, ssh, credential) as environment:
@@ -131,17 +142,24 @@ class Cloner:
             if (await asyncio.to_thread(count, [place])).used > most_bytes:
                 raise _too_large(most_bytes)
             yield Clone(Workspace(place / "clone"), await git.commit())
+
+    @asynccontextmanager
+    async def _place(self) -> AsyncIterator[Path]:
+        """A new directory, which is removed at the end."""
+        place = self._folder / secrets.token_hex(8)
+        await asyncio.to_thread(place.mkdir, 0o700, parents=True)
+        try:
+            yield place
         finally:
             await asyncio.shield(asyncio.to_thread(delete_tree, place))
 
-    async def _addresses(self, host: str, port: int) -> list[str]:
+    async def _addresses(self, host: str) -> list[str]:
         """The addresses of a host, if all of them may be reached."""
         try:
-            async with asyncio.timeout(10):
-                found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        except (OSError, TimeoutError) as exc:
+            async with asyncio.timeout(RESOLVE_S):
+                addresses = await self._resolver.addresses(host)
+        except (OSError, UnicodeError, TimeoutError) as exc:
             raise CloneError(f"The host {host} is not known.", code="clone_host_unknown") from exc
-        addresses = list(dict.fromkeys(str(each[4][0]) for each in found))
         if refused := [each for each in addresses if not self.may_reach(each)]:
             raise not_allowed(host, refused[0])
         return addresses

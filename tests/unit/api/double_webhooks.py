@@ -25,7 +25,9 @@ class InMemoryWebhooks(WebhookService):
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
 
-    async def create(self, body: WebhookCreate) -> WebhookCreated:
+    async def create(
+        self, body: WebhookCreate, key: str | None = None, caller: str | None = None
+    ) -> tuple[WebhookCreated, bool]:
         at = now()
         made = Webhook(
             id=WEBHOOK_ID,
@@ -41,7 +43,7 @@ class InMemoryWebhooks(WebhookService):
             updated_at=at,
         )
         self._memory.webhooks[made.id] = made
-        return WebhookCreated.of(made, secret="whsec_c2VjcmV0")
+        return WebhookCreated.of(made, secret="whsec_c2VjcmV0"), True
 
     async def list(self, *, limit: int, cursor: str | None) -> WebhookList:
         return WebhookList(items=tuple(self._memory.webhooks.values()), next_cursor=None)

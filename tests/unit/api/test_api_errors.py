@@ -47,9 +47,9 @@ async def test_an_unknown_path_is_not_found(client: httpx.AsyncClient) -> None:
 
 async def test_a_refused_method_names_all_that_are_allowed(client: httpx.AsyncClient, session: Session) -> None:
     cases = [
-        ("PUT", "/v1/sessions", "GET, POST"),
-        ("POST", f"/v1/sessions/{session.id}", "DELETE, GET, PATCH"),
-        ("DELETE", f"/v1/sessions/{session.id}/queue", "GET, POST"),
+        ("PUT", "/v1/sessions", "GET, HEAD, POST"),
+        ("POST", f"/v1/sessions/{session.id}", "DELETE, GET, HEAD, PATCH"),
+        ("DELETE", f"/v1/sessions/{session.id}/queue", "GET, HEAD, POST"),
         ("OPTIONS", f"/v1/sessions/{session.id}/queue/1", "DELETE, PATCH"),
         ("DELETE", f"/v1/sessions/{session.id}/files/a", "GET, HEAD, PUT"),
         ("GET", "/v1/login", "DELETE, POST"),
@@ -60,6 +60,13 @@ async def test_a_refused_method_names_all_that_are_allowed(client: httpx.AsyncCl
         answer = await client.request(method, path)
         assert_problem(answer, 405, "method_not_allowed")
         assert answer.headers["allow"] == allowed
+
+
+async def test_an_invalid_item_is_reported_once(client: httpx.AsyncClient) -> None:
+    for events, fields in ((["nope"], ["events.0"]), ([], ["events"])):
+        answer = await client.post("/v1/webhooks", json={"url": "https://hooks.example.com/", "events": events})
+        problem = assert_problem(answer, 422, "validation_error")
+        assert [error["field"] for error in problem["errors"]] == fields
 
 
 @pytest.mark.parametrize(

@@ -268,6 +268,23 @@ async def test_bodies_over_their_limit_are_too_large(
             assert answer.json()["limit_bytes"] == limit
 
 
+@pytest.mark.parametrize(("headers", "expected"), [({}, 3), ({"palimpsest-node": "x"}, 9)])
+async def test_a_forwarded_request_is_answered_after_its_body(
+    small_app: FastAPI, client_for: ClientFor, session: Session, headers: dict[str, str], expected: int
+) -> None:
+    read = 0
+
+    async def pieces() -> AsyncIterator[bytes]:
+        nonlocal read
+        for _ in range(9):
+            read += 1
+            yield bytes(100)
+
+    path = f"/v1/sessions/{session.id}/files/a"
+    answer = await client_for(small_app).put(path, content=pieces(), headers=headers)
+    assert (answer.status_code, read) == (413, expected)
+
+
 async def test_an_upload_of_exactly_the_limit_is_accepted(
     small_app: FastAPI, client_for: ClientFor, session: Session
 ) -> None:

@@ -149,8 +149,21 @@ async def test_routes_return_only_documented_statuses(
     if path.endswith("/events"):
         await service.finish(session.id)
     service.outputs[CALL_ID] = RawOutput(size=1, data=b"x")
-    target = path.format(
-        session_id=session.id if known else new_id(),
+    target = filled(path, session.id if known else new_id())
+    documented = DOCUMENT["paths"][path][method]["responses"]
+    for request in BAD_REQUESTS:
+        if path == "/v1/events" and not is_refused(request):
+            continue
+        answer = await client.request(method, target, **until_idle(path, request))
+        assert str(answer.status_code) in documented, (request, answer.text)
+        if answer.status_code >= 400:
+            media = documented[str(answer.status_code)]["content"]["application/problem+json"]
+            assert answer.json()["code"] in media["examples"]
+
+
+def filled(path: str, session_id: str) -> str:
+    return path.format(
+        session_id=session_id,
         message_id=new_id(),
         call_id=CALL_ID,
         path="a/b",
@@ -161,15 +174,22 @@ async def test_routes_return_only_documented_statuses(
         checkpoint_id=new_id(),
         digest="0" * 64,
     )
-    documented = DOCUMENT["paths"][path][method]["responses"]
-    for request in BAD_REQUESTS:
-        if path == "/v1/events" and not is_refused(request):
-            continue
-        answer = await client.request(method, target, **until_idle(path, request))
-        assert str(answer.status_code) in documented, (request, answer.text)
-        if answer.status_code >= 400:
-            media = documented[str(answer.status_code)]["content"]["application/problem+json"]
-            assert answer.json()["code"] in media["examples"]
+
+
+@pytest.mark.parametrize("path", [path for method, path, _ in OPERATIONS if method == "get"])
+async def test_head_is_answered_where_get_is(
+    client: httpx.AsyncClient, session: Session, service: InMemoryService, path: str
+) -> None:
+    service.outputs[CALL_ID] = RawOutput(size=1, data=b"x")
+    service.workspace["a/b"] = b"content"
+    target = filled(path, session.id)
+    head = await client.head(target)
+    assert head.content == b""
+    if path.endswith("/events"):  # GET would not end
+        assert (head.status_code, head.headers["content-type"]) == (200, "text/event-stream; charset=utf-8")
+        return
+    got = await client.get(target)
+    assert (head.status_code, head.headers) == (got.status_code, got.headers)
 
 
 def is_refused(request: dict[str, Any]) -> bool:

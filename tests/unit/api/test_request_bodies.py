@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import AsyncExitStack, suppress
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from fastapi import Request
+from starlette.requests import ClientDisconnect
 from starlette.types import Message, Receive
 
 from app.api.request_bodies import PACE, Bodies, Body
+from app.api.uploads import parts, spooled
 from app.errors import MalformedRequestError, ServerBusyError, TooLargeError
 
 
@@ -113,3 +119,33 @@ async def test_a_large_body_is_parsed_off_the_event_loop(client: httpx.AsyncClie
     print(f"{of_loop * 1000:.0f} of {of_all * 1000:.0f} ms on the event loop")
     assert answer.json()["code"] == "invalid_json"
     assert of_loop < of_all / 2
+
+
+def unnamed_files() -> list[str]:
+    """The open temporary files of this process."""
+    links = []
+    for path in Path("/proc/self/fd").iterdir():
+        with suppress(OSError):
+            links.append(os.readlink(path))
+    return [link for link in links if link.endswith("(deleted)")]
+
+
+@pytest.mark.parametrize("end", [ClientDisconnect(), TooLargeError("too large")])
+async def test_an_archive_that_does_not_arrive_leaves_no_file(end: Exception) -> None:
+    before = unnamed_files()
+    head = b'--b\r\nContent-Disposition: form-data; name="archive"; filename="a"\r\n\r\n'
+    content_type = (b"content-type", b"multipart/form-data; boundary=b")
+    scope = {"type": "http", "method": "POST", "path": "/", "headers": [content_type], "query_string": b""}
+    for reading in (lambda request: parts(request, 10, 10, AsyncExitStack()), spooled):
+        pieces = iter([head + bytes(3_000_000)])
+
+        async def receive(pieces: Iterator[bytes] = pieces) -> Message:
+            for piece in pieces:
+                return {"type": "http.request", "body": piece, "more_body": True}
+            assert unnamed_files() != before
+            raise end
+
+        with pytest.raises(type(end)) as kept:  # and with it the frames that hold the file
+            async with reading(Request(scope, receive)):
+                pass
+        assert unnamed_files() == before, kept

@@ -56,8 +56,9 @@ class Node:
         return await self.database.writer.write(work, session_id=session_id)
 
     async def changed(self, session_id: str, before: str) -> bytes:
-        now, _ = await self.kept.now(session_id, SPEC)
-        return await self.kept.changes(session_id, before, now.tree)
+        async with self.kept.held(session_id):
+            now, _ = await self.kept.now(session_id, SPEC)
+            return await self.kept.changes(session_id, before, now.tree)
 
 
 @pytest.fixture
@@ -126,7 +127,7 @@ async def test_only_one_of_two_servers_records_and_what_is_unused_is_removed(
         await third.kept.use(session_id)
         await third.add(session_id, await third.take(session_id))
         await third.kept.conclude(session_id)
-        await third.kept.update(session_id)
+        await third.kept.updated(session_id)
         assert await third.kept.changes(session_id, row.tree_id, row.tree_id) == b""
         blobs = await third.shared.repository(session_id).files(row.tree_id)
         assert {blob.path for blob in blobs} == {b"file", b"large", b"newer"}
@@ -183,7 +184,7 @@ async def test_forks_and_deletions(nodes: tuple[Node, Node], session_id: str, st
     await one.database.writer.write(place, session_id=fork)
     await one.kept.remove(session_id)
     assert not [key for key in store.objects if f"/{session_id}/checkpoints/" in key]
-    await two.kept.update(fork)
+    await two.kept.updated(fork)
     assert {blob.path for blob in await two.shared.repository(fork).files(row.tree_id)} == {b"file", b"large"}
 
 

@@ -83,6 +83,17 @@ def test_a_variable_that_looks_like_a_setting(monkeypatch: pytest.MonkeyPatch) -
     assert "secret-7" not in _run().output
 
 
+def test_a_machine_without_git_or_with_an_old_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert _checks()["git"]["status"] == "ok"
+    monkeypatch.setenv("PATH", str(tmp_path))
+    check = _checks()["git"]
+    assert (check["status"], check["fix"]) == ("warning", "Install git.")
+    assert "no repository can be cloned" in check["detail"]
+    (tmp_path / "git").write_text("#!/bin/sh\necho git version 2.36.9\n")
+    (tmp_path / "git").chmod(0o755)
+    assert _checks()["git"]["fix"] == "Install git 2.37 or newer."
+
+
 def test_keys_are_detected_and_never_printed(monkeypatch: pytest.MonkeyPatch) -> None:
     secret = "sk-very-secret-1234"
     monkeypatch.setenv("OPENAI_API_KEY", secret)

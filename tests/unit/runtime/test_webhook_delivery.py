@@ -55,6 +55,11 @@ def service_of(setup: RuntimeSetup, deliverer: Deliverer) -> WebhookService:
     return WebhookService(setup, loopback(), deliverer.changed)
 
 
+async def create(service: WebhookService, body: WebhookCreate) -> WebhookCreated:
+    made, _ = await service.create(body)
+    return made
+
+
 async def until(receiver: Receiver, done: Callable[[Receiver], bool]) -> None:
     await asyncio.to_thread(receiver.wait, done)
 
@@ -80,7 +85,7 @@ async def test_a_webhook_that_fails_for_three_days_is_disabled_and_continues_whe
     other = await stage.database.writer.write(add_session)
     with receiving(Receiver(answer=lambda r: 500 if r.body["session_id"] == bad else 200)) as receiver:
         async with deliverer.running():
-            made = await service.create(WebhookCreate(url=receiver.url))
+            made = await create(service, WebhookCreate(url=receiver.url))
             await say(setup, bad, "one")
             await until(receiver, lambda r: len(r.requests) == 1)
             await say(setup, other, "two")
@@ -119,6 +124,24 @@ def seq_of(connection: Connection, session_id: str) -> int:
     return events.heads(connection, [session_id])[session_id]
 
 
+async def test_a_new_url_gets_at_once_what_failed(stage: Stage, setup: RuntimeSetup) -> None:
+    deliverer = Deliverer(setup, loopback())
+    service = service_of(setup, deliverer)
+    with receiving(Receiver(answer=lambda _: 500)) as bad, receiving() as good:
+        async with deliverer.running():
+            made = await create(service, WebhookCreate(url=bad.url))
+            await say(setup, stage.session_id, "one")
+
+            async def failing() -> bool:
+                return (await service.get(made.id)).failing_since is not None
+
+            await becomes(failing)
+            later = update(models.webhook_deliveries).values(next_attempt_at=now() + timedelta(hours=1))
+            await stage.database.writer.write(lambda c: c.execute(later))
+            await service.patch(made.id, WebhookPatch(url=good.url))
+            await until(good, lambda r: len(r.accepted) >= 1)
+
+
 async def test_secrets_that_were_stored_as_they_are_get_encrypted(stage: Stage, setup: RuntimeSetup) -> None:
     """A server without a key has made the webhook; then there is one, and then another one."""
     keyed, other = (replace(setup, vault=Vault(key * 32, None)) for key in "kx")
@@ -128,7 +151,7 @@ async def test_secrets_that_were_stored_as_they_are_get_encrypted(stage: Stage, 
 
     with receiving() as receiver:
         without, deliverer = Deliverer(setup, loopback()), Deliverer(keyed, loopback())
-        made = await service_of(setup, without).create(WebhookCreate(url=receiver.url, events=("message.queued",)))
+        made = await create(service_of(setup, without), WebhookCreate(url=receiver.url, events=("message.queued",)))
         assert await stored(made.id) == made.secret
         async with deliverer.running():
             await say(keyed, stage.session_id, "one")
@@ -137,7 +160,7 @@ async def test_secrets_that_were_stored_as_they_are_get_encrypted(stage: Stage, 
             await until(receiver, lambda r: len(r.accepted) == 2)
         assert made.secret not in await stored(made.id)
         receiver.verify(made.secret)
-        new = await service_of(keyed, deliverer).create(WebhookCreate(url=receiver.url, events=("message.queued",)))
+        new = await create(service_of(keyed, deliverer), WebhookCreate(url=receiver.url, events=("message.queued",)))
         assert new.secret not in await stored(new.id)
         wrong = Deliverer(other, loopback())
         async with wrong.running():
@@ -157,8 +180,8 @@ async def test_a_receiver_that_hangs_holds_few_connections(stage: Stage, setup: 
     sessions = [await stage.database.writer.write(add_session) for _ in range(MOST_AT_ONCE + 3)]
     with receiving(Receiver(answer=lambda _: None)) as slow, receiving() as quick:
         async with deliverer.running():
-            await service.create(WebhookCreate(url=slow.url))
-            made = await service.create(WebhookCreate(url=quick.url, events=("message.queued",)))
+            await create(service, WebhookCreate(url=slow.url))
+            made = await create(service, WebhookCreate(url=quick.url, events=("message.queued",)))
             for session_id in sessions:
                 await say(setup, session_id, "hello")
             await until(quick, lambda r: len(r.accepted) == len(sessions))
@@ -174,7 +197,7 @@ async def test_another_node_takes_over_and_keeps_the_order(stage: Stage, setup: 
         made: WebhookCreated
         async with first.running():
             service = service_of(setup, first)
-            made = await service.create(WebhookCreate(url=receiver.url))
+            made = await create(service, WebhookCreate(url=receiver.url))
             await say(setup, stage.session_id, "one")
             await until(receiver, lambda r: bool(r.accepted))
             async with second.running():
@@ -207,10 +230,10 @@ async def test_a_webhook_of_one_session_ends_with_it(stage: Stage, setup: Runtim
     service = service_of(setup, deliverer)
     with receiving() as receiver:
         async with deliverer.running():
-            unheard = await service.create(
-                WebhookCreate(url=receiver.url, session_id=stage.session_id, events=("plan.updated",))
+            unheard = await create(
+                service, WebhookCreate(url=receiver.url, session_id=stage.session_id, events=("plan.updated",))
             )
-            made = await service.create(WebhookCreate(url=receiver.url, session_id=stage.session_id))
+            made = await create(service, WebhookCreate(url=receiver.url, session_id=stage.session_id))
             other = await stage.database.writer.write(add_session)
             await say(setup, other, "not for it")
             await say(setup, stage.session_id, "one")

@@ -14,12 +14,15 @@ from ipaddress import ip_network
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 from sqlalchemy import update
 
 from app.db import models
 from app.db.repositories import deliveries, webhooks
 from app.db.repositories.webhooks import DELIVERED, FAILED, PENDING, StoredDelivery, StoredWebhook
+from app.errors import InvalidRequestError
 from app.messages import new_id, now
+from app.runtime.values.webhooks import WebhookCreate
 from app.runtime.webhooks.addresses import Destinations
 from app.runtime.webhooks.results import LAST_RETRY_S, RETRIED_FOR, Attempt, after_attempt, backoff_s
 from app.runtime.webhooks.sending import MAX_RESPONSE_BYTES, Sender
@@ -100,6 +103,10 @@ async def test_one_node_at_a_time_delivers_to_a_webhook(stage: Stage) -> None:
     assert await write(lambda c: webhooks.lease(c, "a", lasts)) == {mine.id}
 
 
+async def test_a_cursor_of_a_webhook_that_was_just_deleted_is_not_stored(stage: Stage) -> None:
+    await stage.database.writer.write(lambda c: deliveries.skip(c, new_id(), {stage.session_id: 1}))
+
+
 async def test_the_list_of_deliveries_is_bounded(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     write, mine = stage.database.writer.write, webhook()
     monkeypatch.setattr(deliveries, "KEPT", 3)
@@ -110,6 +117,19 @@ async def test_the_list_of_deliveries_is_bounded(stage: Stage, monkeypatch: pyte
     await write(lambda c: deliveries.trim(c, mine.id))
     left, _ = await stage.database.read(lambda c: webhooks.deliveries(c, mine.id, None, None, 10))
     assert [(each.created_at - AT).seconds for each in left] == [5, 4, 3, 0], "what is pending stays"
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["http://localhost/", "http://LocalHost.:8/", "http://a.localhost/", "http://127.0.0.1.:80/", "http://[::1]/"],
+)
+def test_what_is_this_machine_in_any_case_is_refused_at_once(url: str) -> None:
+    with pytest.raises(InvalidRequestError):
+        Destinations().check(url)
+    Destinations([ip_network("127.0.0.0/8"), ip_network("::1/128")]).check(url)
+    Destinations().check("http://localhost.example.com/")
+    with pytest.raises(ValidationError):
+        WebhookCreate(url=url.replace("l", "%6c").replace("1", "%31"))
 
 
 @asynccontextmanager

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -90,23 +92,49 @@ async def test_git_connects_to_no_address_but_the_one_that_was_checked(git: GitS
         checked.append(address)
         return True
 
-    cloner = Cloner(tmp_path / "clones", note)
     # Nothing answers at another loopback address: a resolution of its own would lead git to the server.
-    loop = asyncio.get_running_loop()
-    known = loop.getaddrinfo
-
-    async def rebound(*_: object, **__: object) -> list[object]:
-        return [(2, 1, 6, "", ("127.0.0.99", git.port))]
-
-    loop.getaddrinfo = rebound  # type: ignore[method-assign, assignment]
-    try:
-        with pytest.raises(CloneError, match="connect"):
-            async with cloner.cloned(Repository(git.url), None, 10_000_000):
-                pass
-    finally:
-        loop.getaddrinfo = known  # type: ignore[method-assign]
+    cloner = Cloner(tmp_path / "clones", note, resolve=lambda _: ["127.0.0.99"])
+    with pytest.raises(CloneError, match="connect"):
+        async with cloner.cloned(Repository(git.url), None, 10_000_000):
+            pass
     assert checked == ["127.0.0.99"]
     assert git.asked == []
+
+
+async def test_a_silent_name_server_takes_no_other_thread_and_clones_take_turns(tmp_path: Path) -> None:
+    began, silent = asyncio.Event(), threading.Event()
+    loop = asyncio.get_running_loop()
+    asked: list[str] = []
+
+    def unanswered(host: str) -> list[str]:
+        asked.append(host)
+        loop.call_soon_threadsafe(began.set)
+        silent.wait()
+        raise OSError
+
+    cloner = Cloner(tmp_path, resolve=unanswered, most=1)
+
+    async def clone(host: str) -> None:
+        async with cloner.cloned(Repository(f"https://{host}/a.git"), None, 1):
+            pass
+
+    loop.set_default_executor(ThreadPoolExecutor(1))
+    try:
+        first, waiting, last = [asyncio.create_task(clone(host)) for host in ("one.test", "two.test", "three.test")]
+        await began.wait()
+        await asyncio.to_thread(str)
+        waiting.cancel()
+        await asyncio.wait({waiting})
+        assert waiting.cancelled()
+        assert asked == ["one.test"]
+    finally:
+        silent.set()
+    for task in (first, last):
+        with pytest.raises(CloneError) as failed:
+            await task
+        assert failed.value.code == "clone_host_unknown"
+    assert asked == ["one.test", "three.test"]
+    cloner.close()
 
 
 KEY, ANOTHER = (asyncssh.generate_private_key("ssh-ed25519") for _ in range(2))

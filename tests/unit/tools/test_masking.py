@@ -71,6 +71,15 @@ def test_a_secret_is_masked_without_the_line_break_at_its_end() -> None:
     assert masking.text(b64encode(b"abcdefgh12").decode()).startswith("[secret KEY]")
 
 
+def test_a_patch_is_masked_line_by_line() -> None:
+    key = "-----BEGIN KEY-----\nabcdefgh1234\nxy\n-----END KEY-----\n"
+    patch = "@@ -0,0 +1,5 @@\n" + "".join(f"+{line}\n" for line in ("first", *key.splitlines()))
+    assert Masking({"KEY": key}, by_line=True).text(patch) == (
+        "@@ -0,0 +1,5 @@\n+first\n+[secret KEY]\n+[secret KEY]\n+xy\n+[secret KEY]\n"
+    )
+    assert Masking({"KEY": key}, by_line=True).text(b64encode(key.encode()).decode()).startswith("[secret KEY]")
+
+
 def test_an_end_that_cannot_be_a_secret_is_not_held_back() -> None:
     stream = MaskedStream(Masking(SECRETS))
     assert stream.feed(b"ready> ") == b"ready> "

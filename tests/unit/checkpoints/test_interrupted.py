@@ -1,0 +1,126 @@
+"""Restorations that are interrupted, and comparisons while checkpoints are dropped."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import orjson
+import pytest
+
+from app.runtime.checkpoints import keeper
+from app.runtime.checkpoints.keeper import Checkpoints
+from app.runtime.checkpoints.repository import EMPTY_TREE, CheckpointError
+from app.runtime.checkpoints.restoring import PENDING
+from app.runtime.checkpoints.taking import TakingRules
+from app.runtime.incoming import IncomingArchives
+from app.runtime.services.checkpoints import CheckpointService
+from app.runtime.services.files import FileService
+from app.runtime.transactions import checkpoints as transactions
+from app.sandbox.host.local import LocalFactory
+from app.sessions import SandboxSpec
+from tests.unit.db.rows import add_session, new_database
+from tests.unit.runtime.stage import Stage, make_sandboxes, make_setup
+
+SPEC = SandboxSpec(kind="local-unsafe")
+
+
+class Watched(Checkpoints):
+    """Notes whether a comparison has the repository for itself."""
+
+    was_held = False
+
+    async def changes(self, session_id: str, before: str, after: str) -> bytes:
+        self.was_held = self._lock(session_id).locked()
+        return await super().changes(session_id, before, after)
+
+
+class Server:
+    """The checkpoints of one session, whose workspace has one file."""
+
+    def __init__(self, stage: Stage, folder: Path) -> None:
+        sandboxes = make_sandboxes(LocalFactory(folder))
+        self.session_id = stage.session_id
+        self.kept = Watched(sandboxes, folder / "checkpoints", TakingRules(), most=10, repository_bytes=2**30)
+        self.repository = folder / "checkpoints" / f"{stage.session_id}.git"
+        self.file = folder / "workspaces" / stage.session_id / "file"
+        setup = replace(make_setup(stage, sandboxes), checkpoints=self.kept)
+        files = FileService(stage.database, sandboxes, setup.fence, IncomingArchives(2**30), checkpoints=self.kept)
+        self.service = CheckpointService(setup, files)
+        self._stage = stage
+
+    async def checkpoint(self, content: str) -> str:
+        """A checkpoint with this content of the file."""
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        self.file.write_text(content)
+        taken = await self.kept.take(self.session_id, SPEC)
+        add = partial(transactions.add, session_id=self.session_id, reason="run_ended", taken=taken)
+        return (await self._stage.write(add)).id
+
+    async def leave(self, checkpoint_id: str) -> None:
+        """Asks for a restoration and goes away."""
+        asked = asyncio.create_task(self.service.restore(self.session_id, checkpoint_id))
+        await asyncio.sleep(0)
+        asked.cancel()
+        await asyncio.wait({asked})
+
+
+@pytest.fixture
+async def server(tmp_path: Path) -> AsyncIterator[Server]:
+    async with new_database(tmp_path) as database:
+        session_id = await database.writer.write(partial(add_session, sandbox=SPEC.model_dump()))
+        yield Server(Stage(database, session_id, tmp_path / "test.db"), tmp_path)
+
+
+async def test_a_shutdown_waits_for_a_restoration_but_not_without_end(server: Server) -> None:
+    first = await server.checkpoint("one")
+    server.file.write_text("two")
+    async with server.kept.held(server.session_id):
+        await server.leave(first)
+        await server.service.aclose(0)
+        assert not [task for task in asyncio.all_tasks() if task.get_name().startswith("restoration")]
+        assert server.file.read_text() == "two"
+    await server.leave(first)
+    await server.service.aclose(60)
+    assert server.file.read_text() == "one"
+
+
+@pytest.mark.parametrize("note", [b"", b"{", b"[1,2]", b'[null,"--output=x"]', b'["a"]'])
+async def test_a_damaged_note_of_a_restoration_costs_the_restoration_alone(server: Server, note: bytes) -> None:
+    await server.checkpoint("one")
+    (server.repository / PENDING).write_bytes(note)
+    await server.kept.recover({server.session_id})
+    assert server.kept.interrupted == {server.session_id}
+    assert await server.kept.settled(server.session_id, SPEC)
+    assert server.kept.interrupted == set()
+    assert not (server.repository / PENDING).exists()
+    assert server.file.read_text() == "one"
+
+
+async def test_completing_a_restoration_has_a_time_limit(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    await server.checkpoint("one")
+    (server.repository / PENDING).write_bytes(orjson.dumps([None, EMPTY_TREE]))
+    await server.kept.recover({server.session_id})
+    monkeypatch.setattr(keeper, "RESTORE_S", 0.01)
+    async with server.kept.held(server.session_id):
+        with pytest.raises(CheckpointError, match="too long"):
+            await server.kept.settled(server.session_id, SPEC)
+
+
+async def test_what_is_compared_stays_until_then(server: Server) -> None:
+    await server.checkpoint("one")
+    server.file.write_text("two")
+    found = await server.service.changes(server.session_id, None, None)
+    assert [change.path for change in found.items] == ["file"]
+    assert server.kept.was_held
+    async with server.kept.held(server.session_id):
+        seen, _ = await server.kept.now(server.session_id, SPEC)
+        removal = asyncio.create_task(server.kept.remove(server.session_id))
+        for _ in range(3):
+            await asyncio.to_thread(str)
+        assert await server.kept.changes(server.session_id, EMPTY_TREE, seen.tree)
+    await removal
+    assert not server.repository.exists()
