@@ -15,13 +15,13 @@ var v_=new Intl.NumberFormat("en"),__=new Intl.NumberFormat("en",{notation:"comp
     ...${o}
   >
     ${e}
-  </button>`}function Ot({title:t,onClose:e,children:n,wide:s=!1}){let o=F(null);$e(()=>{let u=o.current;return u.showModal(),()=>u.close()},[]);let i=u=>{u.preventDefault(),e()},r=F(!1);return c`<dialog
-    ref=${o}
+  </button>`}function Ot({title:t,onClose:e,children:n,wide:s=!1,staysOpen:o=!1}){let i=F(null);$e(()=>{let f=i.current;return f.showModal(),()=>f.close()},[]);let r=f=>{f.preventDefault(),e()},l=F(!1);return c`<dialog
+    ref=${i}
     class=${s?"wide":""}
     aria-label=${t}
-    onCancel=${i}
-    onPointerDown=${({target:u})=>r.current=u===o.current}
-    onClick=${({target:u})=>r.current&&u===o.current&&e()}
+    onCancel=${r}
+    onPointerDown=${({target:f})=>l.current=f===i.current}
+    onClick=${({target:f})=>!o&&l.current&&f===i.current&&e()}
   >
     <div class="dialog-body">
       <header>
@@ -1824,7 +1824,7 @@ approval.*`}
     />
     <datalist id=${t}>
       ${e.map(s=>c`<option key=${s.id} value=${s.id}>${yn(s)}</option>`)}
-    </datalist>`}function gA({webhook:{session_id:t}}){return c`<p class="dim">${t?c`Only events of session <code>${t}</code>`:"Events of all sessions"}</p>`}function $A({url:t,secret:e,onClose:n}){let s=de(),o=F(null);return M(()=>o.current.select(),[]),c`<${Ot} title="Webhook created" onClose=${n}>
+    </datalist>`}function gA({webhook:{session_id:t}}){return c`<p class="dim">${t?c`Only events of session <code>${t}</code>`:"Events of all sessions"}</p>`}function $A({url:t,secret:e,onClose:n}){let s=de(),o=F(null);return M(()=>o.current.select(),[]),c`<${Ot} title="Webhook created" staysOpen=${!0} onClose=${n}>
     <p>
       Receivers at <code>${I(t)}</code> verify what they get with this secret. Copy it now; it is not shown
       again.
