@@ -2,7 +2,8 @@
 
 import { Button, now, say, sayProblem } from "./basic.js";
 import { CallArguments } from "./call_arguments.js";
-import { duration, plainLine } from "../core/format.js";
+import { toolName } from "./tool_labels.js";
+import { duration } from "../core/format.js";
 import { call, sessionPath } from "../core/http.js";
 import { html, useEffect, useId, useRef, useState } from "../core/ui.js";
 
@@ -76,7 +77,7 @@ async function decideAll(waiting, decide) {
 }
 
 const announcement = (waiting) =>
-  waiting.length ? `Waiting for approval: ${waiting.map(({ name }) => plainLine(name)).join(", ")}.` : "";
+  waiting.length ? `Waiting for approval: ${waiting.map(({ name }) => toolName(name)).join(", ")}.` : "";
 
 /** When the pending calls last changed, and the ids of those decided on this page: when one of these goes, the focus
  * moves from it to the next call, or to the message box. */
@@ -106,7 +107,7 @@ function Approval({ approval, place, decide }) {
   const deny = () => decide(callId, "deny", reason.trim());
   return html`<article class="approval" aria-labelledby=${id} data-call-id=${callId}>
     <header>
-      <h2 id=${id} tabindex="-1">Run <code>${plainLine(name)}</code>?</h2>
+      <h2 id=${id} tabindex="-1">Run <code>${toolName(name)}</code>?</h2>
       ${place && html`<span class="dim">${place}</span>`}
       ${expiresAt && html`<${Countdown} until=${Date.parse(expiresAt)} />`}
     </header>

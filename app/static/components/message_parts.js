@@ -3,6 +3,7 @@
 import { bytes, count, duration, plain, plainLine } from "../core/format.js";
 import { html } from "../core/ui.js";
 import { LongText } from "./long_text.js";
+import { toolName } from "./tool_labels.js";
 
 /** Maximum characters of a message's preview. */
 const PREVIEW = 240;
@@ -17,7 +18,7 @@ function shortly(part) {
   const { type } = part;
   if (type === "text") return part.text.slice(0, PREVIEW);
   if (type === "reasoning") return "(reasoning)";
-  if (type === "tool_call") return `→ ${part.name} ${argumentsText(part).slice(0, PREVIEW)}`;
+  if (type === "tool_call") return `→ ${toolName(part.name)} ${argumentsText(part).slice(0, PREVIEW)}`;
   if (type === "tool_result") return part.output.slice(0, PREVIEW) || "(no output)";
   if (type === "image") return imageText(part);
   return "";
@@ -49,6 +50,8 @@ function Part({ part }) {
   return html`<p class="dim">Compaction ${part.round} starts here.</p>`;
 }
 
+const callName = ({ name }) => `Call to ${toolName(name)}`;
+
 function Named({ name, text }) {
   const label = plainLine(name);
   return html`<div class="cx-part">
@@ -59,7 +62,7 @@ function Named({ name, text }) {
 
 function resultName({ name, status, exit_code: code, bytes: size, duration_ms: took, original_tokens: tokens }) {
   const facts = [
-    `Result of ${name}: ${status}`,
+    `Result of ${toolName(name)}: ${status}`,
     code != null && `exit code ${code}`,
     bytes(size),
     duration(took),
