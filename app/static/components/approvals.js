@@ -81,7 +81,7 @@ const announcement = (waiting) =>
 
 /** When the pending calls last changed, and the ids of those decided on this page: when one of these goes, the focus
  * moves from it to the next call, or to the message box. */
-function useChange(waiting, section) {
+export function useChange(waiting, section) {
   const ids = waiting.map(({ call_id: id }) => id);
   const changedAt = useRef(-Infinity);
   const { current: decidedHere } = useRef(new Set());
@@ -146,10 +146,10 @@ function Reason({ value, onInput, onEnter }) {
   </div>`;
 }
 
-/** The time left, by the server's clock. */
-function Countdown({ until }) {
+/** The time left, by the server's clock, until what `verb` says; `end` is said then. */
+export function Countdown({ until, verb = "auto-deny", end = "timed out: denied" }) {
   const left = until - now.value;
-  if (left <= 0) return html`<span class="countdown badge bad">timed out: denied</span>`;
-  const text = `auto-deny in ${duration(Math.ceil(left / 1000) * 1000)}`;
+  if (left <= 0) return html`<span class="countdown badge bad">${end}</span>`;
+  const text = `${verb} in ${duration(Math.ceil(left / 1000) * 1000)}`;
   return html`<span role="timer" class="countdown badge ${left < SOON_MS ? "bad" : "waiting"}">${text}</span>`;
 }

@@ -130,6 +130,7 @@ export function Badge({ kind, children }) {
 export function StatusBadge({ session }) {
   const { status, outcome } = session;
   if (status === "awaiting_approval") return html`<${Badge} kind="waiting">awaiting approval<//>`;
+  if (status === "awaiting_client") return html`<${Badge} kind="waiting">awaiting client<//>`;
   if (status === "running") return html`<${Badge} kind="running">running<//>`;
   if (outcome === null) return html`<${Badge} kind="idle">idle<//>`;
   return html`<${Badge} kind=${outcomeKind(outcome)}>${outcome.replace("_", " ")}<//>`;

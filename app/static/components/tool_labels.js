@@ -82,6 +82,11 @@ export function callStatus(part, result, state) {
   const approvals = state.approvals.value;
   if (approvals.some(({ call_id }) => call_id === part.call_id)) return { word: "awaiting approval", kind: "waiting" };
   if (approvals.length) return { word: "waiting for other approvals", kind: "waiting" };
-  if (state.session.value?.status === "idle") return { word: "no result", kind: "warn" };
+  const { status } = state.session.value ?? {};
+  if (status === "idle") return { word: "no result", kind: "warn" };
+  if (state.clientCalls.value.some(({ call_id }) => call_id === part.call_id)) {
+    return { word: "awaiting client", kind: "waiting" };
+  }
+  if (status === "awaiting_client") return { word: "waiting for other calls", kind: "waiting" };
   return { word: "running", kind: "running" };
 }

@@ -81,11 +81,12 @@ function Head({ state, session }) {
 }
 
 function Tabs({ id, view, state }) {
-  const waiting = state.approvals.value.length;
+  const waiting = state.approvals.value.length + state.clientCalls.value.length;
+  const badge = html` <span class="badge waiting">${waiting}<span class="hidden"> waiting for you</span></span>`;
   return html`<nav class="tabs" aria-label="Views of this session">
     ${VIEWS.map(
       (name) => html`<a key=${name} href=${sessionLink(id, name)} aria-current=${name === view ? "page" : undefined}>
-        ${NAMES[name]}${name === "conversation" && waiting ? html` <span class="badge waiting">${waiting}</span>` : ""}
+        ${NAMES[name]}${name === "conversation" && waiting ? badge : ""}
       </a>`,
     )}
   </nav>`;
