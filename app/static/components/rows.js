@@ -1,4 +1,6 @@
-/** The rows of a transcript: its messages, with compaction rounds between them. */
+/** The rows of a transcript: its messages, with the ends of runs, notes and compaction rounds between them. */
+
+import { imageHeight } from "./images.js";
 
 /** Estimated heights of a row before it is measured, in px: its frame, a line, a fold. */
 const FRAME = 28;
@@ -67,6 +69,7 @@ export function estimate(transcript, row) {
 }
 
 function heightOf(part) {
+  if (part.type === "image") return imageHeight(part);
   if (part.type !== "text") return FOLD;
   return Math.min(20_000, Math.ceil(part.text.length / ACROSS) * LINE + 8);
 }

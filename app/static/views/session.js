@@ -3,6 +3,7 @@
 import { Failure, StatusBadge } from "../components/basic.js";
 import { ConnectionState } from "../components/connection.js";
 import { Gauge } from "../components/gauge.js";
+import { ImageViewer } from "../components/images.js";
 import { RunsOn } from "../components/nodes.js";
 import { SessionActions } from "../components/session_actions.js";
 import { nameOf, plain } from "../core/format.js";
@@ -53,6 +54,7 @@ export function SessionView({ id }) {
     <${Head} state=${state} session=${session} />
     <${Tabs} id=${id} view=${view} state=${state} />
     <main class="view ${view}" aria-label=${NAMES[view]}><${SHOWN[view]} state=${state} /></main>
+    <${ImageViewer} />
   </div>`;
 }
 
