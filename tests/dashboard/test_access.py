@@ -16,6 +16,7 @@ from tests.dashboard.browser import DESKTOP, PHONE, watched
 from tests.dashboard.conftest import ServeSite
 from tests.dashboard.places import badge, button, composer, messages, open_session, tab
 from tests.dashboard.site import SMALL, Site, link
+from tests.mcp_servers import PIXEL
 from tests.provider import Gate, Hang, Reasoning, Reply, Text, ToolCall
 
 pytestmark = [*IN_BROWSER]
@@ -89,7 +90,10 @@ async def full_session(site: Site) -> str:
         )["id"]
         await client.until_idle(session_id)
         await compacted(client, session_id)
-        await client.post(session_id, "Go on.")
+        image = {"type": "image", "media_type": "image/png", "data": PIXEL}
+        await client.http.post(
+            f"/v1/sessions/{session_id}/queue", json={"content": [{"type": "text", "text": "Go on."}, image]}
+        )
         await client.wait_for(session_id, lambda event: event.type == "approval.requested")
         await client.post(session_id, "And tell me when it is over.", "follow_up")
     return session_id

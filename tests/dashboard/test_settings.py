@@ -61,6 +61,9 @@ async def _create(page: Page, receiver: Receiver) -> str:
     await button(dialog, "Create").click()
     shown = page.get_by_role("dialog", name="Webhook created")
     secret = await shown.get_by_label("Signing secret").input_value()
+    # A click outside must not lose it.
+    await page.mouse.click(4, 4)
+    await expect(shown).to_be_visible()
     await button(shown, "Done").click()
     await expect(page.get_by_role("list", name="Webhooks")).to_contain_text("session.idle, step.* of all sessions")
     await page.reload()

@@ -2,7 +2,8 @@
 
 import { Button, now, say, sayProblem } from "./basic.js";
 import { CallArguments } from "./call_arguments.js";
-import { duration, plainLine } from "../core/format.js";
+import { toolName } from "./tool_labels.js";
+import { duration } from "../core/format.js";
 import { call, sessionPath } from "../core/http.js";
 import { html, useEffect, useId, useRef, useState } from "../core/ui.js";
 
@@ -76,11 +77,11 @@ async function decideAll(waiting, decide) {
 }
 
 const announcement = (waiting) =>
-  waiting.length ? `Waiting for approval: ${waiting.map(({ name }) => plainLine(name)).join(", ")}.` : "";
+  waiting.length ? `Waiting for approval: ${waiting.map(({ name }) => toolName(name)).join(", ")}.` : "";
 
 /** When the pending calls last changed, and the ids of those decided on this page: when one of these goes, the focus
  * moves from it to the next call, or to the message box. */
-function useChange(waiting, section) {
+export function useChange(waiting, section) {
   const ids = waiting.map(({ call_id: id }) => id);
   const changedAt = useRef(-Infinity);
   const { current: decidedHere } = useRef(new Set());
@@ -106,7 +107,7 @@ function Approval({ approval, place, decide }) {
   const deny = () => decide(callId, "deny", reason.trim());
   return html`<article class="approval" aria-labelledby=${id} data-call-id=${callId}>
     <header>
-      <h2 id=${id} tabindex="-1">Run <code>${plainLine(name)}</code>?</h2>
+      <h2 id=${id} tabindex="-1">Run <code>${toolName(name)}</code>?</h2>
       ${place && html`<span class="dim">${place}</span>`}
       ${expiresAt && html`<${Countdown} until=${Date.parse(expiresAt)} />`}
     </header>
@@ -145,10 +146,10 @@ function Reason({ value, onInput, onEnter }) {
   </div>`;
 }
 
-/** The time left, by the server's clock. */
-function Countdown({ until }) {
+/** The time left, by the server's clock, until what `verb` says; `end` is said then. */
+export function Countdown({ until, verb = "auto-deny", end = "timed out: denied" }) {
   const left = until - now.value;
-  if (left <= 0) return html`<span class="countdown badge bad">timed out: denied</span>`;
-  const text = `auto-deny in ${duration(Math.ceil(left / 1000) * 1000)}`;
+  if (left <= 0) return html`<span class="countdown badge bad">${end}</span>`;
+  const text = `${verb} in ${duration(Math.ceil(left / 1000) * 1000)}`;
   return html`<span role="timer" class="countdown badge ${left < SOON_MS ? "bad" : "waiting"}">${text}</span>`;
 }

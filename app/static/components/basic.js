@@ -63,8 +63,9 @@ export function Button({ onClick, children, disabled = false, kind = "", ...rest
   </button>`;
 }
 
-/** A modal dialog; Escape and a click outside call `onClose`. The browser traps and restores the focus. */
-export function Dialog({ title, onClose, children, wide = false }) {
+/** A modal dialog; Escape and a click outside call `onClose`, the latter unless it `staysOpen`. The browser traps and
+ * restores the focus. */
+export function Dialog({ title, onClose, children, wide = false, staysOpen = false }) {
   const dialog = useRef(null);
   // A layout effect, since a dialog already removed from the page cannot restore the focus.
   useLayoutEffect(() => {
@@ -79,7 +80,7 @@ export function Dialog({ title, onClose, children, wide = false }) {
   // Selecting text past the edge also ends in a click on the dialog element: the press must begin outside too.
   const isOutside = useRef(false);
   const onPointerDown = ({ target }) => (isOutside.current = target === dialog.current);
-  const onClick = ({ target }) => isOutside.current && target === dialog.current && onClose();
+  const onClick = ({ target }) => !staysOpen && isOutside.current && target === dialog.current && onClose();
   return html`<dialog
     ref=${dialog}
     class=${wide ? "wide" : ""}
@@ -129,6 +130,7 @@ export function Badge({ kind, children }) {
 export function StatusBadge({ session }) {
   const { status, outcome } = session;
   if (status === "awaiting_approval") return html`<${Badge} kind="waiting">awaiting approval<//>`;
+  if (status === "awaiting_client") return html`<${Badge} kind="waiting">awaiting client<//>`;
   if (status === "running") return html`<${Badge} kind="running">running<//>`;
   if (outcome === null) return html`<${Badge} kind="idle">idle<//>`;
   return html`<${Badge} kind=${outcomeKind(outcome)}>${outcome.replace("_", " ")}<//>`;

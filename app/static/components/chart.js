@@ -6,7 +6,7 @@ import { html, useEffect, useRef, useSignal, useSignalEffect } from "../core/ui.
 import { cacheReuse, promptTokens } from "../core/usage.js";
 import { savedShare } from "../state/context_marks.js";
 import { ContextPlot } from "./chart_plot.js";
-import { price, PRUNE_REASONS, REASONS } from "./round_labels.js";
+import { clearedOf, price, PRUNE_REASONS, REASONS } from "./round_labels.js";
 import { StepTable } from "./step_table.js";
 
 /** If the context peaks below this share of the window, the scale fits the context, not the window. */
@@ -113,7 +113,7 @@ function MarkText({ mark: { kind, item, before, after } }) {
   const sizes = `${count(before)} → ${count(after)} tokens`;
   const saved = `${percent(savedShare(item))} less`;
   if (kind === "prune") {
-    return html`<b>${count(item.outputs_pruned)} old ${item.outputs_pruned === 1 ? "output" : "outputs"} cleared</b>:
+    return html`<b>${clearedOf(item)} cleared</b>:
       ${" "}${sizes}, ${saved}; ${PRUNE_REASONS[item.reason] ?? item.reason}. No model call, $0.`;
   }
   return html`<b>Compaction ${item.round}</b>${item.status === "reverted" ? " (reverted)" : ""}:

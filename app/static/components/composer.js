@@ -1,5 +1,6 @@
 /** The message box of a session. */
 
+import { AttachButton, Attached, onPasteInto, useImageDrop } from "./attachments.js";
 import { useAutoGrow } from "./autogrow.js";
 import { now } from "./basic.js";
 import { modeHint, MODES } from "./modes.js";
@@ -12,13 +13,16 @@ const LONGEST = 1_000_000;
 /** Touch keyboards have no Shift+Enter, so there Enter inserts a line break. */
 const isTouch = matchMedia("(pointer: coarse)");
 
-/** The message box: text, mode and Send. The text stays until the server has accepted it. */
+/** The message box: text, images, mode and Send. They stay until the server has accepted them. */
 export function Composer({ state }) {
   const draft = draftOf(state);
   const text = draft.text.value;
+  const { attachments } = draft;
+  const isEmpty = !text.trim() && attachments.items.value.length === 0;
   const area = useRef(null);
   useAutoGrow(area, text);
   const ids = useId();
+  const { isOver, ...dropping } = useImageDrop(attachments);
   const send = async () => {
     await draft.send();
     area.current?.focus();
@@ -35,7 +39,12 @@ export function Composer({ state }) {
     event.preventDefault();
     send();
   };
-  return html`<form class="composer" aria-label="Send a message" onSubmit=${onSubmit}>
+  return html`<form
+    class="composer ${isOver ? "drop-target" : ""}"
+    aria-label="Send a message"
+    onSubmit=${onSubmit}
+    ...${dropping}
+  >
     <${SendFailure} draft=${draft} />
     <label class="hidden" for="${ids}-text">Message</label>
     <textarea
@@ -48,7 +57,9 @@ export function Composer({ state }) {
       enterkeyhint=${isTouch.matches ? "enter" : "send"}
       onInput=${(event) => draft.write(event.target.value)}
       onKeyDown=${onKeyDown}
+      onPaste=${onPasteInto(attachments)}
     ></textarea>
+    <${Attached} attachments=${attachments} />
     <div class="composer-foot">
       <${ModeChooser} draft=${draft} name="${ids}-mode" />
       <p class="dim" id="${ids}-hint">
@@ -56,7 +67,8 @@ export function Composer({ state }) {
           ? `A message can have at most ${count(LONGEST)} characters; this one has ${count(text.length)}.`
           : modeHint(draft.mode.value, state.session.value)}
       </p>
-      <button type="submit" class="primary" disabled=${sending || tooLong || !text.trim()} aria-busy=${sending}>
+      <${AttachButton} attachments=${attachments} />
+      <button type="submit" class="primary" disabled=${sending || tooLong || isEmpty} aria-busy=${sending}>
         ${sending ? "Sending…" : "Send"}
       </button>
     </div>
@@ -88,9 +100,9 @@ function SendFailure({ draft }) {
   const { problem, at } = failure;
   const { retryAfterS } = problem;
   return html`<div class="send-failure">
-    <p role="alert">Not sent; your text is kept: ${problem.message}</p>
+    <p role="alert">Not sent; your message is kept: ${problem.message}</p>
     ${problem.status === 0 && html`<p>Safe to resend; it won't be duplicated</p>`}
-    ${retryAfterS !== null && html`<p role="timer">${tryAgain(at + retryAfterS * 1000 - now.value)}</p>`}
+    ${retryAfterS != null && html`<p role="timer">${tryAgain(at + retryAfterS * 1000 - now.value)}</p>`}
   </div>`;
 }
 

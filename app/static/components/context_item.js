@@ -31,7 +31,7 @@ export function ContextItem({ item, state, history }) {
 /** How the item differs from the history, in a few words. */
 function changeOf({ message, reason }) {
   const tokens = message.parts.reduce((total, part) => total + (part.original_tokens ?? 0), 0);
-  if (reason === "placeholder") return tokens ? `output of ${count(tokens)} tokens` : "cleared output";
+  if (reason === "placeholder") return tokens ? `${count(tokens)} tokens before` : "cleared";
   if (reason === "clip") return "longer than sent";
   if (reason === "summary") return "summarized messages";
   if (reason === "repair") return "repaired for the request";
@@ -43,7 +43,7 @@ function Comparison({ item, state, history }) {
   return html`<div class="cx-sides">
     <section aria-label="Model's view">
       ${item.reason && html`<p class="dim">${ITEM_REASONS[item.reason] ?? item.reason}</p>`}
-      <${MessageParts} message=${item.message} />
+      <${MessageParts} sessionId=${state.id} message=${item.message} />
     </section>
     <section aria-label="Full history">
       ${item.reason === "summary"
@@ -76,12 +76,12 @@ function Stored({ item, state }) {
   return html`<p class="dim numbers">Stored at ${clock(time)} with seq ${count(seq)}, ${count(tokens)} tokens.</p>
     ${isSame(stored.value, message)
       ? html`<p>Unchanged.</p>`
-      : html`<${MessageParts} message=${stored.value} />`}
+      : html`<${MessageParts} sessionId=${state.id} message=${stored.value} />`}
     <${Originals} id=${state.id} message=${stored.value} />`;
 }
 
 function isSame(stored, sent) {
-  const contentOf = ({ type, text, output, arguments: args, data }) => [type, text, output, args, data];
+  const contentOf = ({ type, text, output, arguments: args, digest }) => [type, text, output, args, digest];
   return JSON.stringify(stored.parts.map(contentOf)) === JSON.stringify(sent.parts.map(contentOf));
 }
 

@@ -7,6 +7,7 @@ import { Failure } from "./basic.js";
 import { ContextItem } from "./context_item.js";
 import { ContextFold } from "./context_fold.js";
 import { LongText } from "./long_text.js";
+import { SessionTools } from "./session_tools.js";
 import { useThrottle } from "./throttle.js";
 
 /** Items drawn per frame: two thousand at once would block the page for a second. */
@@ -103,10 +104,11 @@ function Context({ data, state, history }) {
     </p>
     <${MakeUp} data=${data} />
     <${ContextFold} name="System prompt, ${count(system.tokens)} tokens" foldKey="system" history=${history}>
+      <${Sections} sections=${system.sections ?? []} />
       <${LongText} label="System prompt" text=${plain(system.text)} />
     <//>
     <${ContextFold} name="${count(tools.length)} tools, ${count(sum(tools))} tokens" foldKey="tools" history=${history}>
-      <${Tools} tools=${tools} history=${history} />
+      <${SessionTools} tools=${tools} state=${state} history=${history} />
     <//>
     ${messages.length > 0 &&
     html`<div class="cx-item-heads dim" aria-hidden="true">
@@ -143,18 +145,13 @@ function MakeUp({ data }) {
   </div>`;
 }
 
-function Tools({ tools, history }) {
-  return html`<ul class="cx-tools">
-    ${tools.map(
-      (tool) => html`<li key=${tool.name}>
-        <${ContextFold}
-          name="${plainLine(tool.name)}, ${count(tool.tokens)} tokens"
-          foldKey="tool-${tool.name}"
-          history=${history}
-        >
-          <p>${plain(tool.description)}</p>
-          <${LongText} label="Parameters of ${tool.name}" text=${plain(JSON.stringify(tool.parameters, null, 2))} />
-        <//>
+/** The parts of the system text, each with its tokens. */
+function Sections({ sections }) {
+  if (sections.length === 0) return null;
+  return html`<ul class="cx-sections numbers" aria-label="Parts of the system prompt">
+    ${sections.map(
+      ({ source, tokens }, place) => html`<li key=${place}>
+        <bdi>${plainLine(source)}</bdi> <span class="dim">${count(tokens)} tokens</span>
       </li>`,
     )}
   </ul>`;

@@ -3,10 +3,12 @@
 import { bytes } from "../core/format.js";
 import { go, sessionLink } from "../core/router.js";
 import { html, useEffect, useRef, useState } from "../core/ui.js";
-import { changeDraft, clearDraft, createSession, draft, errorsOf, requestOf } from "../state/draft.js";
+import { contentOf } from "../state/attachments.js";
+import { changeDraft, clearDraft, createSession, draft, errorsOf, requestOf, taskImages } from "../state/draft.js";
 import { secretNames } from "../state/draft_inputs.js";
 import { clearIncoming, incoming, takeDropped } from "../state/incoming.js";
 import { loadModels } from "../state/models.js";
+import { AttachButton, Attached, onPasteInto } from "./attachments.js";
 import { CreateMore } from "./create_more.js";
 import { AreaField, Form } from "./fields.js";
 import { ModelField } from "./model_field.js";
@@ -57,7 +59,17 @@ export function CreateForm({ onClose }) {
       noValidate
       ...${dropping}
     >
-      <${AreaField} name="task" label="Task" rows="4" placeholder="What should the agent do?" />
+      <div class="task-field">
+        <${AreaField}
+          name="task"
+          label="Task"
+          rows="4"
+          placeholder="What should the agent do?"
+          onPaste=${onPasteInto(taskImages)}
+        />
+        <${Attached} attachments=${taskImages} />
+        <${AttachButton} attachments=${taskImages} />
+      </div>
       <${ModelField} />
       <${WorkspaceField} />
       <details open=${hasSecrets} onToggle=${(event) => setHasSecrets(event.currentTarget.open)}>
@@ -98,10 +110,16 @@ function useDropping() {
       if (!hasFiles(event)) return;
       event.preventDefault();
       setOver(false);
+      if (isForTask(event)) return void taskImages.add([...event.dataTransfer.files]);
       changeDraft({ from: "files" });
       takeDropped(event.dataTransfer);
     },
   };
+}
+
+/** Whether images were dropped on the task, and not files that the workspace begins with. */
+function isForTask({ target, dataTransfer: { files } }) {
+  return target.closest(".task-field") !== null && [...files].every(({ type }) => type.startsWith("image/"));
 }
 
 /** The archive to send with the draft, or null; adds an error if it is not ready. */
@@ -116,6 +134,8 @@ function archiveOf({ from }, errors) {
 
 /** A problem's messages, as `errorsOf` has them. */
 function wrongOf(problem, values, archive) {
+  // An image that cannot be read.
+  if (!problem.body) return { errors: { task: problem.message }, rest: [] };
   const { limit_bytes: limit } = problem.body;
   if (!archive || problem.code !== "too_large") return errorsOf(problem, values);
   return { errors: { files: `These files are larger than the ${bytes(limit)} that the server accepts.` }, rest: [] };
@@ -142,6 +162,7 @@ function useStart(onClose) {
     const onProgress = (share) => setUpload({ share, size: archive.size, onCancel: () => abort.abort() });
     if (archive) onProgress(0);
     try {
+      body.task = await contentOf(body.task, taskImages.items.value);
       const { id } = await createSession(body, archive, { onProgress, signal: abort.signal });
       clearDraft();
       clearIncoming();

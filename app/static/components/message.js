@@ -4,8 +4,9 @@ import { Fold } from "./fold.js";
 import { Markdown } from "./markdown.js";
 import { Reasoning } from "./reasoning.js";
 import { ToolCall } from "./tool_call.js";
-import { inBlocks } from "./long_text.js";
-import { clock, count, day, plain, plainLine } from "../core/format.js";
+import { MessageImages } from "./images.js";
+import { AsIs, UserText } from "./user_content.js";
+import { clock, count, day, plainLine } from "../core/format.js";
 import { html } from "../core/ui.js";
 
 const LABELS = { user: "You", control: "Palimpsest", assistant: "Assistant", system: "System" };
@@ -28,7 +29,7 @@ export function Message({ state, id }) {
 
 function bodyOf(state, message) {
   if (message.is_summary) return html`<${Summary} message=${message} />`;
-  if (message.role !== "assistant") return message.parts.map((part) => html`<${Plain} key=${part.id} part=${part} />`);
+  if (message.role !== "assistant") return html`<${Written} state=${state} message=${message} />`;
   const last = message.parts.at(-1);
   return [
     ...message.parts.map((part) => {
@@ -55,19 +56,29 @@ function Part({ state, part, isOpen }) {
     case "tool_call":
       return html`<${ToolCall} state=${state} part=${part} />`;
     default:
-      return html`<${Plain} part=${part} />`;
+      return html`<${MessageImages} sessionId=${state.id} parts=${[part]} />`;
   }
 }
 
-/** A part without Markdown, as in messages from users and Palimpsest. */
-function Plain({ part }) {
-  if (part.type === "text") {
-    const pieces = inBlocks(plain(part.text));
-    return pieces.map((piece, place) => html`<div key=${place} class="as-is block" dir="auto">${piece}</div>`);
+/** A message without Markdown, from a user or Palimpsest. Only in a user's message does the server name files. */
+function Written({ state, message: { role, parts } }) {
+  const TextOf = role === "user" ? UserText : AsIs;
+  return groupsOf(parts).map((group) => {
+    const [{ id, type, text }] = group;
+    if (type === "text") return html`<${TextOf} key=${id} state=${state} text=${text} />`;
+    return html`<${MessageImages} key=${id} sessionId=${state.id} parts=${group} />`;
+  });
+}
+
+/** The parts in order, adjacent images together. */
+function groupsOf(parts) {
+  const groups = [];
+  for (const part of parts) {
+    const isMore = part.type === "image" && groups.at(-1)?.[0].type === "image";
+    if (isMore) groups.at(-1).push(part);
+    else groups.push([part]);
   }
-  if (part.type !== "image") return null;
-  const size = part.width && part.height ? `, ${part.width} × ${part.height}` : "";
-  return html`<p class="dim">Image (${plainLine(part.media_type)}${size}), not shown</p>`;
+  return groups;
 }
 
 function Summary({ message }) {

@@ -51,7 +51,7 @@ function Row({ id, message, kept }) {
     </button>
     ${isOpen.value &&
     html`<div class="cx-row-body">
-      <${MessageParts} message=${message} />
+      <${MessageParts} sessionId=${id} message=${message} />
       <${Originals} id=${id} message=${message} />
     </div>`}
   </li>`;

@@ -2,7 +2,9 @@
 
 import { bytes, count, duration, plain, plainLine } from "../core/format.js";
 import { html } from "../core/ui.js";
+import { imageName, MessageImage } from "./images.js";
 import { LongText } from "./long_text.js";
+import { toolName } from "./tool_labels.js";
 
 /** Maximum characters of a message's preview. */
 const PREVIEW = 240;
@@ -17,9 +19,9 @@ function shortly(part) {
   const { type } = part;
   if (type === "text") return part.text.slice(0, PREVIEW);
   if (type === "reasoning") return "(reasoning)";
-  if (type === "tool_call") return `→ ${part.name} ${argumentsText(part).slice(0, PREVIEW)}`;
+  if (type === "tool_call") return `→ ${toolName(part.name)} ${argumentsText(part).slice(0, PREVIEW)}`;
   if (type === "tool_result") return part.output.slice(0, PREVIEW) || "(no output)";
-  if (type === "image") return imageText(part);
+  if (type === "image") return `[${imageName(part)}]`;
   return "";
 }
 
@@ -27,27 +29,25 @@ function argumentsText({ arguments: args }, indent) {
   return typeof args === "string" ? args : JSON.stringify(args, null, indent);
 }
 
-function imageText({ media_type: type, width, height }) {
-  return `[image ${type}${width ? ` ${width}×${height}` : ""}]`;
-}
-
 /** All parts, each in a box that scrolls. */
-export function MessageParts({ message }) {
+export function MessageParts({ sessionId, message }) {
   if (message.parts.length === 0) return html`<p class="dim">This message has no parts.</p>`;
   return html`<div class="cx-parts">
-    ${message.parts.map((part) => html`<${Part} key=${part.id} part=${part} />`)}
+    ${message.parts.map((part) => html`<${Part} key=${part.id} sessionId=${sessionId} part=${part} />`)}
   </div>`;
 }
 
-function Part({ part }) {
+function Part({ sessionId, part }) {
   const { type } = part;
   if (type === "text") return html`<${LongText} label="Text" text=${plain(part.text)} />`;
   if (type === "reasoning") return html`<${Named} name="Reasoning" text=${part.text} />`;
-  if (type === "tool_call") return html`<${Named} name=${`Call to ${part.name}`} text=${argumentsText(part, 2)} />`;
+  if (type === "tool_call") return html`<${Named} name=${callName(part)} text=${argumentsText(part, 2)} />`;
   if (type === "tool_result") return html`<${Named} name=${resultName(part)} text=${part.output} />`;
-  if (type === "image") return html`<p class="dim">${plainLine(imageText(part))}</p>`;
+  if (type === "image") return html`<${MessageImage} sessionId=${sessionId} part=${part} />`;
   return html`<p class="dim">Compaction ${part.round} starts here.</p>`;
 }
+
+const callName = ({ name }) => `Call to ${toolName(name)}`;
 
 function Named({ name, text }) {
   const label = plainLine(name);
@@ -59,7 +59,7 @@ function Named({ name, text }) {
 
 function resultName({ name, status, exit_code: code, bytes: size, duration_ms: took, original_tokens: tokens }) {
   const facts = [
-    `Result of ${name}: ${status}`,
+    `Result of ${toolName(name)}: ${status}`,
     code != null && `exit code ${code}`,
     bytes(size),
     duration(took),

@@ -1,6 +1,7 @@
 /** A call's output: live, as the model saw it, and in full. */
 
 import { Button, Dialog } from "./basic.js";
+import { MessageImages } from "./images.js";
 import { inBlocks, LongText } from "./long_text.js";
 import { bytes, count, day, plain } from "../core/format.js";
 import { request, sessionPath } from "../core/http.js";
@@ -36,6 +37,7 @@ export function Output({ state, result }) {
     ${result.output === ""
       ? html`<p class="dim">No output.</p>`
       : html`<${LongText} label="Output" text=${plain(result.output)} />`}
+    <${MessageImages} sessionId=${state.id} parts=${result.images ?? []} />
     ${result.bytes > 0 &&
     html`<p class="output-ways">
       ${result.truncated && html`<span class="dim">Truncated.</span> `}

@@ -3,14 +3,15 @@
 import { useAutoGrow } from "./autogrow.js";
 import { Badge, Button, Confirm, say } from "./basic.js";
 import { modeHint, modeName, MODES } from "./modes.js";
-import { plain } from "../core/format.js";
+import { QueuedContent } from "./user_content.js";
 import { patch, remove, sessionPath } from "../core/http.js";
 import { html, useEffect, useId, useRef, useState } from "../core/ui.js";
 import { draftOf } from "../state/message_draft.js";
+import { hasMore, mayBecome, textOf, withText } from "../state/queued_content.js";
 
 /** A message delivered sooner than this (ms) is not shown as pending: it would only flash. */
 const PASSING_MS = 250;
-/** Withdrawing a message longer than this, in characters, needs a confirmation. */
+/** Withdrawing a message longer than this, in characters, or with images or files, needs a confirmation. */
 const LONG = 200;
 
 /** The pending messages, each with buttons to edit and withdraw it. */
@@ -21,6 +22,7 @@ export function Queue({ state }) {
   const heading = useId();
   const section = useRef(null);
   const withdrawing = useWithdrawing(items, section);
+  const edit = (item) => setEditing({ ...item, text: textOf(item.content) });
   const close = () => {
     edited.current = editing.id;
     setEditing(null);
@@ -35,11 +37,11 @@ export function Queue({ state }) {
           ? html`<${Editor} key=${item.id} ...${{ state, item, editing, onChange: setEditing, onClose: close }} />`
           : html`<${Pending}
               key=${item.id}
-              ...${{ state, item, edited, withdrawing, onEdit: () => setEditing(item) }}
+              ...${{ state, item, edited, withdrawing, onEdit: () => edit(item) }}
             />`,
       )}
     </ol>
-    ${lost && html`<${LostEdit} state=${state} text=${lost.content} onClose=${() => setEditing(null)} />`}
+    ${lost && html`<${LostEdit} state=${state} text=${lost.text} onClose=${() => setEditing(null)} />`}
     <p class="dim">${order(items, state.session.value)}</p>
   </section>`;
 }
@@ -107,15 +109,17 @@ function Pending({ state, item, edited, withdrawing, onEdit }) {
   };
   return html`<li data-message-id=${item.id}>
     <${Badge} kind=${item.mode === "interrupt" ? "warn" : ""}>${modeName(item.mode)}<//>
-    <p class="queue-text" tabindex="0" role="group" aria-label="Pending message">${plain(item.content)}</p>
+    <div class="queue-text" tabindex="0" role="group" aria-label="Pending message">
+      <${QueuedContent} state=${state} content=${item.content} />
+    </div>
     <div class="queue-buttons">
       <button type="button" ref=${edit} onClick=${onEdit}>Edit</button>
-      <${Button} onClick=${() => (item.content.length > LONG ? setAsking(true) : withdraw())}>Withdraw<//>
+      <${Button} onClick=${() => (isLong(item) ? setAsking(true) : withdraw())}>Withdraw<//>
     </div>
     ${asking &&
     html`<${Confirm}
       title="Withdraw this message?"
-      text="It won't be delivered, and its text will be lost."
+      text="It won't be delivered, and its content will be lost."
       verb="Withdraw"
       onConfirm=${withdraw}
       onClose=${() => setAsking(false)}
@@ -123,14 +127,16 @@ function Pending({ state, item, edited, withdrawing, onEdit }) {
   </li>`;
 }
 
+const isLong = ({ content }) => hasMore(content) || textOf(content).length > LONG;
+
 function Editor({ state, item, editing, onChange, onClose }) {
   const area = useRef(null);
   const id = useId();
-  useAutoGrow(area, editing.content);
+  useAutoGrow(area, editing.text);
   useEffect(() => area.current.focus(), []);
   async function save() {
     const changes = {};
-    if (editing.content !== item.content) changes.content = editing.content;
+    if (editing.text !== textOf(item.content)) changes.content = await withText(state.id, item.content, editing.text);
     if (editing.mode !== item.mode) changes.mode = editing.mode;
     if (Object.keys(changes).length) await patch(sessionPath(state.id, "queue", item.id), changes);
     onClose();
@@ -145,9 +151,10 @@ function Editor({ state, item, editing, onChange, onClose }) {
     <textarea
       ref=${area}
       id="${id}-text"
-      value=${editing.content}
-      onInput=${(event) => onChange({ ...editing, content: event.target.value })}
+      value=${editing.text}
+      onInput=${(event) => onChange({ ...editing, text: event.target.value })}
     ></textarea>
+    ${hasMore(item.content) && html`<p class="dim">Images and files stay as they are.</p>`}
     <div class="queue-buttons">
       <label class="hidden" for="${id}-mode">Mode</label>
       <select
@@ -157,7 +164,7 @@ function Editor({ state, item, editing, onChange, onClose }) {
       >
         ${Object.entries(MODES).map(([mode, label]) => html`<option key=${mode} value=${mode}>${label}</option>`)}
       </select>
-      <${Button} kind="primary" disabled=${!editing.content.trim()} onClick=${save}>Save<//>
+      <${Button} kind="primary" disabled=${!mayBecome(item.content, editing.text)} onClick=${save}>Save<//>
       <button type="button" onClick=${onClose}>Cancel</button>
     </div>
     <p class="dim">${modeHint(editing.mode, state.session.value)}</p>

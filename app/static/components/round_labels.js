@@ -1,9 +1,15 @@
 /** Display texts for the API's terms about compaction rounds and cleared outputs. */
 
-import { dollars } from "../core/format.js";
+import { count, dollars } from "../core/format.js";
 
 /** The cost of a usage. */
 export const price = ({ cost_usd: cost }) => (cost === null ? "unknown" : dollars(cost));
+
+/** What a prune cleared: outputs, images, or both. */
+export function clearedOf({ outputs_pruned: outputs, image_ids: images }) {
+  const kinds = [[outputs, "output"], [images?.length ?? 0, "image"]].filter(([number]) => number > 0);
+  return kinds.map(([number, noun]) => `${count(number)} ${noun}${number === 1 ? "" : "s"}`).join(", ");
+}
 
 /** Why a round was started. */
 export const REASONS = {
@@ -30,7 +36,7 @@ export const PRUNE_REASONS = {
 
 /** Why an item of a context differs from the stored message. */
 export const ITEM_REASONS = {
-  placeholder: "Output cleared: the model sees a placeholder and can read the full output with recall.",
+  placeholder: "Cleared: the model sees a placeholder, which says how to see the output or the image again.",
   clip: "Only the beginning and the end are sent.",
   summary: "A summary, sent instead of earlier messages.",
   repair: "Repaired so that the provider accepts the request; the history is unchanged.",

@@ -6,7 +6,7 @@ import { savedShare } from "../state/context_marks.js";
 import { Ago, Badge } from "./basic.js";
 import { OriginalOutput } from "./original_output.js";
 import { RoundDetails } from "./round.js";
-import { PRUNE_REASONS, REASONS, RUNGS, STATUS_KINDS } from "./round_labels.js";
+import { clearedOf, PRUNE_REASONS, REASONS, RUNGS, STATUS_KINDS } from "./round_labels.js";
 
 const SLICE = 12;
 
@@ -66,11 +66,10 @@ function Round({ id, round, state, history }) {
 
 function Prune({ id, prune, state, history }) {
   const isOpen = history.isOpen(id);
-  const outputs = prune.outputs_pruned === 1 ? "output" : "outputs";
   return html`<li class="cx-round" id=${id}>
     <h3>
       <button class="plain cx-round-head" aria-expanded=${isOpen} onClick=${() => history.toggle(id)}>
-        <span class="cx-round-name"><${Sign} text="○" /> ${count(prune.outputs_pruned)} ${outputs} cleared</span>
+        <span class="cx-round-name"><${Sign} text="○" /> ${clearedOf(prune)} cleared</span>
         <${Sizes} item=${prune} />
         <span class="dim cx-round-why">${PRUNE_REASONS[prune.reason] ?? prune.reason}</span>
         <span class="dim"><${Ago} time=${prune.at} /></span>
@@ -100,8 +99,8 @@ function Sizes({ item }) {
 function PruneDetails({ prune, state }) {
   return html`<div class="cx-round-body">
     <p>
-      ${count(prune.tokens_saved)} tokens freed without a model call. Each output was replaced by a placeholder; the
-      model can read it again with recall.
+      ${count(prune.tokens_saved)} tokens freed without a model call. A placeholder tells the model how to see each of
+      them again.
     </p>
     <ul class="cx-cleared">
       ${prune.call_ids.map(

@@ -1,28 +1,37 @@
-/** The rows of a transcript: its messages, with compaction rounds between them. */
+/** The rows of a transcript: its messages, with the ends of runs, notes and compaction rounds between them. */
+
+import { imageHeight } from "./images.js";
 
 /** Estimated heights of a row before it is measured, in px: its frame, a line, a fold. */
 const FRAME = 28;
 const LINE = 23;
 const FOLD = 34;
 const END = 90;
+const NOTE = 34;
 /** Characters per line of text. */
 const ACROSS = 95;
 
-/** The rows in order: `{key, id, isAnswer}` for a message, `{key, end, hasAnswer}` for the end of a run, and `{key,
- * round}` for a completed round, which follows the last message that it covers, including the results of its calls.
- * `ends` are those of state/run_ends.js. A completed run's last message is its answer. Subscribes to the order of the
- * messages. */
-export function rowsOf(transcript, rounds, ends = []) {
+/** The rows in order: `{key, id, isAnswer}` for a message, `{key, end, hasAnswer}` for a run's end, `{key, note}` for
+ * an event of an MCP server, and `{key, round}` for a completed round, which follows the last message that it covers,
+ * including the results of its calls. `ends` and `notes` are those of state/run_ends.js. A completed run's last message
+ * is its answer. Subscribes to the order of the messages. */
+export function rowsOf(transcript, rounds, ends = [], notes = []) {
   const after = roundsByLast(rounds);
   const rows = [];
+  const between = [...ends.map((end) => ({ seq: end.seq, end })), ...notes.map((note) => ({ seq: note.seq, note }))];
+  between.sort((one, other) => one.seq - other.seq);
   const order = transcript.order.value;
   const seqOf = (place) => (place < order.length ? transcript.message(order[place]).peek().seq : lastSeq(transcript));
-  let next = transcript.hasEarlier.value ? ends.findIndex(({ seq }) => seq > seqOf(0)) : 0;
-  if (next < 0) next = ends.length;
+  let next = transcript.hasEarlier.value ? between.findIndex(({ seq }) => seq > seqOf(0)) : 0;
+  if (next < 0) next = between.length;
   order.forEach((id, place) => {
     const { role } = transcript.message(id).peek();
     if (role !== "tool") rows.push({ key: id, id });
-    for (; next < ends.length && ends[next].seq < seqOf(place + 1); next += 1) addEnd(rows, ends[next], transcript);
+    for (; next < between.length && between[next].seq < seqOf(place + 1); next += 1) {
+      const { end, note } = between[next];
+      if (end) addEnd(rows, end, transcript);
+      else rows.push({ key: `note ${note.seq}`, note });
+    }
     for (const round of after.get(id) ?? []) rows.push({ key: `round ${round.round}`, round });
   });
   return rows;
@@ -32,7 +41,7 @@ export function rowsOf(transcript, rounds, ends = []) {
 const lastSeq = (transcript) => (transcript.hasLater.value ? 0 : Infinity);
 
 function addEnd(rows, end, transcript) {
-  const last = rows.at(-1);
+  const last = rows.findLast(({ note }) => !note);
   const isAnswer = end.answer !== null && last?.id !== undefined && isText(transcript.message(last.id).peek());
   if (isAnswer) last.isAnswer = true;
   rows.push({ key: `end ${end.seq}`, end, hasAnswer: isAnswer });
@@ -53,12 +62,14 @@ function roundsByLast(rounds) {
 export function estimate(transcript, row) {
   if (row.round) return 44;
   if (row.end) return END;
+  if (row.note) return NOTE;
   const message = transcript.message(row.id)?.peek();
   if (!message || message.is_summary) return FRAME + FOLD;
   return message.parts.reduce((height, part) => height + heightOf(part), FRAME);
 }
 
 function heightOf(part) {
+  if (part.type === "image") return imageHeight(part);
   if (part.type !== "text") return FOLD;
   return Math.min(20_000, Math.ceil(part.text.length / ACROSS) * LINE + 8);
 }

@@ -1,7 +1,8 @@
-/** The bottom of a conversation: approvals, pending messages, the run's status, and the message box. */
+/** The bottom of a conversation: approvals, client calls, pending messages, the run's status, and the message box. */
 
 import { Approvals } from "./approvals.js";
 import { Button, now } from "./basic.js";
+import { ClientCalls } from "./client_calls.js";
 import { Composer } from "./composer.js";
 import { Queue } from "./queue.js";
 import { RunEnd } from "./run_end.js";
@@ -18,6 +19,7 @@ export function Steering({ state }) {
   return html`<section class="steering" aria-label="Steer this session" tabindex="-1" ref=${section}>
     <div class="steering-scroll">
       <${Approvals} state=${state} />
+      <${ClientCalls} state=${state} />
       <${Queue} state=${state} />
       ${session.status === "idle"
         ? html`<${RunEnd} state=${state} session=${session} />`
@@ -64,6 +66,7 @@ function Working({ state, session }) {
 
 function activityOf({ status, steps, compaction }) {
   if (status === "awaiting_approval") return "Waiting for you";
+  if (status === "awaiting_client") return "Waiting for a client";
   if (compaction.in_progress) return "Compacting the context";
   return steps ? `Working, ${count(steps)} ${steps === 1 ? "step" : "steps"} done` : "Working";
 }

@@ -33,8 +33,13 @@ export function ToolCall({ state, part }) {
   </div>`;
 }
 
-function measures({ duration_ms: time, bytes: size, compacted_at: pruned }) {
-  const facts = [size > 0 && bytes(size), time > 0 && duration(time), pruned && "cleared from the context"];
+function measures({ duration_ms: time, bytes: size, images, compacted_at: pruned }) {
+  const facts = [
+    images?.length > 0 && (images.length === 1 ? "1 image" : `${images.length} images`),
+    size > 0 && bytes(size),
+    time > 0 && duration(time),
+    pruned && "cleared from the context",
+  ];
   return facts.filter(Boolean).join(" · ");
 }
 

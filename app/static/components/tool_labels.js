@@ -29,9 +29,15 @@ const TOOLS = {
 /** All tools of the server. */
 export const TOOL_NAMES = Object.keys(TOOLS);
 
+/** A tool's name on one line, that of an MCP server's tool as “server › tool”. */
+export function toolName(name) {
+  const [, server, tool] = /^mcp__(.+?)__(.+)$/s.exec(name) ?? [];
+  return plainLine(tool === undefined ? name : `${server} › ${tool}`);
+}
+
 /** What a call does: `{verb, argument, more}`, each on one line with control characters made visible. */
 export function callWords({ name, arguments: args }) {
-  const words = isObject(args) && Object.hasOwn(TOOLS, name) ? TOOLS[name](args) : [name, asText(args)];
+  const words = isObject(args) && Object.hasOwn(TOOLS, name) ? TOOLS[name](args) : [toolName(name), asText(args)];
   const [verb, argument, more = ""] = words.map((text) => plainLine(String(text ?? "").slice(0, LONGEST)));
   return { verb, argument, more };
 }
@@ -45,7 +51,7 @@ const MAIN = /"(?:command|path|pattern|query|call_id)"\s*:\s*("(?:[^"\\]|\\.)*"?
 
 /** What a call that is still being written will do, as far as known. */
 export function writtenWords({ name, written }) {
-  const verb = Object.hasOwn(TOOLS, name) ? TOOLS[name]({})[0] : plainLine(name);
+  const verb = Object.hasOwn(TOOLS, name) ? TOOLS[name]({})[0] : toolName(name);
   const found = MAIN.exec(written.slice(0, 4 * LONGEST));
   return { verb, argument: found ? plainLine(unquoted(found[1]).slice(0, LONGEST)) : "", more: "" };
 }
@@ -76,6 +82,11 @@ export function callStatus(part, result, state) {
   const approvals = state.approvals.value;
   if (approvals.some(({ call_id }) => call_id === part.call_id)) return { word: "awaiting approval", kind: "waiting" };
   if (approvals.length) return { word: "waiting for other approvals", kind: "waiting" };
-  if (state.session.value?.status === "idle") return { word: "no result", kind: "warn" };
+  const { status } = state.session.value ?? {};
+  if (status === "idle") return { word: "no result", kind: "warn" };
+  if (state.clientCalls.value.some(({ call_id }) => call_id === part.call_id)) {
+    return { word: "awaiting client", kind: "waiting" };
+  }
+  if (status === "awaiting_client") return { word: "waiting for other calls", kind: "waiting" };
   return { word: "running", kind: "running" };
 }

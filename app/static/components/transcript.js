@@ -6,6 +6,7 @@
 
 import { Button, Failure } from "./basic.js";
 import { FoldsContext } from "./fold.js";
+import { McpNote } from "./mcp_note.js";
 import { labelOf, Message } from "./message.js";
 import { WholeOutput, WholeOutputContext } from "./output.js";
 import { offsetOf, usePlace } from "./scroll_position.js";
@@ -13,7 +14,7 @@ import { RoundRule } from "./round_rule.js";
 import { RunCard } from "./run_card.js";
 import { estimate, rowsOf } from "./rows.js";
 import { useVirtualizer } from "./virtual.js";
-import { count } from "../core/format.js";
+import { count, plainLine } from "../core/format.js";
 import { html, useCallback, useComputed, useEffect, useLayoutEffect, useRef, useSignal } from "../core/ui.js";
 import { runEndsOf } from "../state/run_ends.js";
 
@@ -26,7 +27,7 @@ export function Transcript({ state }) {
   const box = useRef(null);
   const whole = useSignal(null);
   const ends = useRunEnds(state);
-  const rows = useComputed(() => rowsOf(transcript, state.rounds.value, ends.value)).value;
+  const rows = useComputed(() => rowsOf(transcript, state.rounds.value, ends.items.value, ends.notes.value)).value;
   const isFollowed = reading.left.value === null;
   const virtualizer = useVirtualizer({
     count: rows.length,
@@ -74,7 +75,7 @@ export function Transcript({ state }) {
               aria-setsize=${setSize}
               ...${attributes(transcript, row)}
             >
-              <${Content} state=${state} row=${row} isLatest=${row.end === ends.value.at(-1)} />
+              <${Content} state=${state} row=${row} isLatest=${row.end === ends.items.value.at(-1)} />
             </article>`;
           })}
         </div>
@@ -85,7 +86,7 @@ export function Transcript({ state }) {
   </div>`;
 }
 
-/** The signal of the ends of runs, which are loaded as messages are. */
+/** The ends of runs and the notes, which are loaded as messages are. */
 function useRunEnds(state) {
   const { order, hasLater } = state.transcript;
   const ends = runEndsOf(state);
@@ -95,22 +96,25 @@ function useRunEnds(state) {
   useEffect(() => {
     if (first !== undefined) ends.cover(first, last);
   }, [first, last]);
-  return ends.items;
+  return ends;
 }
 
-function classOf({ round, end, isAnswer }) {
+function classOf({ round, end, note, isAnswer }) {
+  if (note) return "row note-row";
   if (round) return "row round-rule";
   if (end) return "row run-end-row";
   return isAnswer ? "row answer" : "row";
 }
 
-function Content({ state, row: { id, round, end, hasAnswer }, isLatest }) {
+function Content({ state, row: { id, round, end, note, hasAnswer }, isLatest }) {
   if (round) return html`<${RoundRule} sessionId=${state.id} round=${round} />`;
+  if (note) return html`<${McpNote} state=${state} note=${note} />`;
   if (end) return html`<${RunCard} ...${{ state, end, isLatest, hasAnswer }} />`;
   return html`<${Message} state=${state} id=${id} />`;
 }
 
-function attributes(transcript, { id, round, end }) {
+function attributes(transcript, { id, round, end, note }) {
+  if (note) return { "data-note": note.seq, "aria-label": `MCP server ${plainLine(note.server)}` };
   if (end) return { "data-run-end": end.seq, "aria-label": `End of a run: ${end.outcome.replace("_", " ")}` };
   if (round) return { "data-round": round.round, "aria-label": `Compaction round ${round.round}` };
   const message = transcript.message(id)?.peek();

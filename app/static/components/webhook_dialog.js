@@ -109,7 +109,7 @@ function SecretDialog({ url, secret, onClose }) {
   const id = useId();
   const field = useRef(null);
   useEffect(() => field.current.select(), []);
-  return html`<${Dialog} title="Webhook created" onClose=${onClose}>
+  return html`<${Dialog} title="Webhook created" staysOpen=${true} onClose=${onClose}>
     <p>
       Receivers at <code>${plainLine(url)}</code> verify what they get with this secret. Copy it now; it is not shown
       again.

@@ -4,6 +4,7 @@ import { post } from "../core/http.js";
 import { signal } from "../core/ui.js";
 import { send } from "../core/upload.js";
 import { uuid7 } from "../core/uuid.js";
+import { Attachments } from "./attachments.js";
 import { NO_INPUTS, outputOf, secretField, secretsOf, sourceOf } from "./draft_inputs.js";
 
 const EMPTY = {
@@ -32,12 +33,16 @@ export const OTHER = "other";
 /** Kept while the page is open, so that closing the form loses nothing. */
 export const draft = signal(EMPTY);
 
+/** The images of the task, kept like the draft. */
+export const taskImages = new Attachments();
+
 export function changeDraft(changes) {
   draft.value = { ...draft.value, ...changes };
 }
 
 export function clearDraft() {
   draft.value = EMPTY;
+  taskImages.clear();
 }
 
 /** The form's fields, by API field name. */
@@ -80,6 +85,12 @@ const BY_CODE = {
   source_not_allowed: "gitUrl",
   unknown_secret: "gitCredential",
   secret_key_missing: "secrets",
+  too_many_images: "task",
+  images_too_large: "task",
+  invalid_image_data: "task",
+  image_type_mismatch: "task",
+  image_too_large: "task",
+  session_images_full: "task",
 };
 
 /** The request for a draft: `{body, errors}`, errors by field, empty if the body can be sent. */

@@ -54,7 +54,7 @@ export class Held {
   /** Stores a message and returns whether it was already loaded. */
   #put(message) {
     for (const part of message.parts) {
-      if (part.type === "tool_result") this.result(part.call_id).value = part;
+      if (part.type === "tool_result") this.result(part.call_id).value = withImages(part, message.parts);
     }
     const held = this.#messages.get(message.id);
     if (held) held.value = message;
@@ -77,6 +77,17 @@ export class Held {
   changeResult(callId, change) {
     const held = this.#results.get(callId);
     if (held?.peek()) held.value = change(held.peek());
+  }
+
+  /** Takes over what a stored message says was cleared from the context. */
+  putMarks({ id, parts }) {
+    for (const part of parts.filter(({ type }) => type === "tool_result")) {
+      const { compacted_at, original_tokens, images } = withImages(part, parts);
+      this.changeResult(part.call_id, (held) => ({ ...held, compacted_at, original_tokens, images }));
+    }
+    const images = new Map(parts.filter(({ type }) => type === "image").map((part) => [part.id, part]));
+    if (images.size === 0) return;
+    this.change(id, (held) => ({ ...held, parts: held.parts.map((part) => images.get(part.id) ?? part) }));
   }
 
   remove(id) {
@@ -134,6 +145,11 @@ export class Held {
     }
     this.#messages.delete(id);
   }
+}
+
+/** A result with the images that belong to it, which are parts of its message. */
+function withImages(result, parts) {
+  return { ...result, images: parts.filter(({ type, of_call: call }) => type === "image" && call === result.call_id) };
 }
 
 /** A message without content, as in the history. */

@@ -1,11 +1,11 @@
-/** Marks on tool results that the model no longer sees. */
+/** Marks on tool results and images that the model no longer sees. */
 
 import { batch } from "../core/ui.js";
 
 /** Marks are loaded once for all changes within this time, in ms. */
 const SETTLE_MS = 300;
 
-/** Keeps the marks of all loaded results up to date. */
+/** Keeps the marks of all loaded results and images up to date. */
 export class Marks {
   #held;
   #history;
@@ -33,10 +33,7 @@ export class Marks {
     const { first, last } = this.#held;
     for await (const messages of this.#history.all(first, last)) {
       batch(() => {
-        for (const { call_id, type, compacted_at, original_tokens } of messages.flatMap(({ parts }) => parts)) {
-          if (type !== "tool_result") continue;
-          this.#held.changeResult(call_id, (part) => ({ ...part, compacted_at, original_tokens }));
-        }
+        for (const message of messages) this.#held.putMarks(message);
       });
     }
   }

@@ -1,8 +1,10 @@
-/** The draft of a message: kept until the server has accepted it, across views, reloads and lost connections. */
+/** The draft of a message: kept until the server has accepted it, across views, reloads and lost connections. Its
+ * images are too large to be stored, so a reload loses them. */
 
 import { post, serverNow, sessionPath } from "../core/http.js";
 import { batch, effect, signal } from "../core/ui.js";
 import { uuid7 } from "../core/uuid.js";
+import { Attachments, contentOf } from "./attachments.js";
 
 /** How long after the last change a draft is stored, in ms. */
 const STORE_MS = 300;
@@ -23,13 +25,14 @@ export function draftOf(state) {
 
 class MessageDraft {
   text = signal("");
+  attachments = new Attachments();
   /** "steer", "follow_up" or "interrupt". */
   mode = signal("steer");
   sending = signal(false);
   /** Why sending failed, `{problem, at}`, with `at` in ms by the server's clock; or null. */
   failure = signal(null);
   #state;
-  /** The id and text of the last attempt: a resend uses the same id, so that the server accepts the message once. */
+  /** The id, text and images of the last attempt: a resend has the same id, so that the message is accepted once. */
   #attempt = null;
   #timer = null;
 
@@ -56,23 +59,31 @@ class MessageDraft {
     this.write(written ? `${written}\n\n${text}` : text);
   }
 
-  /** Sends the text. A failure is stored in `failure`, and the text is kept. */
+  /** Sends the text and the images. A failure is stored in `failure`, and they are kept. */
   async send() {
+    const images = this.attachments.items.value;
     const content = this.text.value;
-    if (this.sending.value || !content.trim()) return;
-    if (this.#attempt?.content !== content) this.#attempt = { id: uuid7(), content };
-    const attempt = this.#attempt;
+    if (this.sending.value || (!content.trim() && images.length === 0)) return;
+    const attempt = (this.#attempt = this.#next(content, images.map(({ key }) => key)));
     this.store();
     this.sending.value = true;
     this.failure.value = null;
     try {
-      await post(sessionPath(this.#state.id, "queue"), { id: attempt.id, content, mode: this.mode.value });
+      const whole = await contentOf(content, images);
+      await post(sessionPath(this.#state.id, "queue"), { id: attempt.id, content: whole, mode: this.mode.value });
       this.#accepted(attempt);
     } catch (problem) {
       if (this.#attempt === attempt) this.#failed(problem);
     } finally {
       this.sending.value = false;
     }
+  }
+
+  /** The last attempt, if it had the same text and images; otherwise a new one. */
+  #next(content, images) {
+    const last = this.#attempt;
+    const isSame = last?.content === content && (last.images ?? []).join() === images.join();
+    return isSame ? last : { id: uuid7(), content, images };
   }
 
   #failed(problem) {
@@ -86,13 +97,14 @@ class MessageDraft {
     if (queue.some(({ id }) => id === attempt.id) || order.includes(attempt.id)) this.#accepted(attempt);
   }
 
-  /** Text added while the message was being sent is kept. */
+  /** Text and images added while the message was being sent are kept. */
   #accepted(attempt) {
     if (this.#attempt !== attempt) return;
     this.#attempt = null;
     batch(() => {
       const text = this.text.peek();
       if (text.startsWith(attempt.content)) this.text.value = text.slice(attempt.content.length).trimStart();
+      this.attachments.remove(...(attempt.images ?? []));
       if (this.mode.peek() === "interrupt") this.mode.value = "steer";
       this.failure.value = null;
     });

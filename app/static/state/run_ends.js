@@ -1,14 +1,16 @@
-/** The ends of a session's runs, loaded for the part of the transcript that is shown, and kept up to date by events.
+/** The ends of a session's runs and what became of its MCP servers, loaded for the part of the transcript that is
+ * shown, and kept up to date by events.
  *
  * They come from the event log, newest first: one request for the runs of each page of messages.
  */
 
 import { get, sessionPath } from "../core/http.js";
-import { effect, signal, untracked } from "../core/ui.js";
+import { batch, effect, signal, untracked } from "../core/ui.js";
 
 /** Events per request. */
 const PAGE = 100;
-const TYPES = ["session.running", "session.idle", "checkpoint.failed"];
+const OF_SERVERS = ["mcp.ready", "mcp.failed"];
+const TYPES = ["session.running", "session.idle", "checkpoint.failed", ...OF_SERVERS];
 
 const held = new WeakMap();
 
@@ -22,6 +24,8 @@ export class RunEnds {
   /** The ends in order: the data of `session.idle` with `seq`, `startedAt` (null if unknown) and `failure`, the last
    * checkpoint that failed in the run, or null. */
   items = signal([]);
+  /** What became of MCP servers, in order: the data of their events with `seq` and `type`. */
+  notes = signal([]);
   #state;
   #events = new Map();
   /** The seqs between which all events are loaded. */
@@ -52,6 +56,7 @@ export class RunEnds {
     if (this.#follower !== null && follower !== this.#follower) {
       this.#events = new Map();
       this.items.value = [];
+      this.notes.value = [];
       [this.#from, this.#to] = [Infinity, -Infinity];
       if (this.#wanted) this.cover(...this.#wanted);
     }
@@ -98,8 +103,25 @@ export class RunEnds {
     const fresh = events.filter(({ seq }) => !this.#events.has(seq));
     if (fresh.length === 0) return;
     for (const event of fresh) this.#events.set(event.seq, event);
-    this.items.value = endsOf([...this.#events.values()].sort((one, other) => one.seq - other.seq));
+    const known = [...this.#events.values()].sort((one, other) => one.seq - other.seq);
+    batch(() => {
+      this.items.value = endsOf(known);
+      this.notes.value = notesOf(known);
+    });
   }
+}
+
+/** Those of MCP servers. One that is ready again with as many tools as before is no news. */
+function notesOf(events) {
+  const last = new Map();
+  const notes = [];
+  for (const { seq, type, data } of events) {
+    if (!OF_SERVERS.includes(type)) continue;
+    const told = JSON.stringify([type, data.tools, data.left_out, data.code, data.detail]);
+    if (last.get(data.server) !== told) notes.push({ ...data, seq, type });
+    last.set(data.server, told);
+  }
+  return notes;
 }
 
 /** Whether a run starts with this event; a recovery continues an interrupted one. */

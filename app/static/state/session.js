@@ -9,6 +9,7 @@ import { Follower } from "../core/follow.js";
 import { get, sessionPath } from "../core/http.js";
 import { Backoff } from "../core/backoff.js";
 import { batch, signal } from "../core/ui.js";
+import { pendingCalls } from "./client_calls.js";
 import { latestPlan } from "./plan.js";
 import { apply } from "./session_events.js";
 import { Transcript } from "./transcript.js";
@@ -23,6 +24,8 @@ export class SessionState {
   queue = signal([]);
   /** Calls awaiting approval. */
   approvals = signal([]);
+  /** Calls that wait for their result from a client. */
+  clientCalls = signal([]);
   /** Compaction rounds, oldest first. */
   rounds = signal([]);
   /** Running rounds: `{round, reason, policy, tokens_before, limit, background}` by number. */
@@ -104,11 +107,12 @@ export class SessionState {
 
   async #snapshots(isCurrent) {
     const path = (name) => sessionPath(this.#id, name);
-    const [newest, session, queue, approvals, rounds] = await Promise.all([
+    const [newest, session, queue, approvals, clientCalls, rounds] = await Promise.all([
       this.transcript.loadNewest(),
       get(sessionPath(this.#id)),
       get(path("queue")),
       get(path("approvals")),
+      get(pendingCalls(this.#id)),
       get(path("compactions")),
     ]);
     if (!isCurrent()) return null;
@@ -117,12 +121,13 @@ export class SessionState {
       this.session.value = session;
       this.queue.value = queue.items;
       this.approvals.value = approvals.items;
+      this.clientCalls.value = clientCalls.items;
       this.rounds.value = rounds.items.filter(({ status }) => status !== "running");
       this.working.value = new Map(
         rounds.items.filter(({ status }) => status === "running").map((round) => [round.round, round]),
       );
     });
-    return Math.min(newest, ...[session, queue, approvals, rounds].map(({ last_seq }) => last_seq));
+    return Math.min(newest, ...[session, queue, approvals, clientCalls, rounds].map(({ last_seq }) => last_seq));
   }
 
   #follow(after) {

@@ -1,5 +1,6 @@
 /** Applies a session's events to its SessionState. */
 
+import { clientCallEnded, clientCallsFor, clientCallWaits } from "./client_calls.js";
 import { sourceChanged } from "./source.js";
 
 /** How many live steps and prunes are kept; older ones are in the API's lists. */
@@ -71,7 +72,10 @@ const sourceEvent = (type) => (state, data, seq) => sourceChanged(state, { seq, 
 
 const CHANGES = {
   "session.created": (state, { session }) => state.update(session),
-  "session.updated": (state, { session }) => state.update(session),
+  "session.updated": (state, { session }) => {
+    state.update(session);
+    clientCallsFor(state, session);
+  },
   "session.deleted": (state) => (state.deleted.value = true),
   "session.running": (state) => {
     state.runs.value += 1;
@@ -79,6 +83,7 @@ const CHANGES = {
   },
   "session.idle": (state, { outcome, error, answer, output }) => {
     state.retrying.value = null;
+    state.clientCalls.value = [];
     state.update({ status: "idle", outcome, error: error ?? null, answer: answer ?? null, output: output ?? null });
   },
   "source.started": sourceEvent("source.started"),
@@ -122,11 +127,17 @@ const CHANGES = {
   "tool.arguments": delta("tool_call"),
   "text.completed": completed("text"),
   "reasoning.completed": completed("reasoning"),
-  "tool.call": (state, { message_id, part_id, index, call_id, name, arguments: args }) =>
-    state.transcript.partCompleted({ id: part_id, index, type: "tool_call", call_id, name, arguments: args }, message_id),
+  "tool.call": (state, data) => {
+    const { message_id, part_id, index, call_id, name, arguments: args, waits_for_client: waits } = data;
+    const part = { id: part_id, index, type: "tool_call", call_id, name, arguments: args };
+    state.transcript.partCompleted(part, message_id);
+    if (waits) clientCallWaits(state, data);
+  },
   "tool.output": (state, data) => state.transcript.output(data),
-  "tool.result": (state, { session_id, at, message_id, part_id, ...result }, seq) =>
-    state.transcript.resulted({ ...result, id: part_id, type: "tool_result" }, message_id, seq, at),
+  "tool.result": (state, { session_id, at, message_id, part_id, ...result }, seq) => {
+    state.transcript.resulted({ ...result, id: part_id, type: "tool_result" }, message_id, seq, at);
+    clientCallEnded(state, result.call_id);
+  },
   "approval.requested": (state, { session_id, at, ...approval }) => {
     const waiting = without(state.approvals.value, "call_id", approval.call_id);
     state.approvals.value = [...waiting, { ...approval, requested_at: at }];

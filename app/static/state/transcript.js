@@ -226,13 +226,14 @@ export class Transcript {
     });
   }
 
-  resulted(part, messageId, seq, at) {
+  /** `images` are those of the result, which are parts of its message. */
+  resulted({ images, ...part }, messageId, seq, at) {
     this.#close(part.call_id);
     this.#previews.delete(part.call_id);
     this.#event(() => {
       const message = this.message(messageId)?.peek() ?? blank(messageId, seq, "tool", at);
-      this.#held.putResult(part);
-      this.#append({ ...message, parts: withPart(message.parts, part) });
+      this.#held.putResult({ ...part, images });
+      this.#append({ ...message, parts: [part, ...(images ?? [])].reduce(withPart, message.parts) });
     });
   }
 

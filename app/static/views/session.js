@@ -3,6 +3,7 @@
 import { Failure, StatusBadge } from "../components/basic.js";
 import { ConnectionState } from "../components/connection.js";
 import { Gauge } from "../components/gauge.js";
+import { ImageViewer } from "../components/images.js";
 import { RunsOn } from "../components/nodes.js";
 import { SessionActions } from "../components/session_actions.js";
 import { nameOf, plain } from "../core/format.js";
@@ -53,6 +54,7 @@ export function SessionView({ id }) {
     <${Head} state=${state} session=${session} />
     <${Tabs} id=${id} view=${view} state=${state} />
     <main class="view ${view}" aria-label=${NAMES[view]}><${SHOWN[view]} state=${state} /></main>
+    <${ImageViewer} />
   </div>`;
 }
 
@@ -81,11 +83,12 @@ function Head({ state, session }) {
 }
 
 function Tabs({ id, view, state }) {
-  const waiting = state.approvals.value.length;
+  const waiting = state.approvals.value.length + state.clientCalls.value.length;
+  const badge = html` <span class="badge waiting">${waiting}<span class="hidden"> waiting for you</span></span>`;
   return html`<nav class="tabs" aria-label="Views of this session">
     ${VIEWS.map(
       (name) => html`<a key=${name} href=${sessionLink(id, name)} aria-current=${name === view ? "page" : undefined}>
-        ${NAMES[name]}${name === "conversation" && waiting ? html` <span class="badge waiting">${waiting}</span>` : ""}
+        ${NAMES[name]}${name === "conversation" && waiting ? badge : ""}
       </a>`,
     )}
   </nav>`;

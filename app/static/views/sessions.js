@@ -10,11 +10,18 @@ import { count, nameOf, plainLine } from "../core/format.js";
 import { html, signal, useEffect, useLayoutEffect, useRef, useState } from "../core/ui.js";
 import { SessionList } from "../state/sessions.js";
 
-const STATUSES = { "": "All", running: "Running", awaiting_approval: "Awaiting approval", idle: "Idle" };
+const STATUSES = {
+  "": "All",
+  running: "Running",
+  awaiting_approval: "Awaiting approval",
+  awaiting_client: "Awaiting client",
+  idle: "Idle",
+};
 const NOUNS = {
   "": "sessions",
   running: "running sessions",
   awaiting_approval: "sessions awaiting approval",
+  awaiting_client: "sessions awaiting a client",
   idle: "idle sessions",
 };
 /** How long after the last key a search starts, in ms. */
