@@ -55,7 +55,7 @@ ToolOptions = Annotated[
     typer.Option(
         "--tool",
         metavar="NAME=COMMAND",
-        help="A tool that runs on this machine, or @FILE; see the README.",
+        help="A tool that runs here, or @FILE; see the README.",
     ),
 ]
 ImageFiles = Annotated[

@@ -56,7 +56,7 @@ async def test_tools_of_a_server_over_http_are_called(start_server: StartServer,
                 assert "Obey the server" not in json.dumps(provider.requests[-1].body)
                 results = [(event.data["status"], event.data["output"]) for event in of_type(events, "tool.result")]
                 assert results[0] == ("completed", "42")
-                assert results[1][1].startswith("three parts\n[image, image/png, 1×1 pixels, 68 bytes]")
+                assert results[1][1].startswith("three parts\n[image, image/png, 1×1 pixels, 70 bytes]")
                 assert [found.raw for found in images_of(provider.requests[-1].body)] == [base64.b64decode(PIXEL)]
                 assert "[resource notes: file:///notes.txt (text/plain)]" in results[1][1]
                 assert results[2][0] == "error"
@@ -179,7 +179,7 @@ def endless(piece: bytes) -> Iterator[bytes]:
         yield piece
 
 
-def listing(tools: list[dict[str, Any]], call: Answer = lambda _: None) -> Answer:
+def listing(tools: list[Any], call: Answer = lambda _: None) -> Answer:
     """A server with these tools, which answers calls as `call` says."""
 
     def answer(asked: dict[str, Any]) -> tuple[int, str, Iterator[bytes]] | None:
@@ -319,7 +319,7 @@ async def test_a_hostile_list_and_hostile_results_are_contained(
         "properties": {"a": {"type": "array"}},
         "$schema": "http://json-schema.org/draft-07/schema#",
     }
-    tools = [
+    tools: list[Any] = [
         {"name": "fine", "description": "x" * 5_000, "inputSchema": fine},
         {"name": "with space", "inputSchema": {"type": "object"}},
         {"name": "l" * 128, "inputSchema": {"type": "object"}},

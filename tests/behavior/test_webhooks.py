@@ -256,7 +256,7 @@ async def test_a_request_that_is_repeated_makes_no_second_webhook(client: Client
     path = f"/v1/webhooks/{made['id']}"
     await client.http.patch(path, json={"url": "https://hooks.example.org/"})
     both = await asyncio.gather(ask(key), ask(key))
-    assert both == [(201, made, "true")] * 2
+    assert [*both] == [(201, made, "true")] * 2
     status, problem, _ = await ask(key, events=["session.*"])
     assert (status, problem["code"]) == (422, "idempotency_key_reused")
     await client.http.delete(path)

@@ -6,7 +6,7 @@ import base64
 import struct
 import zlib
 
-from playwright.async_api import Page, expect
+from playwright.async_api import FilePayload, Page, expect
 
 from tests.behavior.harness import OPENAI, Client
 from tests.dashboard import IN_BROWSER
@@ -39,6 +39,11 @@ def filled(width: int, height: int, color: bytes) -> bytes:
 RED, BLUE = filled(40, 20, b"\xff\0\0"), filled(8, 8, b"\0\0\xff")
 
 
+def file(name: str, data: bytes) -> FilePayload:
+    """A file to attach."""
+    return {"name": name, "mimeType": "image/png", "buffer": data}
+
+
 def sent(site: Site, task: str) -> list[bytes]:
     """The images of the newest request of a task."""
 
@@ -61,9 +66,7 @@ async def test_an_attached_image_reaches_the_model_and_is_shown(page: Page, site
     await client.http.put(f"/v1/sessions/{session_id}/files/blue.png", content=BLUE)
     await open_session(page, session_id)
 
-    red = {"name": "red.png", "mimeType": "image/png", "buffer": RED}
-    notes = {"name": "notes.png", "mimeType": "image/png", "buffer": b"not an image"}
-    await page.get_by_label("Images to attach").set_input_files([red, notes])
+    await page.get_by_label("Images to attach").set_input_files([file("red.png", RED), file("notes.png", b"no image")])
     await expect(page.get_by_role("alert")).to_have_text("“notes.png” is not a PNG, JPEG, GIF or WebP image.")
     await composer(page).evaluate(PASTE, base64.b64encode(BLUE).decode())
     attached = page.get_by_role("list", name="Attached images").get_by_role("listitem")
@@ -97,8 +100,7 @@ async def test_a_task_has_images_and_a_queued_one_keeps_them_when_edited(
     form = page.get_by_role("form", name="New session")
     await form.get_by_label("Task").fill(task)
     await form.get_by_label("Model", exact=True).select_option(OPENAI)
-    red = {"name": "red.png", "mimeType": "image/png", "buffer": RED}
-    await form.get_by_label("Images to attach").set_input_files(red)
+    await form.get_by_label("Images to attach").set_input_files(file("red.png", RED))
     await expect(form.get_by_role("img", name="red.png")).to_be_visible()
     await button(form, "Start").click()
     await expect(messages(page, "assistant").last).to_contain_text("Looking")

@@ -50,6 +50,10 @@ class Received:
         if size > MAX_MESSAGE_BYTES:
             raise self.fail("too_large", f"The server sent a message of more than {MAX_MESSAGE_BYTES // 2**20} MiB.")
 
+    def forget_status(self) -> None:
+        """Has `status` be that of a later request."""
+        self.status = None
+
     def fail(self, code: str, detail: str) -> ServerError:
         """Notes why the connection ends; the first reason counts."""
         self.broken = self.broken or ServerError(code, detail)

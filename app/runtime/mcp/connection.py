@@ -168,7 +168,7 @@ class Connection:
         """Why the server is gone; empty if it is not. A JSON-RPC error is an answer, since it may know no pings; an
         HTTP error is not."""
         is_modern = client.protocol_version in MODERN_PROTOCOL_VERSIONS
-        self.received.status = None
+        self.received.forget_status()
         try:
             async with asyncio.timeout(PING_WAIT_S):
                 if is_modern:

@@ -183,8 +183,8 @@ class WebhookService:
 
 def _request(webhook: StoredWebhook, body: WebhookCreate, key: str, caller: str | None) -> StoredRequest:
     content = orjson.dumps(body.model_dump(mode="json"), option=orjson.OPT_SORT_KEYS)
-    digests = [hashlib.sha256(data).hexdigest() for data in (f"{caller}\0{key}".encode(), content)]
-    return StoredRequest(*digests, webhook.id, webhook.created_at)
+    key_digest = hashlib.sha256(f"{caller}\0{key}".encode()).hexdigest()
+    return StoredRequest(key_digest, hashlib.sha256(content).hexdigest(), webhook.id, webhook.created_at)
 
 
 def _view(webhook: StoredWebhook) -> Webhook:
