@@ -24,6 +24,7 @@ from sqlalchemy import (
 
 from app.db.columns import Json, UtcTime, only_where, session_id
 from app.db.columns import metadata as metadata
+from app.db.command_models import background_commands as background_commands
 from app.db.dialects import JsonText
 from app.db.webhook_models import webhook_cursors as webhook_cursors
 from app.db.webhook_models import webhook_deliveries as webhook_deliveries
@@ -47,6 +48,7 @@ sessions = Table(
     Column("reasoning_effort", String(10), comment="Null: the model's default."),
     Column("system_prompt", Text),
     Column("tools", Json, comment="Names of the tools offered; null: all of them."),
+    Column("has_commands", Boolean, comment="Whether a command was started in the background; null: no."),
     Column("client_tools", Text, comment="JSON of the tools that a client carries out; null: none."),
     Column(
         "mcp_servers",

@@ -37,6 +37,7 @@ from app.runtime.skills import OperatorSkills
 from app.runtime.transactions import compactions
 from app.sandbox.base import Sandbox, Stream
 from app.sandbox.paths import resolve
+from app.tools.base import Background
 from app.tools.client import ClientTool
 from app.tools.masking import MaskedCollector
 from app.tools.output import OutputLimit
@@ -81,6 +82,7 @@ def make_step(
     conversation: Conversation,
     interrupt: Interrupt,
     gate: CallGate,
+    background: Background,
 ) -> Step:
     """The step, which calls the model and runs its tools in the session's sandbox."""
 
@@ -120,6 +122,7 @@ def make_step(
         history=StoredHistory(setup.database, session.id, setup.output_path),
         gate=gate,
         files=WatchedFiles(agents.skills, session.instructions, sandbox),
+        background=background,
     )
     executor = ToolExecutor(tools, recorder, allowed=offered, set_plan=set_plan, interrupt=interrupt)
     return Step(recorder, conversation, _models(setup, session), executor, interrupt)

@@ -15,6 +15,7 @@ from app.runtime.dispatch import Dispatch
 from app.runtime.incoming import IncomingArchives
 from app.runtime.services.checkpoints import CheckpointService
 from app.runtime.services.client_calls import ClientCallService
+from app.runtime.services.commands import CommandService
 from app.runtime.services.files import FileService
 from app.runtime.services.history import CompactionService, EventService, HistoryService
 from app.runtime.services.queue import ApprovalService, QueueService
@@ -31,6 +32,7 @@ __all__ = [
     "ApprovalService",
     "CheckpointService",
     "ClientCallService",
+    "CommandService",
     "CompactionService",
     "EventService",
     "FileService",
@@ -56,6 +58,7 @@ class Services:
     queue: QueueService
     approvals: ApprovalService
     client_calls: ClientCallService
+    commands: CommandService
     history: HistoryService
     compactions: CompactionService
     files: FileService
@@ -99,6 +102,7 @@ def build_services(
         queue=QueueService(setup, registry, rules.queue_limit, starts, files),
         approvals=ApprovalService(setup, registry),
         client_calls=ClientCallService(setup, registry),
+        commands=CommandService(setup),
         history=HistoryService(setup, output_path),
         compactions=CompactionService(setup, registry),
         files=files,

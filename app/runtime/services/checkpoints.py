@@ -94,7 +94,8 @@ class CheckpointService:
 
     async def restore(self, session_id: str, checkpoint_id: str) -> RestoreResult:
         """Makes the workspace that of a checkpoint, after it has taken another one. Completed even if the caller is
-        cancelled. Raises `NotFoundError`, and `ConflictError` (code `session_running`) while a run is active."""
+        cancelled. Raises `NotFoundError`, and `ConflictError` while a run is active (code `session_running`) or a
+        command runs in the background (`command_running`)."""
         restoring = asyncio.ensure_future(self._restore(session_id, checkpoint_id))
         restoring.add_done_callback(lambda done: done.cancelled() or done.exception())
         return await asyncio.shield(restoring)
@@ -104,6 +105,7 @@ class CheckpointService:
         row = await self._database.read(lambda c: checkpoints.get(c, session_id, checkpoint_id))
         if session.status is not Status.IDLE:
             raise transactions.running()
+        await self._files.check_no_command(session_id)
         async with self._setup.sandboxes.unused(session_id) as is_free:
             if not is_free:
                 raise claims.elsewhere()

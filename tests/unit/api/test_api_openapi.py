@@ -153,6 +153,7 @@ async def test_routes_return_only_documented_statuses(
         session_id=session.id if known else new_id(),
         message_id=new_id(),
         call_id=CALL_ID,
+        command_id=CALL_ID,
         path="a/b",
         round=1,
         webhook_id=new_id(),
