@@ -26,6 +26,7 @@ from app.messages import (
 from app.sessions import (
     ApprovalDecision,
     ApprovalEnd,
+    CommandStatus,
     CompactionFields,
     CompactionReason,
     ContextState,
@@ -109,6 +110,25 @@ class SourceFailed(SessionEvent):
     type: ClassVar[str] = "source.failed"
     code: str
     detail: str
+
+
+class CommandStarted(SessionEvent):
+    """A command runs in the background; `command_id` is the id of the call that started it."""
+
+    type: ClassVar[str] = "command.started"
+    command_id: str
+    command: str
+
+
+class CommandEnded(SessionEvent):
+    """A background command has ended. The model is told before its next step."""
+
+    type: ClassVar[str] = "command.ended"
+    command_id: str
+    status: CommandStatus
+    exit_code: int | None
+    bytes: int
+    remark: str | None = None
 
 
 class McpReady(SessionEvent):

@@ -230,6 +230,11 @@ class Approval(Value):
 
 ApprovalDecision = Literal["approve", "deny", "cancelled"]
 """How an approval ended; `cancelled` means that no decision is needed anymore."""
+CommandStatus = Literal[
+    "running", "exited", "stopped", "cancelled", "limit", "sandbox_stopped", "interrupted", "failed"
+]
+"""What became of a background command: it ended by itself; by `stop_command` or a request; with its run, which was
+cancelled; for exceeding a limit; with its sandbox; with its server; or it could not be started."""
 ApprovalEnd = Literal["user", "timeout", "interrupt", "cancel", "limit", "error"]
 """What ended it: a user, its timeout, an interrupting message, a cancel or a limit of the run, or a failed run."""
 ClientWaitEnd = Literal["client", "timeout", "interrupt", "cancel", "limit", "error"]

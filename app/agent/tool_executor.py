@@ -33,7 +33,16 @@ from app.images import MAX_IMAGES
 from app.messages import ImagePart, ToolCallPart, ToolResultPart, ToolStatus, new_id
 from app.sandbox.base import Sandbox, Stream
 from app.sessions import Approval, ApprovalEnd, PlanItem
-from app.tools.base import NoHistory, OutputSink, SessionHistory, ToolContext, ToolImage, ToolOutcome
+from app.tools.base import (
+    Background,
+    NoBackground,
+    NoHistory,
+    OutputSink,
+    SessionHistory,
+    ToolContext,
+    ToolImage,
+    ToolOutcome,
+)
 from app.tools.client import ClientTool
 from app.tools.output import OutputLimit
 from app.tools.registry import AnyTool, ToolRegistry, path_of
@@ -75,6 +84,7 @@ class ToolSetup:
     gate: CallGate = field(default_factory=NoCallGate)
     env: Callable[[], Mapping[str, str]] = dict
     files: FileWatch = field(default_factory=NoFileWatch)
+    background: Background = field(default_factory=NoBackground)
 
 
 class ToolExecutor:
@@ -307,6 +317,7 @@ class ToolExecutor:
             limit=limit,
             env=self._setup.env(),
             progress=lambda text: self._sink.live(live, text, stream="stderr"),
+            background=self._setup.background,
         )
 
     async def _sandbox(self) -> Sandbox:

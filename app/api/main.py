@@ -25,6 +25,7 @@ from app.api.openapi import install_openapi
 from app.api.routers import (
     checkpoints,
     client_calls,
+    commands,
     files,
     history,
     page,
@@ -47,6 +48,7 @@ ROUTERS = (
     queue.router,
     approvals.approvals_router,
     client_calls.router,
+    commands.router,
     history.router,
     compactions.compactions_router,
     events.events_router,

@@ -64,6 +64,7 @@ _EXAMPLES: tuple[PalimpsestError, ...] = (
     NotFoundError("There is no session with this id.", code="session_not_found"),
     NotFoundError("There is no queued message with this id.", code="message_not_found"),
     NotFoundError("There is no tool call with this id.", code="call_not_found"),
+    NotFoundError("The session has no background command with this id.", code="command_not_found"),
     NotFoundError("No such call of this session waits for approval.", code="approval_not_found"),
     NotFoundError("There is no webhook with this id.", code="webhook_not_found"),
     NotFoundError("The webhook has no delivery with this id.", code="delivery_not_found"),

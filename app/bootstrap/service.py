@@ -97,6 +97,9 @@ async def build(settings: Settings, prompts: Prompts) -> AsyncIterator[Runtime]:
         broker = await open_relay(settings, base.database, bus, base.instance_id, metrics, stack)
         fence = Fence(base.database, CLUSTER if settings.temporal is not None else None)
         setup = await _setup(settings, base, agents, bus, metrics, fence, stack)
+        base.sandboxes.on_stop = partial(setup.commands.end, reason="sandbox_stopped")
+        base.sandboxes.in_background = lambda session_id: len(setup.commands.of(session_id))
+        stack.push_async_callback(setup.commands.aclose)
         bound = OutputBound(setup, base.store, settings.session_output_max_bytes)
         observers.append(bound.observe)
         bounds = RunBounds(settings.max_runs, settings.max_waiting_runs)
@@ -362,6 +365,7 @@ async def resume_after_restart(setup: RuntimeSetup, registry: Registry, store: F
     known, running = await database.read(query)
     await store.remove_orphans(known)
     await _recover_sandboxes(setup, known)
+    await setup.commands.recover(setup)
     await database.writer.write(compactions.abandon_all)
     setup.to_park.update(running if parks else ())
     for session_id in running:

@@ -23,6 +23,7 @@ from sqlalchemy import (
 
 from app.db.columns import Json, UtcTime, only_where, session_id
 from app.db.columns import metadata as metadata
+from app.db.command_models import background_commands as background_commands
 from app.db.dialects import JsonText
 from app.db.server_models import daily_usage as daily_usage
 from app.db.server_models import deletions as deletions
@@ -55,6 +56,7 @@ sessions = Table(
     Column("reasoning_effort", String(10), comment="Null: the model's default."),
     Column("system_prompt", Text),
     Column("tools", Json, comment="Names of the tools offered; null: all of them."),
+    Column("has_commands", Boolean, comment="Whether a command was started in the background; null: no."),
     Column("client_tools", Text, comment="JSON of the tools that a client carries out; null: none."),
     Column(
         "mcp_servers",

@@ -35,6 +35,7 @@ from app.runtime.skills import OperatorSkills
 from app.runtime.transactions import compactions as rounds
 from app.sessions import Approval, PlanItem, SandboxSpec
 from app.tools import client
+from app.tools.background import NAMES as BACKGROUND_TOOLS
 from app.tools.registry import LEAN_SETS, ToolRegistry, tools_for
 from app.tools.submit import OutputFormat
 
@@ -92,7 +93,8 @@ class AgentSetup:
         info = self.model_info(row.model)
         output = OutputFormat.of_session(row)
         # Explicitly named tools are offered even if fewer would suit the window better.
-        tools = self.registry.schemas(tools_for(budget.limit) if row.tools is None else row.tools)
+        hidden = BACKGROUND_TOOLS if row.tools is None and not row.has_commands else ()
+        tools = self.registry.schemas(tools_for(budget.limit) if row.tools is None else row.tools, hidden=hidden)
         clients = [spec.schema for spec in client.load(row.client_tools)]
         reach = offer(budget.limit)
         return AgentConfig(

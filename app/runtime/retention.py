@@ -176,7 +176,7 @@ class OutputBound:
     def observe(self, items: Sequence[StreamItem]) -> None:
         """Handles committed events."""
         for item in news(items):
-            if item.type == "tool.result":
+            if item.type in ("tool.result", "command.ended"):
                 data = orjson.loads(item.data)
                 self._grow(data["session_id"], data["bytes"])
             elif item.type in ("session.idle", "session.deleted"):

@@ -26,6 +26,7 @@ from app.messages import new_id, now
 from app.runtime.agents import AgentSetup
 from app.runtime.background import in_background
 from app.runtime.checkpoints.keeper import Checkpoints
+from app.runtime.commands import BackgroundCommands
 from app.runtime.images import ImageCache
 from app.runtime.mcp.host import McpHost
 from app.runtime.sandboxes.pool import Sandboxes
@@ -69,7 +70,8 @@ class RuntimeSetup:
     whose interrupted runs this server must not continue. `large_reads` is for `reading_whole`. `node` identifies this
     server in a cluster; None outside of one. `workspaces` stores workspaces for other machines, None if there is no
     store; `checkpoints` keeps them as they were, None if workspaces move between machines; `counts` is for the
-    metrics, `sources` clones repositories; `vault` encrypts the secrets of sessions, `mcp` is for their MCP servers."""
+    metrics, `sources` clones repositories; `vault` encrypts the secrets of sessions, `mcp` is for their MCP servers,
+    `commands` are those in the background."""
 
     database: Database
     bus: Bus
@@ -89,6 +91,7 @@ class RuntimeSetup:
     vault: Vault = field(default_factory=lambda: Vault(None, None))
     image_cache: ImageCache = field(default_factory=ImageCache)
     mcp: McpHost = field(default_factory=McpHost)
+    commands: BackgroundCommands = field(default_factory=BackgroundCommands)
 
     async def write(self, session_id: str, work: Callable[[Connection], tuple[T, list[StreamItem]]]) -> T:
         """Commits a write to a session on behalf of others than its owner, and publishes its events. Raises

@@ -34,6 +34,21 @@ class LiveInput:
         return await self._pieces.get()
 
 
+class BackgroundInput(LiveInput):
+    """The input of a command in the background. Nobody writes it, but it stays open: some servers end with it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun = asyncio.Event()
+        """Set once the command runs."""
+        self.is_alone = False
+        """Set before that by a sandbox in which other commands cannot reach the ports of this one."""
+
+    async def next(self) -> bytes:
+        self.begun.set()
+        return await super().next()
+
+
 @dataclass(frozen=True, slots=True)
 class SandboxLimits:
     """What one session's sandbox may use; sizes in MiB, `cpus` in cores. `disk_mb` covers the workspace and everything

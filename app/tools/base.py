@@ -9,10 +9,10 @@ from typing import Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
-from app.errors import NotFoundError
+from app.errors import NotFoundError, ToolError
 from app.messages import ToolStatus
 from app.sandbox.base import Sandbox, Stream
-from app.sessions import PlanItem
+from app.sessions import CommandStatus, PlanItem
 from app.tools.output import OutputLimit
 
 
@@ -97,6 +97,62 @@ class NoHistory:
 
 
 @dataclass(frozen=True, slots=True)
+class CommandState:
+    """A background command. `bytes` are those of its output so far; `remark` is what the model should know of it, such
+    as the limit that ended it."""
+
+    command_id: str
+    status: CommandStatus
+    exit_code: int | None
+    bytes: int
+    remark: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CommandPiece:
+    """A piece of a command's output. `since` is its first byte, later than asked for if what comes before is not
+    stored; `until` is the one after its last."""
+
+    state: CommandState
+    data: bytes
+    since: int
+
+    @property
+    def until(self) -> int:
+        return self.since + len(self.data)
+
+
+class Background(Protocol):
+    """The commands that a session runs in the background."""
+
+    async def start(self, call_id: str, command: str, sandbox: Sandbox, env: Mapping[str, str]) -> CommandState:
+        """Returns once it runs, or has ended already. Raises `ToolError` if there are too many."""
+        ...
+
+    async def output(self, command_id: str, since: int | None, wait_s: float, most: int) -> CommandPiece:
+        """At most `most` bytes from `since`, by default the last ones. Waits at most `wait_s` seconds until the command
+        has ended or, with `since`, printed more. Raises `ToolError` for an unknown command."""
+        ...
+
+    async def stop(self, command_id: str) -> CommandState:
+        """Ends a command with all its processes. Raises `ToolError` for an unknown one."""
+        ...
+
+
+class NoBackground:
+    """Where nothing can run in the background."""
+
+    async def start(self, call_id: str, command: str, sandbox: Sandbox, env: Mapping[str, str]) -> CommandState:
+        raise ToolError("Nothing can run in the background here.")
+
+    async def output(self, command_id: str, since: int | None, wait_s: float, most: int) -> CommandPiece:
+        raise ToolError(f"There is no background command {command_id[:100]}.")
+
+    async def stop(self, command_id: str) -> CommandState:
+        raise ToolError(f"There is no background command {command_id[:100]}.")
+
+
+@dataclass(frozen=True, slots=True)
 class ToolContext:
     """What a call may use. `sandbox` returns the session's sandbox, started; tools that need none do not call it.
     `set_plan` replaces the session's plan. `limit` is how much of `output` the model will see: a tool whose answer can
@@ -113,6 +169,7 @@ class ToolContext:
     limit: OutputLimit
     env: Mapping[str, str] = field(default_factory=dict)
     progress: Callable[[str], None] = lambda _: None
+    background: Background = field(default_factory=NoBackground)
 
 
 @dataclass(frozen=True, slots=True)

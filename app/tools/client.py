@@ -26,7 +26,7 @@ MAX_TIMEOUT_S = 30 * 24 * 3600
 """Longest wait for a result, in seconds: 30 days."""
 NAME_PATTERN = r"^[a-zA-Z0-9_-]{1,64}$"
 """Both wire formats take this; one of them more."""
-_RESERVED = frozenset({SUBMIT_OUTPUT, "delegate", "command_output", "stop_command", "mcp_search"})
+_RESERVED = frozenset({SUBMIT_OUTPUT, "delegate", "mcp_search"})
 """Names of tools that only some sessions have."""
 _MCP_PREFIX = "mcp__"
 

@@ -86,8 +86,8 @@ def excerpt(text: str, start: int | None, end: int | None, limit: OutputLimit) -
 
 class ReadFileArguments(Arguments):
     path: WorkspacePath = Field(description="File in the workspace.")
-    start_line: int | None = Field(default=None, ge=1, description="First line, from 1.")
-    end_line: int | None = Field(default=None, ge=1, description="Last line, inclusive.")
+    start_line: int | None = Field(default=None, ge=1, description="From 1.")
+    end_line: int | None = Field(default=None, ge=1, description="Inclusive.")
 
 
 class ReadFile:
@@ -144,7 +144,7 @@ def _image(data: bytes, media_type: str, path: str) -> ToolOutcome:
 
 class WriteFileArguments(Arguments):
     path: WorkspacePath = Field(description="File in the workspace.")
-    content: CleanText = Field(description="The whole new content.")
+    content: CleanText = Field(description="All of it.")
 
 
 class WriteFile:

@@ -86,7 +86,7 @@ class MemoryRead:
 
 
 class MemoryWriteArguments(Arguments):
-    content: CleanText = Field(description="The whole new content.")
+    content: CleanText = Field(description="All of it.")
 
 
 class MemoryWrite:

@@ -32,8 +32,8 @@ class RecallArguments(Arguments):
     call_id: CleanText = Field(
         min_length=1, max_length=100, description="The call or message, as named where it was cleared or clipped."
     )
-    start_line: int | None = Field(default=None, ge=1, description="First line, from 1.")
-    end_line: int | None = Field(default=None, ge=1, description="Last line, inclusive.")
+    start_line: int | None = Field(default=None, ge=1, description="From 1.")
+    end_line: int | None = Field(default=None, ge=1, description="Inclusive.")
     grep: CleanText | None = Field(
         default=None,
         min_length=1,

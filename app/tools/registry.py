@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -15,6 +16,7 @@ from pydantic_core import ErrorDetails
 from app.errors import ToolError
 from app.llm.base import ToolSchema
 from app.messages import MAX_ARGUMENT_VALUES, clean_text, has_too_many_values
+from app.tools.background import CommandOutput, StopCommand
 from app.tools.base import Arguments, Tool
 from app.tools.edit import EditFile
 from app.tools.files import READ_CHARS, ListDirectory, ReadFile, WriteFile
@@ -64,10 +66,16 @@ class ToolRegistry:
     def names(self) -> tuple[str, ...]:
         return tuple(self._tools)
 
-    def schemas(self, allowed: Sequence[str] | None = None) -> list[ToolSchema]:
-        """The tools as a model sees them: all, or those `allowed`. The order is always the registry's, since a changed
-        order would lose the provider's prompt cache; unknown names are ignored."""
-        return [schema for name, schema in self._schemas.items() if allowed is None or name in allowed]
+    def schemas(self, allowed: Sequence[str] | None = None, *, hidden: Collection[str] = ()) -> list[ToolSchema]:
+        """The tools as a model sees them: all, or those `allowed`, without those `hidden` for now. The order is always
+        the registry's, since a changed order would lose the provider's prompt cache; unknown names are ignored.
+        Commands only run in the background if the model may look at them."""
+        found = [schema for name, schema in self._schemas.items() if allowed is None or name in allowed]
+        if allowed is not None and CommandOutput.name not in allowed:
+            found = [
+                _without(schema, "background") if schema.name == ExecuteCommand.name else schema for schema in found
+            ]
+        return [schema for schema in found if schema.name not in hidden]
 
     def get(self, name: str, allowed: Sequence[str] | None = None) -> AnyTool:
         """Raises `ToolError`, which lists the tools, for an unknown name."""
@@ -94,6 +102,8 @@ def default_tools(*, read_chars: int = READ_CHARS) -> list[AnyTool]:
     middle."""
     return [
         ExecuteCommand(),
+        CommandOutput(),
+        StopCommand(),
         ReadFile(read_chars),
         WriteFile(),
         EditFile(),
@@ -161,6 +171,12 @@ def _describe_one(error: ErrorDetails) -> str:
             return f"{where}: {error['msg'][:1].lower()}{error['msg'][1:]}"
 
 
+def _without(schema: ToolSchema, name: str) -> ToolSchema:
+    """A tool without one of its optional arguments."""
+    fields = {key: value for key, value in schema.parameters["properties"].items() if key != name}
+    return replace(schema, parameters={**schema.parameters, "properties": fields})
+
+
 def path_of(tool: AnyTool, arguments: Arguments) -> str | None:
     """The file or folder that a call uses, as far as that can be told: of a command, the folder of a `cd` in front."""
     if tool.name in _FILE_TOOLS:
@@ -200,13 +216,18 @@ def _clean(node: Any, definitions: dict[str, Any]) -> Any:
     if not isinstance(node, dict):
         return node
     node = _resolve(node, definitions)
-    kept = {key: value for key, value in node.items() if key not in _DROPPED and (key, value) != ("default", None)}
+    kept = {key: value for key, value in node.items() if key not in _DROPPED and not _is_obvious(key, value)}
     return {
         key: {name: _clean(field, definitions) for name, field in value.items()}
         if key == "properties"
         else _clean(value, definitions)
         for key, value in kept.items()
     }
+
+
+def _is_obvious(key: str, value: Any) -> bool:
+    """Whether it is a default that goes without saying."""
+    return key == "default" and (value is None or value is False)
 
 
 def _resolve(node: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:

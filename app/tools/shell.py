@@ -9,6 +9,7 @@ from pydantic import Field
 from app.errors import ToolError
 from app.messages import ToolStatus
 from app.sandbox.base import ExecResult, Stream
+from app.tools.background import described
 from app.tools.base import Arguments, ToolContext, ToolOutcome
 from app.tools.text import CleanText
 
@@ -26,20 +27,25 @@ class ExecuteCommandArguments(Arguments):
         allow_inf_nan=False,
         description="Seconds; replaces the default.",
     )
+    background: bool = Field(default=False, description="For servers: returns a command_id.")
 
 
 class ExecuteCommand:
     name: ClassVar[str] = "execute_command"
     description: ClassVar[str] = (
         "Runs a shell command and returns its output and exit code. Each command has a fresh shell: directory and "
-        "variables do not carry over. There is no terminal, so pass flags that avoid questions. Background processes "
-        "may end with the command."
+        "variables do not carry over. There is no terminal, so pass flags that avoid questions."
     )
     parallel_safe: ClassVar[bool] = False
     arguments: type[Arguments] = ExecuteCommandArguments
 
     async def run(self, args: ExecuteCommandArguments, context: ToolContext) -> ToolOutcome:
         """Live output goes to the context's sink; a cancelled call keeps what came until then."""
+        if args.background:
+            state = await context.background.start(context.call_id, args.command, await context.sandbox(), context.env)
+            if state.status == "failed":
+                raise ToolError(f"The command could not be started: {state.remark}")
+            return ToolOutcome(exit_code=state.exit_code, note=f"[command_id {state.command_id}: {described(state)}]")
         timeout_s = _timeout(args.timeout_s, context)
         silent = True
 

@@ -329,6 +329,8 @@ _HANDLERS: dict[str, Callable[[Replica, Json, int], None]] = {
     "source.started": Replica._noted,
     "source.completed": Replica._noted,
     "source.failed": Replica._noted,
+    "command.started": Replica._noted,
+    "command.ended": Replica._noted,
     "mcp.ready": Replica._noted,
     "mcp.failed": Replica._noted,
     "message.queued": Replica._queued,

@@ -44,6 +44,7 @@ from app.runtime.values.checkpoints import (
     Uncovered,
     UncoveredPath,
 )
+from app.runtime.values.commands import CommandList, CommandOutput, CommandView
 from app.runtime.values.content import FileInput, ImageInput, TextInput
 from app.runtime.values.history import (
     ContextItemView,
@@ -184,6 +185,29 @@ ANSWERS: tuple[BaseModel, ...] = (
     PendingToolCalls(
         items=(PendingToolCall(**_WAITING, name="open_ticket", arguments={"title": "Greeting is missing"}),),
         last_seq=11,
+    ),
+    CommandList(
+        items=(
+            CommandView(
+                command_id=CALL_ID,
+                command="npm run dev",
+                status="running",
+                exit_code=None,
+                remark=None,
+                bytes=42,
+                started_at=AT,
+                ended_at=None,
+            ),
+        )
+    ),
+    CommandOutput(
+        command_id=CALL_ID,
+        status="running",
+        exit_code=None,
+        output="Listening on http://127.0.0.1:5173\n",
+        since=0,
+        next_since=35,
+        bytes=35,
     ),
     USER,
     MessagePage(items=(USER, ASSISTANT, TOOL), last_seq=18, next_cursor=None),

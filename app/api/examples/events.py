@@ -25,6 +25,8 @@ from app.events import (
     ApprovalRequested,
     ApprovalResolved,
     CheckpointFailed,
+    CommandEnded,
+    CommandStarted,
     Event,
     McpFailed,
     McpReady,
@@ -106,6 +108,8 @@ EVENTS: tuple[Event, ...] = (
     ),
     WorkspaceRestored(**SENT, checkpoint_id=records.CHECKPOINT_ID, saved_id=records.SAVED_ID),
     *records.COMPACTION_EVENTS,
+    CommandStarted(**SENT, command_id=CALL_ID, command="npm run dev"),
+    CommandEnded(**SENT, command_id=CALL_ID, status="exited", exit_code=1, bytes=42),
     McpReady(
         **SENT,
         server="docs",

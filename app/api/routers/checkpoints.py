@@ -81,7 +81,7 @@ async def list_checkpoints(services: Services, session_id: SessionId) -> Checkpo
     "/checkpoints/{checkpoint_id}/restore",
     status_code=202,
     response_model=RestoreResult,
-    responses=problems(*LOOKED, "session_running", "workspace_full", "workspace_elsewhere"),
+    responses=problems(*LOOKED, "session_running", "command_running", "workspace_full", "workspace_elsewhere"),
 )
 async def restore_checkpoint(
     services: Services, request: Request, session_id: SessionId, checkpoint_id: CheckpointId

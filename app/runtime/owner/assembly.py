@@ -36,6 +36,7 @@ from app.runtime.transactions import compactions
 from app.sandbox.base import Sandbox, Stream
 from app.sandbox.paths import resolve
 from app.sessions import PlanItem
+from app.tools.base import Background
 from app.tools.client import ClientTool
 from app.tools.masking import MaskedCollector
 from app.tools.output import OutputLimit
@@ -80,6 +81,7 @@ def make_step(
     conversation: Conversation,
     interrupt: Interrupt,
     gate: CallGate,
+    background: Background,
 ) -> Step:
     """The step, which calls the model and runs its tools in the session's sandbox."""
 
@@ -119,6 +121,7 @@ def make_step(
         history=StoredHistory(setup.database, session.id, setup.output_path),
         gate=gate,
         files=WatchedFiles(agents.skills, session.instructions, sandbox),
+        background=background,
     )
     executor = ToolExecutor(tools, recorder, allowed=offered, set_plan=set_plan, interrupt=interrupt)
     return Step(recorder, conversation, _models(setup, session), executor, interrupt)

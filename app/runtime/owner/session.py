@@ -29,6 +29,7 @@ from app.runtime.owner import approvals, source
 from app.runtime.owner.approvals import StoredWaits
 from app.runtime.owner.assembly import ManualRounds, give_instructions, make_step, open_conversation
 from app.runtime.owner.checkpoints import RunCheckpoints, RunNote
+from app.runtime.owner.commands import SessionCommands
 from app.runtime.owner.mcp import McpServers
 from app.runtime.owner.notes import are_due as notes_are_due
 from app.runtime.owner.recorder import Recorder
@@ -106,6 +107,7 @@ class SessionOwner:
         self._broke_off = False
         self._checkpoints = RunCheckpoints(setup, session, self._recorder)
         self._mcp = McpServers(setup, session, self._recorder)
+        self._commands = SessionCommands(setup, session, self._recorder)
         self.catch_up: Callable[[], Awaitable[None]] | None = None
         """Called before each step and after the last one: acts on what other nodes of a cluster have changed."""
         self._has_work = asyncio.Event()
@@ -190,6 +192,7 @@ class SessionOwner:
             finally:
                 # Before the sandbox is released, in which some run.
                 await asyncio.shield(self._mcp.aclose())
+                await asyncio.shield(self._commands.leave(hands_over=self._hands_over))
             # The sandbox stays: its idle time begins when the snapshot is taken.
             await self._settle()
             await self._checkpoints.conclude()
@@ -280,11 +283,13 @@ class SessionOwner:
         if self.catch_up is not None:
             await self.catch_up()
         if self._setup.workspaces is not None:
+            await self._commands.touch()
             self._setup.workspaces.between_steps(self._session.id)
         await self._session.load_secrets()
         await self._interrupt.unless_stopped(self._mcp.prepare())
         await self._interrupt.unless_stopped(self._session.ask_windows(), insist=True)
         await give_instructions(self._session, conversation, self._recorder, self._interrupt)
+        await self._commands.report(conversation)
         if spilled := conversation.spilled():
             await self._interrupt.unless_stopped(self._session.write_spilled(spilled), patient=True)
 
@@ -353,7 +358,9 @@ class SessionOwner:
             self,
             self._message_source,
             conversation,
-            make_step(self._setup, self._session, self._recorder, conversation, self._interrupt, self._gate),
+            make_step(
+                self._setup, self._session, self._recorder, conversation, self._interrupt, self._gate, self._commands
+            ),
             self._interrupt,
             compactor,
             RunStart(Progress(row.run_steps, row.steps, usage, cost), goes_on, elapsed_s, waiting),
@@ -394,6 +401,8 @@ class SessionOwner:
         self._message_source.begin_run(takes_follow_up=True)
 
     async def _finish(self, result: RunResult) -> bool:
+        if result.outcome is Outcome.CANCELLED:
+            await self._commands.end("cancelled")
         note = await self._checkpoints.end(is_cancelled=result.outcome is Outcome.CANCELLED)
         # What comes from now on may not be seen by the end of the run.
         self._has_work.clear()

@@ -57,6 +57,10 @@ class Sandboxes:
         """Each is awaited with the id of a session whose workspace was removed."""
         self.on_use: Callable[[str], None] = lambda _: None
         """Called with the id of a session whenever its workspace may be changed from now on."""
+        self.on_stop: Callable[[str], Awaitable[None]] = _nothing
+        """Awaited with the id of a session whose sandbox is about to be stopped or removed."""
+        self.in_background: Callable[[str], int] = lambda _: 0
+        """How many commands a session runs in the background."""
         self.slots = Slots(policy.most, self._stop_one_idle)
 
     @property
@@ -161,9 +165,9 @@ class Sandboxes:
         )
 
     def users(self, session_id: str) -> int:
-        """How many leases of a session's sandbox there are."""
+        """How many leases of a session's sandbox and commands in its background there are."""
         handle = self._handles.get(session_id)
-        return 0 if handle is None else handle.users
+        return self.in_background(session_id) + (0 if handle is None else handle.users)
 
     async def _admit(self, session_id: str, handle: _Handle, wait_s: float) -> None:
         """Waits until the sandbox may run, and first until it is stopped if it is just being stopped as idle. Raises
@@ -235,6 +239,7 @@ class Sandboxes:
         try:
             async with self.unused(session_id) as unused:
                 if unused:
+                    await self.on_stop(session_id)
                     await handle.sandbox.stop()
         except PalimpsestError as error:
             log.warning("sandbox_stop_failed", session_id=session_id, error=error.detail)
@@ -278,6 +283,7 @@ class Sandboxes:
             handle.timer.cancel()
         await self._await_users(session_id, handle)
         self._handles.pop(session_id, None)
+        await self.on_stop(session_id)
         try:
             await handle.sandbox.remove()
         finally:
@@ -359,3 +365,6 @@ async def _end(stopping: Collection[asyncio.Task[None]]) -> None:
     if late:
         log.warning("sandboxes_left_running", count=len(late))
         await asyncio.wait(late)
+
+
+async def _nothing(_: str) -> None: ...

@@ -14,6 +14,7 @@ from app.runtime.admission import ServiceRules
 from app.runtime.dispatch import Dispatch
 from app.runtime.incoming import IncomingArchives
 from app.runtime.services.checkpoints import CheckpointService
+from app.runtime.services.commands import CommandService
 from app.runtime.services.files import FileService
 from app.runtime.services.history import CompactionService, EventService, HistoryService
 from app.runtime.services.queue import ApprovalService, ClientCallService, QueueService
@@ -30,6 +31,7 @@ __all__ = [
     "ApprovalService",
     "CheckpointService",
     "ClientCallService",
+    "CommandService",
     "CompactionService",
     "EventService",
     "FileService",
@@ -55,6 +57,7 @@ class Services:
     queue: QueueService
     approvals: ApprovalService
     client_calls: ClientCallService
+    commands: CommandService
     history: HistoryService
     compactions: CompactionService
     files: FileService
@@ -90,6 +93,7 @@ def build_services(
         queue=QueueService(setup, registry, rules.queue_limit, starts, files),
         approvals=ApprovalService(setup, registry),
         client_calls=ClientCallService(setup, registry),
+        commands=CommandService(setup),
         history=HistoryService(setup, output_path),
         compactions=CompactionService(setup, registry),
         files=files,

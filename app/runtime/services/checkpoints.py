@@ -123,8 +123,8 @@ class CheckpointService:
 
     async def restore(self, session_id: str, checkpoint_id: str) -> RestoreResult:
         """Makes the workspace that of a checkpoint, after it has taken another one. Completed even if the caller is
-        cancelled; see `aclose`. Raises `NotFoundError`, and `ConflictError` (code `session_running`) while a run is
-        active."""
+        cancelled; see `aclose`. Raises `NotFoundError`, and `ConflictError` while a run is active (code
+        `session_running`) or a command runs in the background (`command_running`)."""
         restoring = asyncio.create_task(self._restore(session_id, checkpoint_id), name=f"restoration-{session_id}")
         self._restorations.add(restoring)
         restoring.add_done_callback(self._restored)
@@ -139,6 +139,7 @@ class CheckpointService:
         row = await self._database.read(lambda c: checkpoints.get(c, session_id, checkpoint_id))
         if session.status is not Status.IDLE:
             raise transactions.running()
+        await self._files.check_no_command(session_id)
         async with self._setup.sandboxes.unused(session_id) as is_free:
             if not is_free:
                 raise claims.elsewhere()

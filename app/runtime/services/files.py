@@ -12,7 +12,7 @@ from typing import IO, Literal
 import orjson
 from sqlalchemy import Connection
 
-from app.db.repositories import nodes, ownership, parts, sessions
+from app.db.repositories import commands, nodes, ownership, parts, sessions
 from app.errors import ConflictError, NotFoundError, PalimpsestError, StaleOwnerError
 from app.messages import ToolStatus, now
 from app.runtime.incoming import IncomingArchives
@@ -171,11 +171,13 @@ class FileService:
                 raise
 
     async def check_no_command(self, session_id: str) -> None:
-        """Raises `ConflictError` (`command_running`) while a command of the session runs, on whatever machine."""
+        """Raises `ConflictError` (`command_running`) while a command of the session runs, also in the background, on
+        whatever machine."""
 
         def check(connection: Connection) -> None:
             sessions.row(connection, session_id)
-            if any(row.status == ToolStatus.RUNNING for row in parts.open_calls(connection, session_id)):
+            is_called = any(row.status == ToolStatus.RUNNING for row in parts.open_calls(connection, session_id))
+            if is_called or commands.running(connection, session_id):
                 raise ConflictError("A command of the session is running; try again later.", code="command_running")
 
         await self._database.read(check)

@@ -24,7 +24,16 @@ from pathlib import Path
 from weakref import WeakValueDictionary
 
 from app.errors import SandboxError, SandboxUnavailableError, WorkspaceFullError
-from app.sandbox.base import ExecRequest, ExecResult, LiveInput, OnOutput, Present, SandboxConfig, SandboxLimits
+from app.sandbox.base import (
+    BackgroundInput,
+    ExecRequest,
+    ExecResult,
+    LiveInput,
+    OnOutput,
+    Present,
+    SandboxConfig,
+    SandboxLimits,
+)
 from app.sandbox.egress import Gateway, Proxy, Refusals, enter
 from app.sandbox.host import process
 from app.sandbox.host.base import HostSandbox, HostWorkspaces
@@ -41,6 +50,7 @@ from app.sandbox.host.namespace import (
     file_blocks,
     order,
 )
+from app.sandbox.host.network import SharedNetwork, find_nsenter
 from app.sandbox.host.process import Commands, Spawn, memory_file
 from app.sandbox.host.process_tree import NICENESS, can_see_trees
 from app.sandbox.host.threads import FileThreads
@@ -94,8 +104,10 @@ class BubblewrapSandbox(HostSandbox):
         view: View,
         disk: HostDisk,
         common: Common,
+        shared: SharedNetwork,
     ) -> None:
         super().__init__(config, workspace, commands, threads)
+        self._shared = shared
         self._ready = ReadyCommands(commands, common.room, self._place)
         self._gateway = common.gateway
         self._exposed = view.network and not common.host_network
@@ -128,6 +140,8 @@ class BubblewrapSandbox(HostSandbox):
         if self._exposed:
             raise _exposed()
         await self.start()
+        if isinstance(stdin, BackgroundInput):
+            stdin.is_alone = not (self._view.network or self._can_share)
         return await self._ready.run(request, env or {}, self._run)
 
     def keep_ready(self, env: Mapping[str, str] | None = None) -> None:
@@ -138,41 +152,57 @@ class BubblewrapSandbox(HostSandbox):
         self._ready.rest()
 
     def _place(self) -> object:
-        """Changes if a directory that is mounted was replaced."""
+        """Changes if a directory that is mounted was replaced, or the network is another one."""
         with suppress(OSError):
             mounted = (self._view.workspace.stat(), self._view.scratch.stat())
-            return [(status.st_dev, status.st_ino) for status in mounted]
+            return [self._shared.identity, *((status.st_dev, status.st_ino) for status in mounted)]
         return None
 
     async def _run(
         self, request: asyncio.Future[ExecRequest], env: Mapping[str, str], ending: asyncio.Event
     ) -> ExecResult:
-        proxy, refusals = Proxy(self._gateway, self._config.session_id, self._config.allowed_hosts), Refusals()
+        proxy, refusals = self._shared.proxy, Refusals()
+        entering = self._shared.enter() if proxy is not None else ()
+        proxy = proxy or Proxy(self._gateway, self._config.session_id, self._config.allowed_hosts)
         try:
             with proxy.noting(refusals):
-                result = await self._run_confined(request, env, ending, proxy)
+                result = await self._run_confined(request, env, ending, proxy, entering)
         finally:
-            await proxy.close()
+            await (self._shared.leave() if proxy is self._shared.proxy else proxy.close())
         return replace(result, refused_hosts=refusals.described())
 
+    @property
+    def _can_share(self) -> bool:
+        """Whether later commands can enter the network of one: bubblewrap in a user namespace could not be started in
+        another one's network, since it may not make a user namespace in there."""
+        return self._view.uid is not None and find_nsenter() is not None
+
     async def _run_confined(
-        self, request: asyncio.Future[ExecRequest], env: Mapping[str, str], ending: asyncio.Event, proxy: Proxy
+        self,
+        request: asyncio.Future[ExecRequest],
+        env: Mapping[str, str],
+        ending: asyncio.Event,
+        proxy: Proxy,
+        entering: tuple[str, ...],
     ) -> ExecResult:
+        """`entering` starts it in the network that is shared, if there is one."""
         watch = HostWatch(self._disk, None if self._cgroups else self._config.limits.memory_mb * 2**20)
 
         async def admit(pid: int, asked: ExecRequest) -> bytes:
             await asyncio.to_thread(self._view.etc.refresh)
             await watch.begin()
-            if self._config.allowed_hosts:
+            if isinstance(asked.stdin, BackgroundInput) and not self._view.network and self._can_share:
+                self._shared.share(pid, proxy)
+            if self._config.allowed_hosts and not entering:
                 proxy.serve(await enter(pid))  # opens the egress proxy in the network of the first process
             return order(file_blocks(self._config.limits, self._disk.use.full), asked)
 
         filters, variables = await asyncio.to_thread(self._make_ready, env)
         with Handshake(*filters, *variables) as handshake:
-            options = [*self._view.arguments(), *handshake.arguments()]
+            options = [*self._view.arguments(own_network=not entering), *handshake.arguments()]
             options += [part for descriptor in filters for part in ("--seccomp", str(descriptor))]
             options += [part for descriptor in variables for part in ("--args", str(descriptor))]
-            argv = [*_behind_the_server(), str(self._bwrap), *options, *self._view.command()]
+            argv = [*_behind_the_server(), *entering, str(self._bwrap), *options, *self._view.command()]
             spawn = Spawn(argv, stdin=handshake.gate, pass_fds=handshake.inherited)
             namespace = Namespace(handshake, self._limit, admit, watch.until_broken)
             result = await process.run(spawn, namespace, request=request, ending=ending)
@@ -253,6 +283,7 @@ class BubblewrapFactory:
         self._room = Room()
         self._directories = HostWorkspaces(data_dir)
         self._disks: WeakValueDictionary[str, HostDisk] = WeakValueDictionary()
+        self._networks: WeakValueDictionary[str, SharedNetwork] = WeakValueDictionary()
         self._bwrap = bwrap or find_bwrap()
         self._root = os.geteuid() == 0
         self._cgroups = cgroups or Cgroups.find()
@@ -297,7 +328,8 @@ class BubblewrapFactory:
         disk = self._disks.setdefault(config.session_id, HostDisk(roots, DiskUse(config.limits.disk_mb * 2**20)))
         common = Common(self._bwrap, self._cgroups, self._gateway, self._room, self._host_network)
         threads = self._directories.threads
-        return BubblewrapSandbox(config, Workspace(workspace, uid), commands, threads, view, disk, common)
+        shared = self._networks.setdefault(config.session_id, SharedNetwork())
+        return BubblewrapSandbox(config, Workspace(workspace, uid), commands, threads, view, disk, common, shared)
 
     @property
     def refused_connections(self) -> int:

@@ -52,11 +52,12 @@ class View:
     hidden: Sequence[Path] = ()
     """Directories below `/usr` that the sandbox must not see."""
 
-    def arguments(self) -> list[str]:
-        """bubblewrap's arguments up to and without the command."""
+    def arguments(self, *, own_network: bool = True) -> list[str]:
+        """bubblewrap's arguments up to and without the command. Without a network of its own, it has that in which
+        bubblewrap is started."""
         tmpfs_bytes = str(self.limits.memory_mb * 1024 * 1024 // 2)
         return [
-            *self._namespaces(),
+            *self._namespaces(own_network),
             *("--new-session", "--die-with-parent", "--clearenv", "--hostname", "sandbox"),
             *_system(),
             *(part for path in self.hidden for part in ("--tmpfs", str(path))),
@@ -78,13 +79,13 @@ class View:
     def _environment(self) -> dict[str, str]:
         return {**environment(), **(egress.environment() if self.proxied else {})}
 
-    def _namespaces(self) -> list[str]:
+    def _namespaces(self, own_network: bool) -> list[str]:
         if self.uid is None:
             user = ("--unshare-user", "--disable-userns", "--uid", str(USER_ID), "--gid", str(USER_ID))
             net = ("--share-net",) if self.network else ()
             return ["--unshare-all", *net, *user, "--cap-drop", "ALL"]
         spaces = ["--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try"]
-        spaces += [] if self.network else ["--unshare-net"]
+        spaces += ["--unshare-net"] if own_network and not self.network else []
         # what setpriv needs to give up everything, these included
         kept = [part for name in ("SETUID", "SETGID", "SETPCAP") for part in ("--cap-add", f"CAP_{name}")]
         return [*spaces, "--cap-drop", "ALL", *kept]

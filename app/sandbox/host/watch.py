@@ -45,6 +45,8 @@ class HostDisk:
         self._roots = roots
         self.mounts = mounts
         self._next_count = 0.0
+        self.running: list[int] = []
+        """The first processes of the session's commands, oldest first."""
         self.writing = asyncio.Lock()
         """Held while a file is written from outside: each file is counted before the next is written."""
 
@@ -121,21 +123,27 @@ class HostWatch:
     async def until_broken(self, pid: int) -> str:
         """Waits until the processes below `pid` exceed a limit and returns which; waits forever if they do not."""
         watches = [asyncio.ensure_future(self._until_too_much_disk(pid))]
+        before = list(self._disk.running)
         if self._memory is not None:
-            watches.append(asyncio.ensure_future(self._until_too_much_memory(pid, self._memory)))
+            watches.append(asyncio.ensure_future(self._until_too_much_memory(pid, self._memory, before)))
+        self._disk.running.append(pid)
         try:
             finished, _ = await asyncio.wait(watches, return_when=asyncio.FIRST_COMPLETED)
             return f"ended: {finished.pop().result()}"
         finally:
+            self._disk.running.remove(pid)
             for watch in watches:
                 watch.cancel()
             await asyncio.wait(watches)
 
-    async def _until_too_much_memory(self, pid: int, memory: MemoryUse) -> str:
+    async def _until_too_much_memory(self, pid: int, memory: MemoryUse, before: Sequence[int]) -> str:
+        """The commands `before` this one, which run in the background, have the same limit with it; the newest ends."""
         while True:
             await asyncio.sleep(LOOK_S)
-            if await in_thread(partial(_used_memory, pid, memory)) > memory.limit:
-                return f"its processes used more than the {memory.limit // 2**20:,} MiB of memory that they may have"
+            others = [other for other in before if other in self._disk.running]
+            if await in_thread(partial(_used_memory, pid, memory, others)) > memory.limit:
+                whose = "its processes and those in the background" if others else "its processes"
+                return f"{whose} used more than the {memory.limit // 2**20:,} MiB of memory that they may have"
 
     async def _until_too_much_disk(self, pid: int) -> str:
         began, use = time.monotonic(), self._disk.use
@@ -156,9 +164,9 @@ class HostWatch:
         return use.describe() if use.full else None
 
 
-def _used_memory(pid: int, memory: MemoryUse) -> int:
+def _used_memory(pid: int, memory: MemoryUse, others: Sequence[int]) -> int:
     put_behind(pid)
-    return memory.look(pid)
+    return memory.look(pid) + sum(map(_resident, chain.from_iterable(map(tree, others))))
 
 
 async def in_thread(call: Callable[[], T]) -> T:

@@ -12,10 +12,12 @@ const lines = ({ start_line: first, end_line: last }) => {
 
 /** By tool, those with side effects first: `[verb, main argument, more]`. */
 const TOOLS = {
-  execute_command: (args) => ["Run", args.command],
+  execute_command: (args) => ["Run", args.command, args.background ? " in the background" : ""],
+  stop_command: (args) => ["Stop command", args.command_id],
   write_file: (args) => ["Write", args.path],
   edit_file: (args) => ["Edit", args.path],
   memory_write: (args) => ["Write memory", args.content],
+  command_output: (args) => ["Output of", args.command_id],
   read_file: (args) => ["Read", args.path, lines(args)],
   list_directory: (args) => ["List", args.path],
   search_files: (args) => ["Search", args.pattern, ` in ${args.path ?? "."}${args.glob ? `, ${args.glob}` : ""}`],

@@ -16,7 +16,10 @@ export const TYPES = {
   ],
   Messages: ["message.queued", "message.edited", "message.withdrawn", "message.dequeued", "message.created"],
   Steps: ["step.started", "step.retrying", "step.finished", "text.completed", "reasoning.completed", "plan.updated"],
-  Tools: ["tool.call", "tool.result", "approval.requested", "approval.resolved", "mcp.ready", "mcp.failed"],
+  Tools: [
+    "tool.call", "tool.result", "approval.requested", "approval.resolved", "command.started", "command.ended",
+    "mcp.ready", "mcp.failed",
+  ],
   Workspace: ["checkpoint.failed", "workspace.restored"],
   Context: [
     "prune.completed", "compaction.started", "compaction.completed", "compaction.failed", "compaction.cancelled",

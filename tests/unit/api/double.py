@@ -16,6 +16,7 @@ from app.runtime.services import (
     ApprovalService,
     CheckpointService,
     ClientCallService,
+    CommandService,
     CompactionService,
     HistoryService,
     LoginService,
@@ -33,6 +34,7 @@ from app.runtime.values.checkpoints import (
     RestoreResult,
     Uncovered,
 )
+from app.runtime.values.commands import CommandList, CommandOutput, CommandView
 from app.runtime.values.history import (
     CompactionCreate,
     CompactionList,
@@ -265,6 +267,36 @@ class InMemoryClientCalls(ClientCallService):
         self._answered[session_id] = posted
 
 
+class InMemoryCommands(CommandService):
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+
+    async def list(self, session_id: str) -> CommandList:
+        self._memory.get(session_id)
+        command = CommandView(
+            command_id=CALL_ID,
+            command="npm run dev",
+            status="running",
+            exit_code=None,
+            remark=None,
+            bytes=0,
+            started_at=AT,
+            ended_at=None,
+        )
+        return CommandList(items=(command,))
+
+    async def output(self, session_id: str, command_id: str, since: int) -> CommandOutput:
+        await self.stop(session_id, command_id)
+        return CommandOutput(
+            command_id=command_id, status="running", exit_code=None, output="", since=since, next_since=since, bytes=0
+        )
+
+    async def stop(self, session_id: str, command_id: str) -> None:
+        self._memory.get(session_id)
+        if command_id != CALL_ID:
+            raise NotFoundError("There is no such command.", code="command_not_found")
+
+
 class InMemoryHistory(HistoryService):
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
@@ -458,6 +490,7 @@ class InMemoryService(Memory):
             queue=InMemoryQueue(self),
             approvals=InMemoryApprovals(self),
             client_calls=InMemoryClientCalls(self),
+            commands=InMemoryCommands(self),
             history=InMemoryHistory(self),
             compactions=InMemoryCompactions(self),
             files=InMemoryFiles(self),

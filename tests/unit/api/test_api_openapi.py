@@ -166,6 +166,7 @@ def filled(path: str, session_id: str) -> str:
         session_id=session_id,
         message_id=new_id(),
         call_id=CALL_ID,
+        command_id=CALL_ID,
         path="a/b",
         round=1,
         webhook_id=new_id(),

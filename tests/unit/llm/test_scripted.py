@@ -135,7 +135,10 @@ def check_the_story(history: list[Message], root: Path) -> None:
     assert "tr -cs" in (root / "slugify.sh").read_text()
 
 
-FOR_LONG_TASKS = {"recall", "history_search", "memory_read", "memory_write", "memory_search"}
+FOR_LONG_TASKS = {
+    *("command_output", "stop_command", "recall", "history_search"),
+    *("memory_read", "memory_write", "memory_search"),
+}
 """Tools that a task of a few steps has no use for."""
 
 

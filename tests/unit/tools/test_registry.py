@@ -18,6 +18,8 @@ from app.tools.registry import load_object, short_form
 registry = ToolRegistry(default_tools())
 VALID: dict[str, dict[str, Any]] = {
     "execute_command": {"command": "ls", "timeout_s": 1.5},
+    "command_output": {"command_id": "c", "wait_s": 1.5, "since": 0},
+    "stop_command": {"command_id": "c"},
     "read_file": {"path": "a", "start_line": 1, "end_line": 2},
     "write_file": {"path": "a", "content": ""},
     "edit_file": {"path": "a", "old_text": "b", "new_text": ""},
@@ -70,7 +72,7 @@ class TestSchemas:
         for node in walk(schema.parameters):
             assert "title" not in node
             assert "anyOf" not in node
-            assert node["type"] in ("object", "string", "integer", "number", "array")
+            assert node["type"] in ("object", "string", "integer", "number", "boolean", "array")
             if node["type"] == "object":
                 assert node["additionalProperties"] is False
         for field in schema.parameters["properties"].values():
@@ -110,7 +112,9 @@ class TestSchemas:
     def test_short_forms(self) -> None:
         forms = [short_form(schema) for schema in registry.schemas()]
         assert forms == [
-            "execute_command{command: string, timeout_s?: number}",
+            "execute_command{command: string, timeout_s?: number, background?: boolean}",
+            "command_output{command_id: string, wait_s?: number, since?: integer}",
+            "stop_command{command_id: string}",
             "read_file{path: string, start_line?: integer, end_line?: integer}",
             "write_file{path: string, content: string}",
             "edit_file{path: string, old_text: string, new_text: string}",
@@ -127,6 +131,7 @@ class TestSchemas:
     def test_parallel_safety(self) -> None:
         safe = [name for name in NAMES if registry.get(name).parallel_safe]
         assert safe == [
+            "command_output",
             "read_file",
             "list_directory",
             "search_files",

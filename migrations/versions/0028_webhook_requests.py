@@ -1,14 +1,14 @@
 """requests that made webhooks
 
-Revision: 0027
-After: 0026
+Revision: 0028
+After: 0027
 """
 
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0027"
-down_revision = "0026"
+revision = "0028"
+down_revision = "0027"
 branch_labels = None
 depends_on = None
 

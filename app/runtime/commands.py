@@ -1,0 +1,272 @@
+"""The commands that sessions run in the background: each is an `exec` of its sandbox that lasts beyond the call that
+started it, and beyond the run, until it ends, is stopped, its run is cancelled, or its sandbox stops."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import structlog
+
+from app.agent.tool_executor import CollectedOutput, Collector
+from app.db.repositories import commands as rows
+from app.errors import NotFoundError, PalimpsestError, StorageError, SupersededError, ToolError
+from app.runtime.transactions import commands as transactions
+from app.runtime.transactions.commands import End
+from app.sandbox.base import BackgroundInput, ExecResult, Sandbox, Stream
+from app.sessions import CommandStatus
+from app.tools.base import CommandState
+from app.tools.masking import MaskedCollector, Masking
+from app.tools.output import OutputLimit
+
+if TYPE_CHECKING:
+    from app.runtime.setup import RuntimeSetup
+
+MAX_RUNNING = 8
+"""Background commands of one session at the same time. Each has the processes that a command may have."""
+LIFE_S = 30 * 24 * 3600.0
+"""Longest life of a background command, in seconds."""
+CANCEL_S = 1.0
+"""Seconds that a cancel waits for them."""
+RECENT_BYTES = 128 * 1024
+"""How much of the end of an output is in memory: more than the store may be behind while nothing floods it."""
+LOOK_S = 1.0
+"""Seconds between looks at what other nodes of a cluster ask to stop, and until an end is stored again."""
+ALONE = "other commands cannot reach its ports: they have a network of their own"
+
+log = structlog.get_logger(__name__)
+
+
+class CommandLog:
+    """The output of a running command: all of it goes to the store, its end is kept in memory."""
+
+    def __init__(self, collector: Collector) -> None:
+        self._collector = collector
+        self._recent = bytearray()
+        self.bytes = 0
+        self.grown = asyncio.Event()
+        """Set by each output."""
+
+    def write(self, stream: Stream, data: bytes) -> None:
+        self._collector.write(stream, data)
+        self.bytes += len(data)
+        self._recent += data
+        if len(self._recent) > 2 * RECENT_BYTES:
+            del self._recent[:-RECENT_BYTES]
+        self.grown.set()
+
+    async def finish(self, note: str = "") -> CollectedOutput:
+        return await self._collector.finish(note)
+
+    @property
+    def recent(self) -> tuple[int, bytes]:
+        """The end of the output, and the place of its first byte."""
+        return self.bytes - len(self._recent), bytes(self._recent)
+
+    def recent_from(self, place: int) -> bytes | None:
+        """The output from a place on; None if that is not in memory."""
+        first = self.bytes - len(self._recent)
+        return bytes(self._recent[place - first :]) if place >= first else None
+
+
+@dataclass(eq=False)
+class RunningCommand:
+    """A command that runs here. `sink` takes its output, which `log` has without the secrets. `reason` is set by what
+    ends it from outside, `result` once it has ended."""
+
+    session_id: str
+    call_id: str
+    log: CommandLog
+    sink: Collector
+    stdin: BackgroundInput = field(default_factory=BackgroundInput)
+    reason: CommandStatus | None = None
+    execution: asyncio.Task[ExecResult] | None = None
+    task: asyncio.Task[None] | None = None
+    end: End | None = None
+
+    def state(self) -> CommandState:
+        end = self.end
+        if end is None:
+            return CommandState(self.call_id, "running", None, self.log.bytes, ALONE if self.stdin.is_alone else None)
+        return CommandState(self.call_id, end.status, end.exit_code, end.bytes, end.remark)
+
+    def stop(self, reason: CommandStatus) -> None:
+        self.reason = self.reason or reason
+        if self.execution is not None:
+            self.execution.cancel()
+
+
+class BackgroundCommands:
+    """Those of all sessions of this server."""
+
+    def __init__(self) -> None:
+        self._running: dict[str, dict[str, RunningCommand]] = {}
+        self._looking: asyncio.Task[None] | None = None
+        self._closing = False
+
+    def of(self, session_id: str) -> Mapping[str, RunningCommand]:
+        """The commands of a session that run here, by id."""
+        return self._running.get(session_id, {})
+
+    async def start(
+        self,
+        setup: RuntimeSetup,
+        session_id: str,
+        call_id: str,
+        command: str,
+        *,
+        sandbox: Sandbox,
+        env: Mapping[str, str],
+    ) -> RunningCommand:
+        """Runs a command that is stored as started, and returns once it does or has ended already. Cancelling this
+        stops it."""
+        inner = CommandLog(setup.collector(session_id, call_id, lambda *_: None, OutputLimit(2)))
+        running = RunningCommand(session_id, call_id, inner, MaskedCollector(inner, Masking(env)))
+        self._running.setdefault(session_id, {})[call_id] = running
+        running.execution = asyncio.create_task(
+            sandbox.exec(command, timeout_s=LIFE_S, on_output=running.sink.write, stdin=running.stdin, env=env)
+        )
+        running.task = asyncio.create_task(self._follow(setup, running), name=f"command-{call_id}")
+        if setup.node is not None and self._looking is None:
+            self._looking = asyncio.create_task(self._look(setup), name="commands-to-stop")
+        begun = asyncio.create_task(running.stdin.begun.wait())
+        try:
+            await asyncio.wait({begun, running.task}, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            await end_all([running], "stopped")
+            raise
+        finally:
+            begun.cancel()
+        return running
+
+    async def _follow(self, setup: RuntimeSetup, running: RunningCommand) -> None:
+        """Waits for the end of a command and stores it."""
+        assert running.execution is not None
+        end = await _end_of(running, running.execution)
+        try:
+            if setup.workspaces is not None:
+                # It may have changed files until now.
+                async with setup.workspaces.using(running.session_id):
+                    pass
+            await self._store(setup, running, end)
+        except (NotFoundError, SupersededError):
+            pass  # The session was deleted, or the next server notes the end.
+        except Exception:
+            log.exception("command_end_not_stored", call_id=running.call_id)
+        finally:
+            running.end = end
+            running.log.grown.set()
+            here = self._running[running.session_id]
+            del here[running.call_id]
+            if not here:
+                del self._running[running.session_id]
+        log.info("command_ended", session_id=running.session_id, call_id=running.call_id, status=end.status)
+
+    async def _store(self, setup: RuntimeSetup, running: RunningCommand, end: End) -> None:
+        """Tries again while the database refuses; if it does so until this server stops, the next one notes the end."""
+        work = partial(transactions.ended, session_id=running.session_id, call_id=running.call_id, end=end)
+        while True:
+            try:
+                return await setup.write(running.session_id, work)
+            except StorageError as error:
+                log.warning("command_end_not_stored", call_id=running.call_id, error=error.detail)
+            if self._closing:
+                return
+            await asyncio.sleep(LOOK_S)
+
+    async def end(self, session_id: str, reason: CommandStatus) -> None:
+        """Ends all commands of a session, and waits until their ends are stored, but not long for those of a cancelled
+        run: a sandbox that does not answer must not delay that."""
+        await end_all(self.of(session_id).values(), reason, CANCEL_S if reason == "cancelled" else None)
+
+    async def recover(self, setup: RuntimeSetup, session_id: str | None = None) -> None:
+        """Notes that commands have ended with the server that ran them: those of a session, or of all. Raises
+        `StorageError` and `SupersededError`."""
+        left = await setup.database.read(lambda c: rows.running(c, session_id))
+        for row in left:
+            if row.call_id not in self.of(row.session_id):
+                ref, size = await asyncio.to_thread(_stored, setup.output_path, f"{row.session_id}/{row.call_id}")
+                end = End("interrupted", bytes=size, output_ref=ref)
+                work = partial(transactions.ended, session_id=row.session_id, call_id=row.call_id, end=end)
+                with suppress(NotFoundError):
+                    await setup.write(row.session_id, work)
+
+    async def _look(self, setup: RuntimeSetup) -> None:
+        """Stops what requests on other nodes ask to stop, as long as anything runs."""
+        try:
+            while self._running:
+                await asyncio.sleep(LOOK_S)
+                with suppress(StorageError):
+                    for row in await setup.database.read(lambda c: rows.asked_to_stop(c, list(self._running))):
+                        if (running := self.of(row.session_id).get(row.call_id)) is not None:
+                            running.stop("stopped")
+        finally:
+            self._looking = None
+
+    async def aclose(self) -> None:
+        """Ends all commands of this server."""
+        self._closing = True
+        if self._looking is not None:
+            self._looking.cancel()
+        await end_all([running for here in self._running.values() for running in here.values()], "interrupted")
+
+
+async def end_all(commands: Iterable[RunningCommand], reason: CommandStatus, timeout_s: float | None = None) -> None:
+    """Ends commands at the same time, and waits until their ends are stored."""
+    tasks = set()
+    for running in commands:
+        running.stop(reason)
+        assert running.task is not None
+        tasks.add(running.task)
+    if tasks:
+        await asyncio.wait(tasks, timeout=timeout_s)
+
+
+async def _end_of(running: RunningCommand, execution: asyncio.Task[ExecResult]) -> End:
+    await asyncio.wait({execution})
+    result: ExecResult | None = None
+    problem: str | None = None
+    try:
+        result = execution.result()
+    except asyncio.CancelledError:
+        pass
+    except PalimpsestError as error:
+        problem = error.detail
+    except Exception:
+        log.exception("command_crashed", call_id=running.call_id)
+        problem = "It failed inside the service."
+    output = await running.sink.finish()
+    status, remark = _outcome(running, result, problem)
+    code = result.exit_code if result is not None and status == "exited" else None
+    return End(status, code, remark, running.log.bytes, output.ref)
+
+
+def _outcome(
+    running: RunningCommand, result: ExecResult | None, problem: str | None
+) -> tuple[CommandStatus, str | None]:
+    if running.reason is not None:
+        return running.reason, None
+    if result is None:
+        return ("limit" if running.stdin.begun.is_set() else "failed"), problem
+    remarks = [result.remark, *(f"network: {refusal}" for refusal in result.refused_hosts)]
+    if result.timed_out:
+        remarks.append("it ran for as long as a command may")
+    remark = "; ".join(filter(None, remarks)) or None
+    return ("limit" if result.exit_code is None else "exited"), remark
+
+
+def _stored(path_of: Callable[[str], Path] | None, key: str) -> tuple[str | None, int]:
+    """The key and size of an output, if it is stored. Blocks."""
+    if path_of is not None:
+        with suppress(OSError, PalimpsestError):
+            return key, path_of(key).stat().st_size
+    return None, 0
+
+
+def too_many() -> ToolError:
+    return ToolError(f"{MAX_RUNNING} commands run in the background already; stop one of them first.")
