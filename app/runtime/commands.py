@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from app.agent.tool_executor import CollectedOutput, Collector
+from app.agent.protocols import CollectedOutput, Collector
 from app.db.repositories import commands as rows
 from app.errors import NotFoundError, PalimpsestError, StorageError, SupersededError, ToolError
 from app.runtime.transactions import commands as transactions

@@ -48,7 +48,7 @@ class Server:
         self.repository = folder / "checkpoints" / f"{stage.session_id}.git"
         self.file = folder / "workspaces" / stage.session_id / "file"
         setup = replace(make_setup(stage, sandboxes), checkpoints=self.kept)
-        files = FileService(stage.database, sandboxes, setup.fence, IncomingArchives(2**30), checkpoints=self.kept)
+        files = FileService(setup, IncomingArchives(2**30))
         self.service = CheckpointService(setup, files)
         self._stage = stage
 
