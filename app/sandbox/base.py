@@ -44,7 +44,7 @@ class BackgroundInput(LiveInput):
         self.is_alone = False
         """Set before that by a sandbox in which other commands cannot reach the ports of this one."""
 
-    async def next(self) -> bytes:
+    async def next(self) -> bytes | None:
         self.begun.set()
         return await super().next()
 

@@ -7,10 +7,13 @@ import asyncio
 import json
 import os
 import signal
+from array import array
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from fcntl import ioctl
 from pathlib import Path
+from termios import FIONREAD
 
 from app.sandbox import egress
 from app.sandbox.base import WORKSPACE, ExecRequest, SandboxLimits
@@ -202,6 +205,13 @@ class Handshake:
                 line = line[os.write(self.input, line) :]
         return not line
 
+    @property
+    def has_unread(self) -> bool:
+        """Whether something was written to the input that nobody has read."""
+        waiting = array("i", [0])
+        ioctl(self.input, FIONREAD, waiting)
+        return waiting[0] > 0
+
 
 class Namespace:
     """Ends a PID namespace through its first process: it is dead only when all others are."""
@@ -224,6 +234,7 @@ class Namespace:
         """Why the processes were ended."""
         self.lost = True
         """Whether the shell that waits for the command ended before it got it."""
+        self._has_no_input = False
         self._pid = 0
         self._init: int | None = None
         """A pidfd, so that a later process with the same number is never hit."""
@@ -240,6 +251,7 @@ class Namespace:
     async def go(self, request: ExecRequest) -> None:
         if self._init is not None:
             line = await self._admit(self._pid, request)
+            self._has_no_input = request.stdin is None
             self.lost = not await asyncio.to_thread(self._handshake.order, line)
             self._tasks.append(asyncio.create_task(self._watch(self._pid, self._init)))
             if request.stdin is not None:
@@ -262,6 +274,8 @@ class Namespace:
         return pidfd
 
     async def ended(self, bwrap: Process) -> None:
+        # It may have been killed before it could read its line.
+        self.lost = self.lost or (self._has_no_input and self._handshake.has_unread)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

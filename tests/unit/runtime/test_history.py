@@ -137,7 +137,9 @@ async def test_the_next_context_uses_the_current_session_and_stores_nothing(stag
     assert (view.step, view.generation) == (None, 2), "the stored one has another system text"
     assert [item.message.role for item in view.messages] == ["user", "assistant", "tool", "assistant", "control"]
     assert view.messages[-1].reason == "control"
-    assert [tool.name for tool in view.tools] == list(agents.registry.names())
+    assert [tool.name for tool in view.tools] == [
+        name for name in agents.registry.names() if name not in BACKGROUND_TOOLS
+    ]
     assert 0 < sum(item.tokens for item in view.messages) < view.tokens <= view.usable < view.limit
     await stage.change(system_prompt="mine", tools=["read_file"])
     view = await context(stage, None, agents)

@@ -237,7 +237,7 @@ async def test_servers_come_are_called_and_go() -> None:
             assert [catalog.server for catalog in reports.made] == ["real"]
             add = next(tool for tool in made.tools if tool.tool == "add")
             assert await servers.call("real", add, {"a": 1, "b": 2}, lambda *_: None) == ("3", ToolOutcome())
-            with pytest.raises(ToolError, match="has no MCP server other"):
+            with pytest.raises(ToolError, match="no longer has the MCP server other"):
                 await servers.call("other", add, {}, lambda *_: None)
             waiting = next(tool for tool in made.tools if tool.tool == "wait")
             call = asyncio.create_task(servers.call("real", waiting, {}, lambda *_: None))
