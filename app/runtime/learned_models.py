@@ -156,15 +156,21 @@ class LearnedCalibrations:
         self._stored: dict[str, float] = {}
 
     def get(self, model: str) -> Calibration | None:
-        """None also for a model whose provider is no longer configured: a session may still have it."""
-        try:
-            return self._known.get(self._key_of(model))
-        except UnknownModelError:
-            return None
+        key = self._key(model)
+        return None if key is None else self._known.get(key)
 
     def update(self, learned: Mapping[str, Calibration]) -> None:
         """Keeps what was learned here."""
-        self._known |= {self._key_of(model): calibration for model, calibration in learned.items()}
+        for model, calibration in learned.items():
+            if (key := self._key(model)) is not None:
+                self._known[key] = calibration
+
+    def _key(self, model: str) -> str | None:
+        """None for a model whose provider is no longer configured: a session may still have it."""
+        try:
+            return self._key_of(model)
+        except UnknownModelError:
+            return None
 
     async def exchange(self) -> None:
         """Stores what was learned here, and loads what other nodes have learned."""

@@ -33,7 +33,8 @@ async def operations(client: Client, **headers: str) -> list[tuple[str, str]]:
     """Every method and path that the server documents, and the undocumented ones it serves."""
     document = (await client.http.get("/openapi.json", headers=headers)).raise_for_status().json()
     names = {"round": "1", "session_id": UNKNOWN, "message_id": UNKNOWN, "call_id": "x", "path": "a/b", "name": "X"}
-    names |= {"digest": "0" * 64, "checkpoint_id": UNKNOWN, "webhook_id": UNKNOWN, "delivery_id": UNKNOWN}
+    ids = ("command_id", "checkpoint_id", "webhook_id", "delivery_id")
+    names |= {"digest": "0" * 64, **dict.fromkeys(ids, UNKNOWN)}
     found = [(method, path.format(**names)) for path, methods in document["paths"].items() for method in methods]
     assert len(found) > 20
     return [*found, ("get", "/"), ("get", "/openapi.json"), ("get", "/static/none.js"), ("get", "/nothing")]

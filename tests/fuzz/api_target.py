@@ -33,6 +33,7 @@ ENDLESS = "/v1/events"
 """A stream that only its reader ends; covered by other tests."""
 WAITING = "wait for the gate"
 CLIENTS = "ask the client"
+LASTING = "start a server"
 
 
 def check(case: Any, response: Any) -> None:
@@ -52,6 +53,8 @@ def agent(request: RecordedRequest) -> Reply:
         return Reply(Text("Done."))
     if CLIENTS in request.first_user_text:
         return Reply(ToolCall("look_up", {}))
+    if LASTING in request.first_user_text:
+        return Reply(ToolCall("execute_command", {"command": "sleep 600", "background": True}))
     return Reply(Text("I write."), ToolCall("write_file", {"path": "a.txt", "content": "a\n"}))
 
 
@@ -98,6 +101,14 @@ class Target:
         (item,) = self.http.get(f"/v1/sessions/{session_id}/approvals").json()["items"]
         return {"session_id": session_id, "call_id": str(item["call_id"])}
 
+    def lasting(self) -> dict[str, str]:
+        """A command in the background, and its session."""
+        session_id = self.session(task=LASTING)
+        with self.http.stream("GET", f"/v1/sessions/{session_id}/events?until=idle") as events:
+            events.read()
+        (item,) = self.http.get(f"/v1/sessions/{session_id}/commands").json()["items"]
+        return {"session_id": session_id, "command_id": str(item["command_id"])}
+
     def waiting_for_client(self) -> dict[str, str]:
         """A call that waits for a client's result, and its session."""
         tool = {"type": "client", "name": "look_up", "description": "Looks it up.", "parameters": {"type": "object"}}
@@ -129,6 +140,8 @@ class Target:
             parameters.update(self.waiting())
         if case.operation.label == "POST /v1/sessions/{session_id}/tool-calls/{call_id}/result":
             parameters.update(self.waiting_for_client())
+        if "command_id" in parameters:
+            parameters.update(self.lasting())
         if "digest" in parameters:
             parameters.update(session_id=self.pictured_id, digest=self.digest)
         if "round" in parameters:
