@@ -26,7 +26,7 @@ log = structlog.get_logger(__name__)
 
 UNUSED_WAIT_S = 2.0
 """Seconds that the end of a run waits for the checkpoint of its beginning if it has not used the sandbox."""
-CANCELLED_WAIT_S = 1.0
+CANCELLED_WAIT_S = 0.5
 """Seconds that the end of a cancelled run waits for its checkpoints: a cancel ends a run within two."""
 TIDY_RUNS = 10
 """A session's repository is looked after once in so many runs."""
