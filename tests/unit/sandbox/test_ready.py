@@ -163,16 +163,21 @@ async def until_waiting(shell: Shell, place: Place) -> list[int]:
     return found
 
 
+async def until_none(shell: Shell, place: Place) -> None:
+    """Waits until none waits and none is about to end."""
+    async with asyncio.timeout(10):
+        while await processes(shell, place):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)  # nor of an end
+
+
 async def test_a_process_waits_until_the_sandbox_rests(walled: Shell, place: Place) -> None:
     await until_waiting(walled, place)
     assert (await walled.run("echo one; exit 3")).code == 3
     await until_waiting(walled, place)
     walled.sandbox.rest()
-    async with asyncio.timeout(10):
-        while await processes(walled, place):  # noqa: ASYNC110 - nor of an end
-            await asyncio.sleep(0.01)
+    await until_none(walled, place)
     assert (await walled.run("echo two")).out == "two\n"
-    assert await processes(walled, place) == []
+    await until_none(walled, place)
 
 
 async def test_a_process_that_was_killed_while_it_waited_is_replaced(walled: Shell, place: Place) -> None:
