@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from app.errors import SandboxUnavailableError
+from app.errors import SandboxError, SandboxUnavailableError
 from app.sandbox.base import SandboxLimits
 from app.sandbox.host.bubblewrap import BubblewrapFactory, find_bwrap
 from app.sandbox.host.etc import Etc
