@@ -25,7 +25,8 @@ settings.register_profile("measured", deadline=None, max_examples=8)
 
 
 MEASURED = {
-    *("answers", "approvals", "archives", "bad_input", "broker", "changes", "cli", "cli_approvals", "cli_compact"),
+    *("answers", "approvals", "archives", "background_commands", "bad_input", "broker", "changes", "cli"),
+    *("cli_approvals", "cli_compact"),
     *("client_tools", "connections", "eval", "files", "fork", "history_import", "images", "login", "mcp"),
     *("moving_workspaces", "output", "retention", "session_secrets", "skills", "sources", "start", "tracing"),
     "webhooks",
