@@ -242,7 +242,7 @@ class ToolExecutor:
         return tool is None or tool.parallel_safe
 
     def _tool(self, name: str) -> AnyTool | None:
-        """A tool that was offered; None if there is none of this name."""
+        """A tool that was offered; None if no offered tool has this name."""
         try:
             return self._setup.registry().get(name, self._allowed())
         except ToolError:

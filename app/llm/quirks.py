@@ -149,7 +149,7 @@ class Quirks:
         return quirks if quirks.token_name in self.token_names else self
 
     def take(self, other: Quirks) -> None:
-        """Replaces what is persisted. Requests that use these quirks go on with them."""
+        """Replaces what is persisted, in place, so that requests in progress see it too."""
         for name in other.to_json():
             setattr(self, name, getattr(other, name))
         if self.trial == self.endpoint:

@@ -35,7 +35,7 @@ _USE = upsert(repositories, key=("session_id",), changed=lambda _: {"uses": repo
 
 
 def find(connection: Connection, session_id: str) -> StoredRepository:
-    """The row of a session, as it would be if there is none."""
+    """The row of a session; without one, the values that a new row has."""
     row = connection.execute(_FIND, {"sid": session_id}).first()
     return StoredRepository(session_id) if row is None else StoredRepository(*row)
 

@@ -35,8 +35,7 @@ class McpServers:
         self._servers: SessionServers | None = None
 
     async def prepare(self) -> None:
-        """Connects servers that are due, notices what has changed, and has the next step offer what is there. May be
-        cancelled."""
+        """Connects servers that are due, and updates what the next step offers. May be cancelled."""
         row = self._session.row
         if self._servers is None:
             if not servers_of(row, self._setup.mcp.defaults):

@@ -16,7 +16,7 @@ from app.runtime.transactions.runs import end_client_calls, has_expired
 from app.runtime.values.queue import PendingToolCall, PendingToolCalls, ToolCallAnswer
 
 _KEPT = (None, "client", "timeout")
-"""Ends of a wait after which its step goes on."""
+"""How a wait may end so that its step continues; None while it lasts."""
 
 
 def answer(

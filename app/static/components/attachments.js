@@ -78,8 +78,8 @@ export function onPasteInto(attachments) {
   };
 }
 
-/** The props of an element on which images can be dropped, and whether files are dragged over it. */
-export function useImageDrop(attachments) {
+/** The props of an element that takes dropped files, by `onFiles(event)`, and whether files are dragged over it. */
+export function useFileDrop(onFiles) {
   const [isOver, setOver] = useState(false);
   return {
     isOver,
@@ -93,7 +93,7 @@ export function useImageDrop(attachments) {
       if (!hasFiles(event)) return;
       event.preventDefault();
       setOver(false);
-      attachments.add([...event.dataTransfer.files]);
+      onFiles(event);
     },
   };
 }

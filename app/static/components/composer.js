@@ -1,6 +1,6 @@
 /** The message box of a session. */
 
-import { AttachButton, Attached, onPasteInto, useImageDrop } from "./attachments.js";
+import { AttachButton, Attached, onPasteInto, useFileDrop } from "./attachments.js";
 import { useAutoGrow } from "./autogrow.js";
 import { now } from "./basic.js";
 import { modeHint, MODES } from "./modes.js";
@@ -22,7 +22,7 @@ export function Composer({ state }) {
   const area = useRef(null);
   useAutoGrow(area, text);
   const ids = useId();
-  const { isOver, ...dropping } = useImageDrop(attachments);
+  const { isOver, ...dropping } = useFileDrop(({ dataTransfer }) => attachments.add([...dataTransfer.files]));
   const send = async () => {
     await draft.send();
     area.current?.focus();

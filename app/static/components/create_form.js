@@ -8,7 +8,7 @@ import { changeDraft, clearDraft, createSession, draft, errorsOf, requestOf, tas
 import { secretNames } from "../state/draft_inputs.js";
 import { clearIncoming, incoming, takeDropped } from "../state/incoming.js";
 import { loadModels } from "../state/models.js";
-import { AttachButton, Attached, onPasteInto } from "./attachments.js";
+import { AttachButton, Attached, onPasteInto, useFileDrop } from "./attachments.js";
 import { CreateMore } from "./create_more.js";
 import { AreaField, Form } from "./fields.js";
 import { ModelField } from "./model_field.js";
@@ -28,7 +28,7 @@ export function CreateForm({ onClose }) {
   const { errors, rest, isBusy, upload, start } = useStart(onClose);
   const [isMore, setMore] = useState(false);
   const [hasSecrets, setHasSecrets] = useState(draft.peek().secrets.length > 0);
-  const { isOver, ...dropping } = useDropping();
+  const { isOver, ...dropping } = useFileDrop(takeFiles);
   useEffect(() => {
     loadModels().catch(sayProblem);
     // The user has opened the form, so it takes the focus.
@@ -94,27 +94,11 @@ export function CreateForm({ onClose }) {
   <//>`;
 }
 
-/** The form's props that take dropped files, and whether some are dragged over it. */
-function useDropping() {
-  const [isOver, setOver] = useState(false);
-  const hasFiles = ({ dataTransfer }) => dataTransfer?.types.includes("Files");
-  return {
-    isOver,
-    onDragOver: (event) => {
-      if (!hasFiles(event)) return;
-      event.preventDefault();
-      setOver(true);
-    },
-    onDragLeave: ({ currentTarget, relatedTarget }) => currentTarget.contains(relatedTarget) || setOver(false),
-    onDrop: (event) => {
-      if (!hasFiles(event)) return;
-      event.preventDefault();
-      setOver(false);
-      if (isForTask(event)) return void taskImages.add([...event.dataTransfer.files]);
-      changeDraft({ from: "files" });
-      takeDropped(event.dataTransfer);
-    },
-  };
+/** Takes files that are dropped on the form: images for the task, or what the workspace starts with. */
+function takeFiles(event) {
+  if (isForTask(event)) return void taskImages.add([...event.dataTransfer.files]);
+  changeDraft({ from: "files" });
+  takeDropped(event.dataTransfer);
 }
 
 /** Whether images were dropped on the task, and not files that the workspace begins with. */
