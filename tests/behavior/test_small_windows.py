@@ -114,7 +114,7 @@ async def test_a_window_learned_from_a_refusal_changes_the_tools(
         shown = await client.get(f"/v1/sessions/{session['id']}/context")
         assert [tool["name"] for tool in shown["tools"]] == (LEAST if window == 2_048 else FILES)
         first = await client.get(f"/v1/sessions/{session['id']}/context", step=1)
-        assert (len(first["tools"]), first["generation"]) == (len(default_tools()), 1)
+        assert (len(first["tools"]), first["generation"]) == (len(default_tools()) - len(BACKGROUND), 1)
     assert overflows(provider) == 1
     assert provider.broken == []
 
