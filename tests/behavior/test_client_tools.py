@@ -68,6 +68,11 @@ async def test_a_client_posts_the_result_of_a_call(client: Client, provider: Fak
     assert (result.data["status"], result.data["output"]) == ("completed", "Ticket 17")
     assert list(provider.requests[1].tool_results.values()) == ["Ticket 17"]
     assert list(provider.requests[0].tool_names) == ["read_file", "open_ticket"]
+    listed = await client.get(f"/v1/sessions/{session_id}/tools")
+    assert [(each["name"], each["source"]) for each in listed["items"]] == [
+        ("read_file", "builtin"),
+        ("open_ticket", "client"),
+    ]
     seen = [event.data["session"]["status"] for event in of_type(events, "session.updated")]
     assert seen == ["awaiting_client", "running"]
     again = await answer(client, session_id, item["call_id"], output="Ticket 18")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from sqlalchemy import Connection
@@ -17,6 +17,7 @@ from app.runtime.mcp.host import McpHost
 from app.runtime.mcp.offer import NOTHING, Offer, make_offer, server_of
 from app.runtime.transactions.mcp import catalogs
 from app.runtime.values.mcp import McpServerView, SessionTool, ToolList
+from app.tools import client
 from app.tools.submit import NAME as SUBMIT_OUTPUT
 
 
@@ -36,7 +37,8 @@ def read_tools(connection: Connection, session_id: str, agents: AgentSetup, host
     config = agents.config(row, offer=offer)
     known = offer(config.budget.limit)
     listed = {tool.name: tool for tool in (*known.whole, *known.hidden)}
-    whole = _whole(config, listed)
+    clients = {spec.name for spec in client.load(row.client_tools)}
+    whole = _whole(config, listed, clients)
     hidden = [_of_server(tool, whole=False) for tool in known.hidden]
     return ToolList(
         items=(*whole, *hidden),
@@ -47,14 +49,14 @@ def read_tools(connection: Connection, session_id: str, agents: AgentSetup, host
     )
 
 
-def _whole(config: AgentConfig, listed: Mapping[str, Definition]) -> list[SessionTool]:
+def _whole(config: AgentConfig, listed: Mapping[str, Definition], clients: Collection[str]) -> list[SessionTool]:
     """The tools in the request."""
     return [
         _of_server(listed[tool.name], whole=True)
         if tool.name in listed
         else SessionTool(
             name=tool.name,
-            source="output" if tool.name == SUBMIT_OUTPUT else "builtin",
+            source="client" if tool.name in clients else "output" if tool.name == SUBMIT_OUTPUT else "builtin",
             description=tool.description,
             tokens=estimate_tools([tool]),
         )

@@ -192,7 +192,7 @@ class SessionTool(Value):
     are found and called through `mcp_search`. `server` and `server_tool` are set for a tool of an MCP server."""
 
     name: str
-    source: Literal["builtin", "mcp", "output"]
+    source: Literal["builtin", "client", "mcp", "output"]
     server: str | None = None
     server_tool: str | None = None
     description: str
