@@ -9,24 +9,26 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Protocol, TypeVar
 
 import structlog
+from sqlalchemy import Connection
 
 from app.agent.protocols import CollectedOutput, Collector
+from app.db.engine import Database
 from app.db.repositories import commands as rows
 from app.errors import NotFoundError, PalimpsestError, StorageError, SupersededError, ToolError
+from app.eventlog.log import StreamItem
 from app.runtime.transactions import commands as transactions
 from app.runtime.transactions.commands import End
+from app.runtime.workspaces.keeper import Workspaces
 from app.sandbox.base import BackgroundInput, ExecResult, Sandbox, Stream
 from app.sessions import CommandStatus
 from app.tools.base import CommandState
 from app.tools.masking import MaskedCollector, Masking
 from app.tools.output import OutputLimit
 
-if TYPE_CHECKING:
-    from app.runtime.setup import RuntimeSetup
-
+T = TypeVar("T")
 MAX_RUNNING = 8
 """Background commands of one session at the same time. Each has the processes that a command may have."""
 LIFE_S = 30 * 24 * 3600.0
@@ -40,6 +42,22 @@ LOOK_S = 1.0
 ALONE = "other commands cannot reach its ports: they have a network of their own"
 
 log = structlog.get_logger(__name__)
+
+
+class Server(Protocol):
+    """What the commands use of the server that runs them; see `RuntimeSetup`."""
+
+    @property
+    def database(self) -> Database: ...
+    @property
+    def collector(self) -> Callable[[str, str, Callable[[Stream, str, int], None], OutputLimit], Collector]: ...
+    @property
+    def output_path(self) -> Callable[[str], Path] | None: ...
+    @property
+    def node(self) -> str | None: ...
+    @property
+    def workspaces(self) -> Workspaces | None: ...
+    async def write(self, session_id: str, work: Callable[[Connection], tuple[T, list[StreamItem]]]) -> T: ...
 
 
 class CommandLog:
@@ -115,7 +133,7 @@ class BackgroundCommands:
 
     async def start(
         self,
-        setup: RuntimeSetup,
+        server: Server,
         session_id: str,
         call_id: str,
         command: str,
@@ -125,15 +143,15 @@ class BackgroundCommands:
     ) -> RunningCommand:
         """Runs a command that is stored as started, and returns once it does or has ended already. Cancelling this
         stops it."""
-        inner = CommandLog(setup.collector(session_id, call_id, lambda *_: None, OutputLimit(2)))
+        inner = CommandLog(server.collector(session_id, call_id, lambda *_: None, OutputLimit(2)))
         running = RunningCommand(session_id, call_id, inner, MaskedCollector(inner, Masking(env)))
         self._running.setdefault(session_id, {})[call_id] = running
         running.execution = asyncio.create_task(
             sandbox.exec(command, timeout_s=LIFE_S, on_output=running.sink.write, stdin=running.stdin, env=env)
         )
-        running.task = asyncio.create_task(self._follow(setup, running), name=f"command-{call_id}")
-        if setup.node is not None and self._looking is None:
-            self._looking = asyncio.create_task(self._look(setup), name="commands-to-stop")
+        running.task = asyncio.create_task(self._follow(server, running), name=f"command-{call_id}")
+        if server.node is not None and self._looking is None:
+            self._looking = asyncio.create_task(self._look(server), name="commands-to-stop")
         begun = asyncio.create_task(running.stdin.begun.wait())
         try:
             await asyncio.wait({begun, running.task}, return_when=asyncio.FIRST_COMPLETED)
@@ -144,16 +162,16 @@ class BackgroundCommands:
             begun.cancel()
         return running
 
-    async def _follow(self, setup: RuntimeSetup, running: RunningCommand) -> None:
+    async def _follow(self, server: Server, running: RunningCommand) -> None:
         """Waits for the end of a command and stores it."""
         assert running.execution is not None
         end = await _end_of(running, running.execution)
         try:
-            if setup.workspaces is not None:
+            if server.workspaces is not None:
                 # It may have changed files until now.
-                async with setup.workspaces.using(running.session_id):
+                async with server.workspaces.using(running.session_id):
                     pass
-            await self._store(setup, running, end)
+            await self._store(server, running, end)
         except (NotFoundError, SupersededError):
             pass  # The session was deleted, or the next server notes the end.
         except Exception:
@@ -167,12 +185,12 @@ class BackgroundCommands:
                 del self._running[running.session_id]
         log.info("command_ended", session_id=running.session_id, call_id=running.call_id, status=end.status)
 
-    async def _store(self, setup: RuntimeSetup, running: RunningCommand, end: End) -> None:
+    async def _store(self, server: Server, running: RunningCommand, end: End) -> None:
         """Tries again while the database refuses; if it does so until this server stops, the next one notes the end."""
         work = partial(transactions.ended, session_id=running.session_id, call_id=running.call_id, end=end)
         while True:
             try:
-                return await setup.write(running.session_id, work)
+                return await server.write(running.session_id, work)
             except StorageError as error:
                 log.warning("command_end_not_stored", call_id=running.call_id, error=error.detail)
             if self._closing:
@@ -184,25 +202,25 @@ class BackgroundCommands:
         run: a sandbox that does not answer must not delay that."""
         await end_all(self.of(session_id).values(), reason, CANCEL_S if reason == "cancelled" else None)
 
-    async def recover(self, setup: RuntimeSetup, session_id: str | None = None) -> None:
+    async def recover(self, server: Server, session_id: str | None = None) -> None:
         """Notes that commands have ended with the server that ran them: those of a session, or of all. Raises
         `StorageError` and `SupersededError`."""
-        left = await setup.database.read(lambda c: rows.running(c, session_id))
+        left = await server.database.read(lambda c: rows.running(c, session_id))
         for row in left:
             if row.call_id not in self.of(row.session_id):
-                ref, size = await asyncio.to_thread(_stored, setup.output_path, f"{row.session_id}/{row.call_id}")
+                ref, size = await asyncio.to_thread(_stored, server.output_path, f"{row.session_id}/{row.call_id}")
                 end = End("interrupted", bytes=size, output_ref=ref)
                 work = partial(transactions.ended, session_id=row.session_id, call_id=row.call_id, end=end)
                 with suppress(NotFoundError):
-                    await setup.write(row.session_id, work)
+                    await server.write(row.session_id, work)
 
-    async def _look(self, setup: RuntimeSetup) -> None:
+    async def _look(self, server: Server) -> None:
         """Stops what requests on other nodes ask to stop, as long as anything runs."""
         try:
             while self._running:
                 await asyncio.sleep(LOOK_S)
                 with suppress(StorageError):
-                    for row in await setup.database.read(lambda c: rows.asked_to_stop(c, list(self._running))):
+                    for row in await server.database.read(lambda c: rows.asked_to_stop(c, list(self._running))):
                         if (running := self.of(row.session_id).get(row.call_id)) is not None:
                             running.stop("stopped")
         finally:
