@@ -89,6 +89,7 @@ async def write_all(bus: Bus, ids: list[str], seconds: float) -> None:
 
 async def read(database: Database, bus: Bus, session_id: str, ages: Ages) -> None:
     async with follow(EventLog(database), bus, session_id, after=0, until_idle=False) as batches:
+        assert batches is not None
         async for items in batches:
             at = time.time_ns()
             for item in items:

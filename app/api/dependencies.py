@@ -127,7 +127,7 @@ def page_body(page: LogPage) -> bytes:
 
 
 def _event(item: StreamItem) -> bytes:
-    return b'{"seq":%b,"type":"%b","data":%b}' % (str(item.seq).encode(), item.type.encode(), item.data)
+    return b'{"seq":%b,"type":"%b","data":%b}' % (str(item.seq).encode(), item.type.encode(), item.shown)
 
 
 class FieldError(BaseModel):

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import copy
+import json
+from collections.abc import Iterator
 from typing import Any
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
+from fastapi.routing import APIRoute
 from pydantic.json_schema import models_json_schema
+from starlette.requests import Request
+from starlette.responses import JSONResponse
 
 from app.api.auth import COOKIE, needs_key
 from app.api.dependencies import Problem
-from app.api.examples import ANSWERS, ANSWERS_OF, EVENTS, REQUESTS, stream_items
+from app.api.examples import ANSWERS, ANSWERS_OF, REQUESTS, stream_items
 from app.api.guard import PROBES
 from app.api.live_events import LIVE_EVENTS
 from app.api.problems import CATALOG, add_problem
@@ -121,13 +127,16 @@ METRICS_CONTENT: dict[int | str, dict[str, Any]] = {
 }
 
 
+EVENT_STREAM = "text/event-stream"
+
+
 def event_stream(*, prefix: str = "") -> dict[str, Any]:
     """The `content` of a stream of events whose names start with `prefix`, with a few examples."""
     names = [event.type for event in ALL_EVENTS if event.type.startswith(prefix)]
     shown = [item for item in stream_items() if item.type in names][:3]
     return {
-        "text/event-stream": {
-            "itemSchema": {"anyOf": [_event_on_the_wire(name) for name in names]},
+        EVENT_STREAM: {
+            "schema": _STRING,
             "x-events": {name: {"$ref": REF.format(model=name)} for name in names},
             "example": encode(shown).decode(),
         }
@@ -145,7 +154,11 @@ def _event_on_the_wire(name: str) -> dict[str, Any]:
 
 
 def install_openapi(app: FastAPI, *, keys_optional: bool) -> None:
-    """Serves the completed document at `/openapi.json`; keys are optional if none is configured."""
+    """Serves the completed document at `/openapi.json`, and at `/openapi-3.2.json` with the items of streams; keys are
+    optional if none is configured."""
+    for route in app.routes:
+        if isinstance(route, APIRoute):
+            route.operation_id = _in_camel_case(route.name)
 
     def document() -> dict[str, Any]:
         if app.openapi_schema is None:
@@ -154,7 +167,28 @@ def install_openapi(app: FastAPI, *, keys_optional: bool) -> None:
             )
         return app.openapi_schema
 
+    async def newer(_: Request) -> JSONResponse:
+        return JSONResponse(with_items(app.openapi()))
+
     app.openapi = document  # type: ignore[method-assign]  # FastAPI's documented way to extend it
+    app.add_route("/openapi-3.2.json", newer, include_in_schema=False)
+
+
+def _in_camel_case(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(word.title() for word in others)
+
+
+def with_items(document: dict[str, Any]) -> dict[str, Any]:
+    """The document as OpenAPI 3.2, which can describe the items of a stream."""
+    newer = {**copy.deepcopy(document), "openapi": "3.2.0"}
+    for operations in newer["paths"].values():
+        for operation in operations.values():
+            media = operation["responses"].get("200", {}).get("content", {}).get(EVENT_STREAM)
+            if media is not None:
+                del media["schema"]
+                media["itemSchema"] = {"anyOf": [_event_on_the_wire(name) for name in media["x-events"]]}
+    return newer
 
 
 def complete(document: dict[str, Any], keys_optional: bool) -> dict[str, Any]:
@@ -167,6 +201,7 @@ def complete(document: dict[str, Any], keys_optional: bool) -> dict[str, Any]:
     for name, schema in event_schemas().items():
         schemas.setdefault(name, schema)
     _add_examples(schemas)
+    _require_discriminators(document)
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
             _complete_operation(path, operation)
@@ -182,10 +217,43 @@ def event_schemas() -> dict[str, Any]:
     _, definitions = models_json_schema([(event, "serialization") for event in ALL_EVENTS], ref_template=REF)
     schemas: dict[str, Any] = definitions["$defs"]
     for event in ALL_EVENTS:
-        schemas[event.type] = schemas.pop(event.__name__)
-    for example in EVENTS:
-        schemas[example.type]["examples"] = [example.model_dump(mode="json")]
+        schema = schemas[event.type] = schemas.pop(event.__name__)
+        added: dict[str, Any] = {"type": {"type": "string", "const": event.type}}
+        if event in DURABLE_EVENTS:
+            added["seq"] = {"type": "integer", "minimum": 1}
+        schema["properties"] = added | schema["properties"]
+        schema["required"] = [*added, *schema["required"]]
+    for item in stream_items():
+        schemas[item.type]["examples"] = [json.loads(item.shown)]
+    names = {event.type: REF.format(model=event.type) for event in ALL_EVENTS}
+    schemas["Event"] = {
+        "oneOf": [{"$ref": reference} for reference in names.values()],
+        "discriminator": {"propertyName": "type", "mapping": names},
+        "description": "The data of any event.",
+    }
     return schemas
+
+
+def _require_discriminators(document: dict[str, Any]) -> None:
+    """Marks the property that tells the members of a union apart as required in each of them."""
+    schemas = document["components"]["schemas"]
+    for union in _unions(document):
+        name = union["discriminator"]["propertyName"]
+        for member in union["oneOf"]:
+            required = schemas[member["$ref"].rpartition("/")[2]].setdefault("required", [])
+            if name not in required:
+                required.insert(0, name)
+
+
+def _unions(node: Any) -> Iterator[dict[str, Any]]:
+    """Every schema in the document with a discriminator."""
+    if isinstance(node, dict):
+        if "discriminator" in node:
+            yield node
+        node = list(node.values())
+    if isinstance(node, list):
+        for each in node:
+            yield from _unions(each)
 
 
 def _add_examples(schemas: dict[str, Any]) -> None:

@@ -65,7 +65,7 @@ def _fields(item: StreamItem) -> Iterator[bytes]:
         if item.seq is not None:
             yield b"id: %d\n" % item.seq
         yield b"event: %b\ndata: " % item.type.encode()
-    yield item.data
+    yield item.shown
     if item.ends:
         yield b"\n\n"
 
@@ -82,23 +82,26 @@ def start_after(after: str | None, last_event_id: str | None) -> int:
 
 
 async def chunks(batches: EventStream, retry_ms: int) -> AsyncIterator[bytes]:
-    """The stream's body: the reconnection delay, then a chunk for each batch."""
-    yield b"retry: %d\n\n" % retry_ms
+    """The stream's body: a chunk for each batch. The reconnection delay stands in the first event's block, since some
+    clients take a block without data for an event."""
+    head = b"retry: %d\n" % retry_ms
     async for items in batches:
         for piece in _pieces(items):
-            yield piece
+            yield head + piece
+            head = b""
 
 
 class EventStreamResponse(EventSourceResponse):
     """Sends the events of a subscription until it ends, the client disconnects or the server stops.
 
     The subscription is entered before the first byte, so that its errors become problem documents and no event after
-    the headers is missed. It is exited as soon as the stream ends for any reason.
+    the headers is missed; if it yields None, there is nothing to send. It is exited as soon as the stream ends for any
+    reason.
     """
 
     def __init__(
         self,
-        subscription: AbstractAsyncContextManager[EventStream],
+        subscription: AbstractAsyncContextManager[EventStream | None],
         config: ApiConfig,
         headers: Mapping[str, str] | None = None,
     ) -> None:
@@ -120,6 +123,10 @@ class EventStreamResponse(EventSourceResponse):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async with self._subscription as batches:
+            if batches is None:
+                # EventSource does not reconnect after it.
+                await Response(status_code=204)(scope, receive, send)
+                return
             if scope["method"] == "HEAD":
                 await _send_headers(self, send)
                 return

@@ -39,6 +39,17 @@ class StreamItem:
     begins: bool = True
     ends: bool = True
 
+    @property
+    def shown(self) -> bytes:
+        """The data as clients get it: a JSON object that begins with the event's type and its seq."""
+        return with_type(self.type, self.seq, self.data) if self.begins else self.data
+
+
+def with_type(type_: str, seq: int | None, data: bytes) -> bytes:
+    """The JSON object of an event, or its beginning, with its type and seq, which are stored next to it."""
+    head = b'{"type":"%b",' % type_.encode() if seq is None else b'{"type":"%b","seq":%d,' % (type_.encode(), seq)
+    return head + data[1:]
+
 
 def page(items: Sequence[StreamItem]) -> list[StreamItem]:
     """The first items, up to `PAGE_BYTES`, and at least one."""

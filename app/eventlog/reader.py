@@ -54,11 +54,12 @@ costs a read; one that is wrongly here leaves a stream open."""
 @asynccontextmanager
 async def follow(
     log: EventLog, bus: Bus, session_id: str, *, after: int, until_idle: bool, promised: bool = False
-) -> AsyncIterator[Batches]:
+) -> AsyncIterator[Batches | None]:
     """A session's events after a seq: first the log, then one delta for each open part, then new events.
 
     Yields batches of the events that were waiting for this reader. With `until_idle` it ends once everything was sent,
-    no run and no compaction is running and no deliverable message is pending. Raises `NotFoundError`, or
+    no run and no compaction is running and no deliverable message is pending; if that is so already, the context is
+    None. Raises `NotFoundError`, or
     `ConflictError` (code `ahead_of_log`) for a seq that is not assigned yet, or `ServerBusyError` if too many streams
     are open and this one is not `promised`.
     """
@@ -76,7 +77,8 @@ async def follow(
                 last_seq=head.last_seq,
             )
         channel.last_seq = max(channel.last_seq, head.last_seq)
-        yield _batches(log, bus, channel, wake, after, until_idle)
+        is_over = until_idle and head.quiet and head.last_seq == after
+        yield None if is_over else _batches(log, bus, channel, wake, after, until_idle)
     finally:
         bus.leave(channel, wake)
 

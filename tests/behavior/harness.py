@@ -205,9 +205,9 @@ class Client:
         headers = {"Last-Event-ID": str(last_event_id)} if last_event_id is not None else {}
         path = f"/v1/sessions/{session_id}/events"
         async with self.http.stream("GET", path, params=params, headers=headers) as response:
-            if response.status_code != 200:
+            if not response.is_success:
                 await response.aread()
-            assert response.status_code == 200, response.text
+            assert response.is_success, response.text
             async for event in read_events(response):
                 yield event
 

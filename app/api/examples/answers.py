@@ -310,7 +310,7 @@ ANSWERS: tuple[BaseModel, ...] = (
     FileList(path=".", items=(FileView(path="hello.py", type="file", size=15, modified_at=AT),), truncated=False),
     EventPage(
         items=tuple(
-            EventView(seq=seq, type=event.type, data=event.model_dump(mode="json"))
+            EventView(seq=seq, type=event.type, data={"type": event.type, "seq": seq, **event.model_dump(mode="json")})
             for seq, event in ((21, records.COMPACTION_EVENTS[0]), (34, records.COMPACTION_EVENTS[2]))
         ),
         last_seq=58,

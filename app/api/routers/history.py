@@ -195,10 +195,11 @@ async def revert_compaction(services: Services, session_id: SessionId, round: Ro
     response_class=Response,
     responses={
         200: {"description": "The session's events.", "content": event_stream()},
+        204: {"description": "With `until=idle`: there are no events after the given seq, and no run is active."},
         **problems("session_not_found", "malformed_event_id", "ahead_of_log", "too_many_readers"),
     },
 )
-async def follow_session(
+async def stream_events(
     services: Services,
     request: Request,
     session_id: SessionId,
@@ -250,6 +251,6 @@ async def list_events(
         **problems("too_many_readers"),
     },
 )
-async def follow_all_sessions(services: Services, request: Request) -> Response:
+async def stream_all_events(services: Services, request: Request) -> Response:
     """`session.*` events of all sessions from now on, without ids, to keep a list of sessions up to date."""
     return EventStreamResponse(services.events.follow_all(), request.app.state.config)

@@ -152,9 +152,10 @@ class EventService:
 
     async def follow(
         self, session_id: str, *, after: int, until_idle: bool, promised: bool = False
-    ) -> AbstractAsyncContextManager[EventStream]:
-        """The session's events after `after`, durable and live. Raises `ConflictError` (code `ahead_of_log`) if `after`
-        is larger than the session's last seq. `promised` marks a stream that has already passed `check_room`."""
+    ) -> AbstractAsyncContextManager[EventStream | None]:
+        """The session's events after `after`, durable and live; None if there are none and the stream is over. Raises
+        `ConflictError` (code `ahead_of_log`) if `after` is larger than the session's last seq. `promised` marks a
+        stream that has already passed `check_room`."""
         head = await self._log.head(session_id)
         if after > head.last_seq:
             raise ConflictError(

@@ -13,6 +13,7 @@ from uuid import UUID, uuid5
 import orjson
 
 from app import __version__
+from app.eventlog.log import with_type
 from app.events import DURABLE_EVENTS
 
 TEST = "webhook.test"
@@ -42,10 +43,10 @@ def delivery_id(webhook_id: str, session_id: str, seq: int) -> str:
 
 
 def body(type_: str, seq: int | None, data: str) -> bytes:
-    """What is sent: the same bytes at each attempt. `data` is the event's JSON, which is copied as it is stored."""
+    """What is sent: the same bytes at each attempt. `data` is the event's stored JSON."""
     event = orjson.loads(data)
     head = {"type": type_, "timestamp": event["at"], "session_id": event.get("session_id"), "seq": seq}
-    return b'%b,"data":%b}' % (orjson.dumps(head)[:-1], data.encode())
+    return b'%b,"data":%b}' % (orjson.dumps(head)[:-1], with_type(type_, seq, data.encode()))
 
 
 def headers(secret: str, message_id: str, timestamp: int, content: bytes) -> Mapping[str, str]:

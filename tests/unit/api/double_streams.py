@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from typing import IO, Literal
 
 from app.api.examples import AT
@@ -90,12 +90,13 @@ class InMemoryEvents(EventService):
 
     async def follow(
         self, session_id: str, *, after: int, until_idle: bool, promised: bool = False
-    ) -> AbstractAsyncContextManager[EventStream]:
-        self._memory.get(session_id)
+    ) -> AbstractAsyncContextManager[EventStream | None]:
+        session = self._memory.get(session_id)
         last = max((item.seq or 0 for item in self._memory.logs[session_id]), default=0)
         if after > last:
             raise ConflictError(f"The log ends at {last}.", code="ahead_of_log")
-        return self._subscription(self._events(session_id, after, until_idle))
+        is_over = until_idle and after == last and session.status is Status.IDLE
+        return nullcontext() if is_over else self._subscription(self._events(session_id, after, until_idle))
 
     def follow_all(self) -> AbstractAsyncContextManager[EventStream]:
         self._memory.logs.setdefault("all", [])

@@ -64,6 +64,30 @@ def test_the_streams_name_their_events() -> None:
     assert events("/v1/events") == {name for name in everything if name.startswith("session.")}
 
 
+async def test_the_newer_document_describes_the_items_of_streams(client: httpx.AsyncClient) -> None:
+    newer = (await client.get("/openapi-3.2.json")).json()
+    assert (DOCUMENT["openapi"], newer["openapi"]) == ("3.1.0", "3.2.0")
+
+    def stream(document: dict[str, Any]) -> dict[str, Any]:
+        responses = document["paths"]["/v1/events"]["get"]["responses"]
+        found: dict[str, Any] = responses["200"]["content"]["text/event-stream"]
+        return found
+
+    text, items = stream(DOCUMENT), stream(newer)
+    assert text["schema"] == {"type": "string"}
+    assert [item["properties"]["event"]["const"] for item in items["itemSchema"]["anyOf"]] == list(text["x-events"])
+    assert "schema" not in items
+
+
+def test_unions_require_what_tells_their_members_apart() -> None:
+    unions = [SCHEMAS["Event"], SCHEMAS["Message"]["properties"]["parts"]["items"]]
+    for union in unions:
+        mapping = union["discriminator"]["mapping"]
+        assert set(mapping.values()) == {member["$ref"] for member in union["oneOf"]}
+        assert all("type" in SCHEMAS[reference.rpartition("/")[2]]["required"] for reference in mapping.values())
+    assert set(SCHEMAS["Event"]["discriminator"]["mapping"]) == {event.type for event in ALL_EVENTS}
+
+
 def test_every_error_is_a_problem_with_an_example() -> None:
     for _, _, operation in OPERATIONS:
         for status, response in operation["responses"].items():
@@ -85,6 +109,8 @@ def test_every_code_of_the_catalog_is_documented() -> None:
 def test_every_operation_says_what_it_does() -> None:
     ids = [operation["operationId"] for _, _, operation in OPERATIONS]
     assert len(ids) == len(set(ids))
+    assert {"createSession", "streamEvents", "streamAllEvents", "getToolOutput"} <= set(ids)
+    assert all(re.fullmatch(r"[a-z]+([A-Z][a-z]*)*", name) for name in ids)
     assert all(operation["description"] and operation["tags"] for _, _, operation in OPERATIONS)
 
 

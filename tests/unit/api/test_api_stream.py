@@ -31,12 +31,17 @@ Event = tuple[str | None, str, bytes]
 
 
 def parse(stream: bytes) -> list[Event]:
-    """A simple reader of the format: `(id, event, data)` of each block, without comments and `retry`."""
+    """A simple reader of the format: `(id, event, data)` of each block, without comments and `retry`. Each event's data
+    must begin with its type and its seq."""
     events = []
     for block in stream.decode().split("\n\n")[:-1]:
-        fields = dict(line.split(": ", 1) for line in block.split("\n") if not line.startswith((":", "retry:")))
+        fields = dict(line.split(": ", 1) for line in block.split("\n") if not line.startswith(":"))
         if fields:
-            events.append((fields.get("id"), fields["event"], fields["data"].encode()))
+            data = orjson.loads(fields["data"])
+            assert data.pop("type") == fields["event"]
+            assert ("id" in fields) == ("seq" in data)
+            assert str(data.pop("seq", None)) == fields.get("id", "None")
+            events.append((fields.get("id"), fields["event"], orjson.dumps(data)))
     return events
 
 
@@ -45,7 +50,9 @@ items = st.lists(
         StreamItem,
         type=st.sampled_from(["text.delta", "tool.call", "session.idle"]),
         seq=st.none() | st.integers(1, MAX_SEQ),
-        data=st.dictionaries(st.text(max_size=5), st.text(max_size=20)).map(orjson.dumps),
+        data=st.dictionaries(st.text(max_size=3), st.text(max_size=20), min_size=1)
+        .filter(lambda data: "seq" not in data)
+        .map(orjson.dumps),
     )
 )
 
@@ -104,21 +111,32 @@ async def test_until_idle_ends_at_once_if_no_run_is_active(
 ) -> None:
     await service.finish(session.id)
     answer = await client.get(f"/v1/sessions/{session.id}/events?until=idle")
-    assert answer.content == b'retry: 1000\n\nid: 1\nevent: session.created\ndata: {"n":1}\n\n'
+    data = b'{"type":"session.created","seq":1,"n":1}'
+    assert answer.content == b"retry: 1000\nid: 1\nevent: session.created\ndata: %b\n\n" % data
     assert answer.headers["content-type"] == "text/event-stream; charset=utf-8"
     assert answer.headers["cache-control"] == "no-store"
     assert answer.headers["x-accel-buffering"] == "no"
     assert service.readers == 0
 
 
+async def test_a_stream_without_events_is_no_content(
+    client: httpx.AsyncClient, session: Session, service: InMemoryService
+) -> None:
+    await service.finish(session.id)
+    answer = await client.get(f"/v1/sessions/{session.id}/events?until=idle&after=1")
+    assert (answer.status_code, answer.content) == (204, b"")
+    assert service.readers == 0
+
+
 async def test_last_event_id_wins_over_after(
     client: httpx.AsyncClient, session: Session, service: InMemoryService
 ) -> None:
-    await service.append(session.id, StreamItem("plan.updated", 2, b"{}"), StreamItem("session.idle", 3, b"{}"))
+    more = StreamItem("plan.updated", 2, b'{"n":2}'), StreamItem("session.idle", 3, b'{"n":3}')
+    await service.append(session.id, *more)
     await service.finish(session.id)
     path = f"/v1/sessions/{session.id}/events?until=idle&after=0"
     answer = await client.get(path, headers={"Last-Event-ID": "2"})
-    assert parse(answer.content) == [("3", "session.idle", b"{}")]
+    assert parse(answer.content) == [("3", "session.idle", b'{"n":3}')]
 
 
 async def test_streaming_a_new_session_requires_a_task(client: httpx.AsyncClient, service: InMemoryService) -> None:
@@ -136,10 +154,10 @@ async def test_a_new_session_is_followed_until_idle(server: Server, service: InM
     ):
         session_id = answer.headers["session-id"]
         assert (answer.status_code, answer.headers["location"]) == (200, f"/v1/sessions/{session_id}")
-        await service.append(session_id, StreamItem("text.delta", None, b"{}"))
+        await service.append(session_id, StreamItem("text.delta", None, b'{"n":2}'))
         await service.finish(session_id)
         received = parse(await answer.aread())
-    assert received == [("1", "session.created", b'{"n":1}'), (None, "text.delta", b"{}")]
+    assert received == [("1", "session.created", b'{"n":1}'), (None, "text.delta", b'{"n":2}')]
 
 
 async def test_a_reader_that_leaves_ends_its_subscription_but_not_the_run(
@@ -164,13 +182,13 @@ async def test_events_of_all_sessions_come_without_ids(server: Server, service: 
         client.stream("GET", "/v1/events") as answer,
     ):
         assert service.readers == 1
-        await service.append("all", StreamItem("session.updated", None, b"{}"))
+        await service.append("all", StreamItem("session.updated", None, b'{"n":1}'))
         received = b""
         async for chunk in answer.aiter_bytes():
             received += chunk
             if b"session.updated" in received:
                 break
-    assert received == b"retry: 1000\n\nevent: session.updated\ndata: {}\n\n"
+    assert received == b'retry: 1000\nevent: session.updated\ndata: {"type":"session.updated","n":1}\n\n'
 
 
 async def test_a_quiet_stream_gets_a_comment_every_five_seconds(service: InMemoryService) -> None:
@@ -183,7 +201,7 @@ async def test_a_quiet_stream_gets_a_comment_every_five_seconds(service: InMemor
             await over.wait()
 
     async with (
-        serving(create_app(ApiConfig(sleep=sleep, retry_ms=5), services=service.services)) as server,
+        serving(create_app(ApiConfig(sleep=sleep), services=service.services)) as server,
         httpx.AsyncClient(base_url=server.url) as client,
         client.stream("GET", "/v1/events") as answer,
     ):
@@ -192,7 +210,7 @@ async def test_a_quiet_stream_gets_a_comment_every_five_seconds(service: InMemor
             received += chunk
             if received.count(b": ping\n\n") == 2:
                 break
-    assert received == b"retry: 5\n\n: ping\n\n: ping\n\n"
+    assert received == b": ping\n\n: ping\n\n"
     assert waited == [5, 5, 5]
 
 
