@@ -18,7 +18,7 @@ from app.runtime import services
 from app.runtime.values.history import LogPage, StreamItem
 from app.runtime.values.sessions import Text
 
-_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _ID_EXAMPLE = "01936f5e-8d2a-7c3b-9f1e-2a4b6c8d0e1f"
 
 NAMES = tuple(event.type for event in DURABLE_EVENTS)
@@ -61,28 +61,15 @@ STRICT = [Depends(refuse_unknown)]
 """For all routers but the probes' and the page's, to whose URLs programs add parameters to bypass caches."""
 
 
-def _session_id(value: str) -> str:
-    if not _UUID.fullmatch(value):
-        raise NotFoundError("There is no session with this id.", code="session_not_found")
-    return value
+def _known(what: str, code: str) -> AfterValidator:
+    """Puts an id in lower case. One that is not a UUID has the error of one that is not stored."""
 
+    def checked(value: str) -> str:
+        if not _UUID.fullmatch(value):
+            raise NotFoundError(f"{what} with this id.", code=code)
+        return value.lower()
 
-def _message_id(value: str) -> str:
-    if not _UUID.fullmatch(value):
-        raise NotFoundError("There is no queued message with this id.", code="message_not_found")
-    return value
-
-
-def _webhook_id(value: str) -> str:
-    if not _UUID.fullmatch(value):
-        raise NotFoundError("There is no webhook with this id.", code="webhook_not_found")
-    return value
-
-
-def _delivery_id(value: str) -> str:
-    if not _UUID.fullmatch(value):
-        raise NotFoundError("The webhook has no delivery with this id.", code="delivery_not_found")
-    return value
+    return AfterValidator(checked)
 
 
 async def get_caller(request: Request) -> str | None:
@@ -92,11 +79,25 @@ async def get_caller(request: Request) -> str | None:
 
 Caller = Annotated[str | None, Depends(get_caller)]
 Services = Annotated[services.Services, Depends(get_services)]
-SessionId = Annotated[str, AfterValidator(_session_id), Path(description="The session's id.", examples=[_ID_EXAMPLE])]
-MessageId = Annotated[str, AfterValidator(_message_id), Path(description="The message's id.", examples=[_ID_EXAMPLE])]
-WebhookId = Annotated[str, AfterValidator(_webhook_id), Path(description="The webhook's id.", examples=[_ID_EXAMPLE])]
+SessionId = Annotated[
+    str,
+    _known("There is no session", "session_not_found"),
+    Path(description="The session's id.", examples=[_ID_EXAMPLE]),
+]
+MessageId = Annotated[
+    str,
+    _known("There is no queued message", "message_not_found"),
+    Path(description="The message's id.", examples=[_ID_EXAMPLE]),
+]
+WebhookId = Annotated[
+    str,
+    _known("There is no webhook", "webhook_not_found"),
+    Path(description="The webhook's id.", examples=[_ID_EXAMPLE]),
+]
 DeliveryId = Annotated[
-    str, AfterValidator(_delivery_id), Path(description="The delivery's id.", examples=[_ID_EXAMPLE])
+    str,
+    _known("The webhook has no delivery", "delivery_not_found"),
+    Path(description="The delivery's id.", examples=[_ID_EXAMPLE]),
 ]
 CallId = Annotated[Text, Path(description="The call's `call_id`.", examples=[_ID_EXAMPLE])]
 Round = Annotated[int, Path(ge=1, le=2**31 - 1, description="The number of a compaction round.", examples=[1])]

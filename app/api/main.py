@@ -21,6 +21,7 @@ from app import __version__
 from app.api.download_budget import DownloadBudget
 from app.api.errors import InternalError, install_error_handlers, problem_response
 from app.api.guard import ApiConfig, Guard
+from app.api.idempotency import Idempotency
 from app.api.openapi import install_openapi
 from app.api.routers import (
     checkpoints,
@@ -103,6 +104,7 @@ def create_app(
     app.state.services = services
     install_error_handlers(app)
     install_openapi(app, keys_optional=not config.api_keys)
+    app.add_middleware(Idempotency)
     app.add_middleware(Guard, rules=config.rules)
     app.add_middleware(Boundary)
     # It would log every chunk of every stream if the root logger is at debug.

@@ -14,6 +14,7 @@ from pydantic.json_schema import models_json_schema
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
+from app.api import idempotency
 from app.api.auth import COOKIE, needs_key
 from app.api.dependencies import Problem
 from app.api.examples import ANSWERS, ANSWERS_OF, REQUESTS, stream_items
@@ -204,6 +205,8 @@ def complete(document: dict[str, Any], keys_optional: bool) -> dict[str, Any]:
     _require_discriminators(document)
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
+            if idempotency.applies(method, path):
+                idempotency.describe(operation)
             _complete_operation(path, operation)
             _show_examples(f"{method} {path}", operation, schemas)
             if needs_key(path):
@@ -302,6 +305,8 @@ def _common_codes(path: str, operation: dict[str, Any]) -> list[str]:
         codes += ["unauthorized", "unavailable", "storage_unavailable"]
     if path.startswith("/v1"):
         codes += ["internal_error", "unavailable", "superseded", "storage_unavailable", "storage_busy", "storage_full"]
+    if any(parameter["name"] == idempotency.HEADER for parameter in operation.get("parameters", ())):
+        codes += ["idempotency_key_reused", "idempotency_key_in_use"]
     if JSON in operation.get("requestBody", {}).get("content", {}):
         codes += ["invalid_json", "unsupported_media_type"]
     return codes

@@ -154,6 +154,9 @@ _EXAMPLES: tuple[PalimpsestError, ...] = (
         code="webhook_address_refused",
     ),
     InvalidRequestError("The Idempotency-Key was used with another body.", code="idempotency_key_reused"),
+    ConflictError(
+        "A request with this Idempotency-Key is still being answered; try again.", code="idempotency_key_in_use"
+    ),
     InvalidRequestError(
         "history.messages[3]: role should be one of system, user, assistant.", code="invalid_history", index=3
     ),

@@ -27,6 +27,7 @@ from app.db.command_models import background_commands as background_commands
 from app.db.dialects import JsonText
 from app.db.server_models import daily_usage as daily_usage
 from app.db.server_models import deletions as deletions
+from app.db.server_models import idempotent_requests as idempotent_requests
 from app.db.server_models import logins as logins
 from app.db.server_models import model_calibrations as model_calibrations
 from app.db.server_models import model_quirks as model_quirks

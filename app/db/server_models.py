@@ -3,7 +3,19 @@ has used and deleted."""
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Boolean, Column, Float, Index, Integer, String, Table, Text
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    String,
+    Table,
+    Text,
+)
 
 from app.db.columns import Json, UtcTime, metadata
 
@@ -42,6 +54,23 @@ model_calibrations = Table(
     Column("factor", Float, nullable=False, comment="Tokens that it counts over those of the estimate."),
     comment="How far estimates are off, as nodes of a cluster have learned.",
 )
+
+idempotent_requests = Table(
+    "idempotent_requests",
+    metadata,
+    Column("key_digest", String(64), primary_key=True, comment="Of the caller, the path and the Idempotency-Key."),
+    Column("holder", String(36), nullable=False, comment="The server that answers it."),
+    Column("made_id", String(36), nullable=False, comment="The id of what it makes."),
+    Column("created_at", UtcTime, nullable=False),
+    Column("body_digest", String(64), comment="Of the request's body."),
+    Column("session_id", String(36), ForeignKey("sessions.id", ondelete="CASCADE")),
+    Column("status", Integer, comment="Null until it is answered."),
+    Column("headers", Json),
+    Column("body", LargeBinary),
+    comment="POSTs with an Idempotency-Key and their answers, for a day.",
+)
+Index("ix_idempotent_requests_created_at", idempotent_requests.c.created_at)
+Index("ix_idempotent_requests_session_id", idempotent_requests.c.session_id)
 
 daily_usage = Table(
     "daily_usage",

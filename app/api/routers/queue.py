@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 
 from app.api.dependencies import STRICT, Caller, CallId, MessageId, Services, SessionId
+from app.api.idempotency import made_id
 from app.api.problems import problems
 from app.api.request_bodies import JsonRoute
 from app.runtime.values.queue import (
@@ -47,10 +48,13 @@ approvals_router = APIRouter(
 
 
 @router.post("", status_code=202, responses=problems(*ENQUEUE, *CONTENT, *SANDBOXED))
-async def enqueue_message(services: Services, caller: Caller, session_id: SessionId, body: QueueAdd) -> QueueReceipt:
+async def enqueue_message(
+    services: Services, caller: Caller, request: Request, session_id: SessionId, body: QueueAdd
+) -> QueueReceipt:
     """Queues a message, whatever the session is doing. The returned `id` becomes the message's id. A message that
     cannot fit the model's window is refused. Paths in its parts are read now: later changes of those files make no
     difference."""
+    body = body if body.id else body.model_copy(update={"id": made_id(request.scope)})
     return await services.queue.add(session_id, body, caller)
 
 

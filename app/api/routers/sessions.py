@@ -8,6 +8,7 @@ from fastapi import APIRouter, Header, Query, Request, Response
 
 from app.api.dependencies import STRICT, Caller, Cursor, Limit, Services, SessionId
 from app.api.forwarding import forwarded
+from app.api.idempotency import made_id
 from app.api.openapi import PARTS_BODY, event_stream
 from app.api.problems import problems
 from app.api.request_bodies import JsonRequest, JsonRoute
@@ -99,6 +100,7 @@ async def create_session(
     if stream:
         # Checked before the session is created: a client that must retry would create a second one.
         services.events.check_room()
+    body = body if body.id else body.model_copy(update={"id": made_id(request.scope)})
     archive = request.archive if isinstance(request, JsonRequest) else None
     session, created = await services.sessions.create(body, caller, archive)
     location = f"/v1/sessions/{session.id}"

@@ -17,6 +17,7 @@ from app.runtime.services.checkpoints import CheckpointService
 from app.runtime.services.commands import CommandService
 from app.runtime.services.files import FileService
 from app.runtime.services.history import CompactionService, EventService, HistoryService
+from app.runtime.services.idempotency import IdempotencyService
 from app.runtime.services.queue import ApprovalService, ClientCallService, QueueService
 from app.runtime.services.secrets import SecretService
 from app.runtime.services.server import LoginRules, LoginService, ServerService, key_id
@@ -36,6 +37,7 @@ __all__ = [
     "EventService",
     "FileService",
     "HistoryService",
+    "IdempotencyService",
     "LoginRules",
     "LoginService",
     "QueueService",
@@ -67,6 +69,7 @@ class Services:
     logins: LoginService
     server: ServerService
     webhooks: WebhookService
+    idempotency: IdempotencyService
 
 
 def build_services(
@@ -103,4 +106,5 @@ def build_services(
         logins=LoginService(setup.database, logins),
         server=ServerService(setup.database, health, models, rules.default_model),
         webhooks=WebhookService(setup, destinations, webhooks_changed),
+        idempotency=IdempotencyService(setup),
     )

@@ -29,7 +29,7 @@ from app.tools import client
 
 MAX_NUMBER = 2**53 - 1
 """Largest number in a request: read exactly by every JSON implementation, and well within the database's 64 bits."""
-_CLIENT_ID = r"^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$"
+_CLIENT_ID = r"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
 
 MAX_HISTORY_MESSAGES = 100_000
 """Maximum messages of an imported conversation."""
@@ -52,10 +52,10 @@ def _number(value: Any) -> Any:
     return value
 
 
-def _uuid7(text: str) -> str:
+def _client_id(text: str) -> str:
     if not re.fullmatch(_CLIENT_ID, text):
-        raise PydanticCustomError("uuid7", "Input should be a UUIDv7 in lower case")
-    return text
+        raise PydanticCustomError("client_id", "Input should be a UUID, as in 01936f5e-8d2a-7c3b-9f1e-2a4b6c8d0e1f")
+    return text.lower()
 
 
 JsonNumber = BeforeValidator(_number)
@@ -65,9 +65,9 @@ ModelName = Annotated[Text, StringConstraints(min_length=1, max_length=300)]
 Title = Annotated[Text, StringConstraints(min_length=1, max_length=300)]
 ClientId = Annotated[
     str,
-    AfterValidator(_uuid7),
+    AfterValidator(_client_id),
     Field(
-        description="A UUIDv7 chosen by the client, which makes retries safe.",
+        description="A UUID chosen by the client, which makes retries safe; kept in lower case.",
         json_schema_extra={"pattern": _CLIENT_ID},
     ),
 ]

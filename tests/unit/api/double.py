@@ -76,7 +76,7 @@ from app.runtime.values.server import (
 )
 from app.runtime.values.sessions import ForkCreate, SessionCreate, SessionPage, SessionPatch
 from app.sessions import CompactionEvent, ContextState, Session, Status
-from tests.unit.api.double_streams import InMemoryEvents, InMemoryFiles
+from tests.unit.api.double_streams import InMemoryEvents, InMemoryFiles, InMemoryIdempotency
 from tests.unit.api.double_webhooks import InMemoryWebhooks
 from tests.unit.api.memory import Memory
 
@@ -500,4 +500,5 @@ class InMemoryService(Memory):
             logins=InMemoryLogins(self),
             server=InMemoryServer(self),
             webhooks=InMemoryWebhooks(self),
+            idempotency=InMemoryIdempotency(),
         )

@@ -8,8 +8,10 @@ from typing import IO, Literal
 
 from app.api.examples import AT
 from app.errors import ConflictError, ForbiddenError, NotFoundError
+from app.messages import new_id
 from app.runtime.history import read_seq
-from app.runtime.services import EventService, FileService
+from app.runtime.services import EventService, FileService, IdempotencyService
+from app.runtime.services.idempotency import Answer
 from app.runtime.values.history import (
     EventStream,
     FileList,
@@ -134,3 +136,19 @@ class InMemoryEvents(EventService):
                 yield batch
             elif idle:
                 return
+
+
+class InMemoryIdempotency(IdempotencyService):
+    """Knows no earlier request."""
+
+    def __init__(self) -> None:
+        """Without a database."""
+
+    async def begin(self, key_digest: str) -> str | Answer:
+        return new_id()
+
+    async def answer(self, key_digest: str, given: Answer) -> None:
+        """Keeps nothing."""
+
+    async def release(self, key_digest: str) -> None:
+        """Has nothing to forget."""
