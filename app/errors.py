@@ -11,6 +11,7 @@ PalimpsestError
 ├── GoneError                    410  removed, by age or by size
 ├── ForbiddenError               403  outside the workspace, or beyond what the operator allows
 ├── ConflictError                409  the record has another state or other content
+├── PreconditionFailedError      412  the file is another version than the request names
 ├── TooLargeError                413  a body or a file over its limit
 │   └── MessageTooLargeError     413  a message too large even after compaction
 ├── QueueFullError               429  too many pending messages
@@ -134,6 +135,12 @@ class ConflictError(PalimpsestError):
     status = 409
     code = "conflict"
     title = "Conflict with the current state"
+
+
+class PreconditionFailedError(PalimpsestError):
+    status = 412
+    code = "precondition_failed"
+    title = "The file is another version"
 
 
 class TooLargeError(PalimpsestError):

@@ -47,6 +47,7 @@ _BINARY: dict[str, Any] = {"type": "string", "format": "binary"}
 _RAW = {"schema": _BINARY, "example": "hello\n"}
 _STRING: dict[str, Any] = {"type": "string"}
 _DOWNLOAD_HEADERS: dict[str, Any] = {"Content-Disposition": {"description": "Always `attachment`.", "schema": _STRING}}
+_TAG = {"ETag": {"description": "The file's version.", "schema": _STRING}}
 _RANGE_HEADERS: dict[str, Any] = {
     **_DOWNLOAD_HEADERS,
     "Content-Range": {"description": "The returned part and the total size.", "schema": _STRING},
@@ -113,12 +114,16 @@ IMAGE_CONTENT: dict[int | str, dict[str, Any]] = {
     206: {"description": "The part that `Range` requests.", "headers": _RANGE_HEADERS, "content": _IMAGE},
 }
 RAW_BODY: dict[str, Any] = {"required": False, "content": {"application/octet-stream": _RAW}}
+FILE_CONTENT: dict[int | str, dict[str, Any]] = {
+    **{status: {**answer, "headers": answer["headers"] | _TAG} for status, answer in RAW_CONTENT.items()},
+    304: {"description": "The file is the version that `If-None-Match` names.", "headers": _TAG},
+}
 UPLOADED: dict[int | str, dict[str, Any]] = {
     201: {
         "description": "The file was created.",
-        "headers": {"Location": {"description": "The file's path.", "schema": _STRING}},
+        "headers": {"Location": {"description": "The file's path.", "schema": _STRING}, **_TAG},
     },
-    204: {"description": "The file existed and was replaced."},
+    204: {"description": "The file existed and was replaced.", "headers": _TAG},
 }
 METRICS_CONTENT: dict[int | str, dict[str, Any]] = {
     200: {

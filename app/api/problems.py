@@ -25,6 +25,7 @@ from app.errors import (
     MissingApiKeyError,
     NotFoundError,
     PalimpsestError,
+    PreconditionFailedError,
     QueueFullError,
     SandboxError,
     SandboxUnavailableError,
@@ -154,6 +155,7 @@ _EXAMPLES: tuple[PalimpsestError, ...] = (
         code="webhook_address_refused",
     ),
     InvalidRequestError("The Idempotency-Key was used with another body.", code="idempotency_key_reused"),
+    PreconditionFailedError("The file has changed, or exists already."),
     ConflictError(
         "A request with this Idempotency-Key is still being answered; try again.", code="idempotency_key_in_use"
     ),

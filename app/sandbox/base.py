@@ -107,9 +107,11 @@ class FileInfo:
 
 
 class OpenFile(Protocol):
-    """A regular file of the workspace that can be read in pieces, `size` bytes in total."""
+    """A regular file of the workspace that can be read in pieces, `size` bytes in total. `version` changes with its
+    content."""
 
     size: int
+    version: str
 
     def read(self, part: range) -> AsyncGenerator[bytes, None]:
         """Yields the bytes of a part. Raises `SandboxError` if the file has become shorter."""

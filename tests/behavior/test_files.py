@@ -66,6 +66,30 @@ def assert_safe(answer: httpx.Response) -> None:
     assert answer.headers["cross-origin-resource-policy"] == "same-origin"
 
 
+async def test_a_file_has_a_version(client: Client, sandbox: str) -> None:
+    session_id = (await client.create())["id"]
+    target = address(session_id, "notes.txt")
+
+    async def put(content: bytes, **headers: str) -> httpx.Response:
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        return await client.http.put(target, content=content, headers=named)
+
+    assert (await put(b"x", If_Match="*")).status_code == 412, "there is no file yet"
+    first = await put(b"one", If_None_Match="*")
+    assert first.status_code == 201
+    read = await client.http.get(target)
+    assert read.headers["etag"] == first.headers["etag"]
+    for tags in (f"W/{read.headers['etag']}", f'"other", {read.headers["etag"]}', "*"):
+        unchanged = await client.http.get(target, headers={"If-None-Match": tags})
+        assert (unchanged.status_code, unchanged.content) == (304, b"")
+    second = await put(b"two", If_Match=read.headers["etag"])
+    assert (second.status_code, second.headers["etag"] != first.headers["etag"]) == (204, True)
+    for refused in (await put(b"three", If_Match=first.headers["etag"]), await put(b"three", If_None_Match="*")):
+        assert (refused.status_code, refused.json()["code"]) == (412, "precondition_failed")
+    changed = await client.http.get(target, headers={"If-None-Match": first.headers["etag"]})
+    assert (changed.status_code, changed.content, changed.headers["etag"]) == (200, b"two", second.headers["etag"])
+
+
 async def test_any_name_and_content_round_trips(client: Client, sandbox: str) -> None:
     session_id = (await client.create())["id"]
     files = {name: CONTENTS[place % len(CONTENTS)] for place, name in enumerate(NAMES)}

@@ -6,13 +6,13 @@ import asyncio
 from typing import Annotated, Literal
 from urllib.parse import quote
 
-from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi import APIRouter, Header, Path, Query, Request, Response
 from starlette.convertors import PathConvertor, register_url_convertor
 
 from app.api.dependencies import STRICT, Services, SessionId
 from app.api.download_budget import ArchiveShare, DownloadShare, ListingShare
 from app.api.forwarding import as_of_header, forwarded
-from app.api.openapi import ARCHIVE_BODY, RAW_BODY, RAW_CONTENT, TAR_CONTENT, UPLOADED
+from app.api.openapi import ARCHIVE_BODY, FILE_CONTENT, RAW_BODY, TAR_CONTENT, UPLOADED
 from app.api.problems import problems
 from app.api.request_bodies import JsonRoute
 from app.api.responses import ArchiveResponse, RawResponse, safe_headers
@@ -77,17 +77,28 @@ async def list_files(
 @router.get(
     "/files/{path:file}",
     response_class=Response,
-    responses={**RAW_CONTENT, **problems(*SANDBOXED, "not_a_file", "range_not_satisfiable", "too_many_downloads")},
+    responses={**FILE_CONTENT, **problems(*SANDBOXED, "not_a_file", "range_not_satisfiable", "too_many_downloads")},
 )
 async def download_file(
-    services: Services, request: Request, session_id: SessionId, path: FilePath, share: DownloadShare
+    services: Services,
+    request: Request,
+    session_id: SessionId,
+    path: FilePath,
+    share: DownloadShare,
+    if_none_match: Annotated[
+        str | None, Header(description="An `ETag`: 304 if the file is that version.")
+    ] = None,
 ) -> Response:
     """A file's content; supports `Range`. `Workspace-As-Of` says that it is from a snapshot, and of when."""
     if (answer := await forwarded(services, request, session_id)) is not None:
         return answer
     raw = await services.files.open(session_id, _named(path))
+    tag = {} if raw.file is None else {"ETag": f'"{raw.file.version}"'}
+    if raw.file is not None and if_none_match is not None and _names(if_none_match, raw.file.version):
+        await raw.file.aclose()
+        return Response(status_code=304, headers=tag)
     response = RawResponse(raw, name=path.rsplit("/", 1)[-1], media_type="application/octet-stream")
-    response.headers.update(as_of_header(raw.as_of))
+    response.headers.update(as_of_header(raw.as_of) | tag)
     return response
 
 
@@ -98,18 +109,46 @@ async def download_file(
     openapi_extra={"requestBody": RAW_BODY},
     responses={
         **UPLOADED,
-        **problems(*SANDBOXED, "not_a_file", "workspace_full", "workspace_elsewhere", "workspace_too_large"),
+        **problems(
+            *SANDBOXED,
+            "not_a_file",
+            "workspace_full",
+            "workspace_elsewhere",
+            "workspace_too_large",
+            "precondition_failed",
+        ),
     },
 )
-async def upload_file(services: Services, request: Request, session_id: SessionId, path: FilePath) -> Response:
-    """Stores the body as a file, whatever its content type; creates missing directories."""
+async def upload_file(
+    services: Services,
+    request: Request,
+    session_id: SessionId,
+    path: FilePath,
+    if_match: Annotated[str | None, Header(description="An `ETag`: 412 unless the file is that version.")] = None,
+    if_none_match: Annotated[str | None, Header(description="With `*`: 412 if there is a file already.")] = None,
+) -> Response:
+    """Stores the body as a file, whatever its content type; creates missing directories. `If-Match` keeps it from
+    replacing what somebody else has written since it was read."""
     body = await request.body()
     if (answer := await forwarded(services, request, session_id, "change", body)) is not None:
         return answer
-    outcome = await services.files.write(session_id, _named(path), body)
+
+    def allows(version: str | None) -> bool:
+        if if_match is not None and (version is None or not _names(if_match, version)):
+            return False
+        return if_none_match is None or version is None or not _names(if_none_match, version)
+
+    outcome, version = await services.files.write(session_id, _named(path), body, allows)
+    tag = {"ETag": f'"{version}"'}
     if outcome == "replaced":
-        return Response(status_code=204)
-    return Response(status_code=201, headers={"Location": quote(request.scope["path"])})
+        return Response(status_code=204, headers=tag)
+    return Response(status_code=201, headers={"Location": quote(request.scope["path"])} | tag)
+
+
+def _names(condition: str, version: str) -> bool:
+    """Whether a list of entity tags has that of a version."""
+    tags = [tag.strip().removeprefix("W/") for tag in condition.split(",")]
+    return "*" in tags or f'"{version}"' in tags
 
 
 @router.get(

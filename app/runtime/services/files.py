@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -13,7 +13,7 @@ import orjson
 from sqlalchemy import Connection
 
 from app.db.repositories import commands, nodes, ownership, parts, sessions
-from app.errors import ConflictError, NotFoundError, PalimpsestError, StaleOwnerError
+from app.errors import ConflictError, NotFoundError, PalimpsestError, PreconditionFailedError, StaleOwnerError
 from app.messages import ToolStatus, now
 from app.runtime.incoming import IncomingArchives
 from app.runtime.sandboxes.slots import Lease
@@ -24,7 +24,6 @@ from app.runtime.workspaces import claims
 from app.sandbox import paths
 from app.sandbox.base import FileInfo, OpenFile, Sandbox
 from app.sessions import Session, Status
-from app.tools.files import file_exists
 
 LISTED_FILES = 10_000
 """Maximum entries listed of one directory."""
@@ -113,14 +112,20 @@ class FileService:
         finally:
             lease.release()
 
-    async def write(self, session_id: str, path: str, data: bytes) -> Literal["created", "replaced"]:
-        """Writes a file. With a store of workspaces, it is stored when this returns, unless a command of a run is
-        running, whose step stores it at its end. Raises `SupersededError` if another server has taken over, and
-        `WorkspaceStoreError`."""
+    async def write(
+        self, session_id: str, path: str, data: bytes, allows: Callable[[str | None], bool] = lambda _: True
+    ) -> tuple[Literal["created", "replaced"], str]:
+        """Writes a file, and returns its new version too. With a store of workspaces, it is stored when this returns,
+        unless a command of a run is running, whose step stores it at its end. `allows` gets the file's version, None if
+        there is none yet. Raises `PreconditionFailedError` if it returns False, `SupersededError` if another server has
+        taken over, and `WorkspaceStoreError`."""
         async with self._changing(session_id) as sandbox:
-            existed = await file_exists(sandbox, path)
+            before = await _version(sandbox, path)
+            if not allows(before):
+                raise PreconditionFailedError("The file has changed, or exists already.")
             await sandbox.write(path, data)
-        return "replaced" if existed else "created"
+            after = await _version(sandbox, path)
+        return "created" if before is None else "replaced", after or ""
 
     @asynccontextmanager
     async def _changing(self, session_id: str) -> AsyncIterator[Sandbox]:
@@ -262,11 +267,22 @@ class FileService:
         return await self._database.read(lambda c: sessions.snapshot(c, session_id))
 
 
+async def _version(sandbox: Sandbox, path: str) -> str | None:
+    """The version of a file; None if there is none."""
+    try:
+        file = await sandbox.open(path)
+    except NotFoundError:
+        return None
+    await file.aclose()
+    return file.version
+
+
 class LeasedFile:
     """A file that is being read. Holds a lease until `aclose`."""
 
     def __init__(self, file: OpenFile, lease: Lease) -> None:
         self.size = file.size
+        self.version = file.version
         self.read = file.read
         self._file = file
         self._lease: Lease | None = lease

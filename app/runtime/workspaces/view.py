@@ -135,6 +135,7 @@ class StoredFile:
 
     def __init__(self, objects: SessionObjects, entry: Entry) -> None:
         self.size = entry.size
+        self.version = f"{entry.size:x}-{entry.mtime_ns:x}"
         self._objects = objects
         self._entry = entry
 

@@ -58,8 +58,9 @@ _GO_TYPES = _GO_DIRECTORY | _GO_LINK | 1 << 26 | 1 << 25 | 1 << 24 | 1 << 21 | 1
 class ContainerFile:
     """A file of a container, fetched on each read. What was appended after the status check is left out."""
 
-    def __init__(self, archives: ContainerArchives, place: str, size: int, path: str) -> None:
-        self.size = size
+    def __init__(self, archives: ContainerArchives, place: str, status: PathStatus, path: str) -> None:
+        self.size = status.size
+        self.version = f"{status.size:x}-{status.changed}"
         self._archives = archives
         self._place = place
         self._path = path
@@ -122,7 +123,7 @@ class ContainerFiles:
         status = await self._status(names, path)
         if not status.is_regular:
             raise paths.not_a_file(path)
-        return ContainerFile(self._archives, _absolute(names), status.size, path)
+        return ContainerFile(self._archives, _absolute(names), status, path)
 
     async def write(self, path: str, data: bytes) -> None:
         names = paths.resolve(path)
@@ -242,6 +243,8 @@ class PathStatus:
 
     mode: int
     size: int
+    changed: str = ""
+    """When its content was changed last, as the Engine writes it."""
 
     @property
     def is_link(self) -> bool:
@@ -275,7 +278,7 @@ class ContainerArchives:
                 if response.status != 200:
                     raise aiodocker.DockerError(response.status, f"It cannot look at {path!r}.")
                 status = json.loads(base64.b64decode(response.headers["X-Docker-Container-Path-Stat"]))
-        return PathStatus(int(status["mode"]), int(status["size"]))
+        return PathStatus(int(status["mode"]), int(status["size"]), str(status["mtime"]))
 
     async def fetch(self, path: str) -> AsyncGenerator[bytes, None]:
         """Yields `path` as a tar in pieces."""

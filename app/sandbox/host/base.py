@@ -35,7 +35,10 @@ class HostFile:
         in_thread: Callable[[Callable[[], bytes]], Awaitable[bytes]] = asyncio.to_thread,
     ) -> None:
         """`in_thread` runs a blocking call."""
-        self.size = os.fstat(descriptor).st_size
+        status = os.fstat(descriptor)
+        self.size = status.st_size
+        # A file that is written anew is another inode.
+        self.version = f"{status.st_size:x}-{status.st_mtime_ns:x}-{status.st_ino:x}"
         self._descriptor: int | None = descriptor
         self._path = path
         self._in_thread = in_thread

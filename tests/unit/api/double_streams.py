@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from typing import IO, Literal
 
@@ -50,12 +50,14 @@ class InMemoryFiles(FileService):
         data = self._memory.workspace[path]
         return RawOutput(size=len(data), data=data)
 
-    async def write(self, session_id: str, path: str, data: bytes) -> Literal["created", "replaced"]:
+    async def write(
+        self, session_id: str, path: str, data: bytes, allows: Callable[[str | None], bool] = lambda _: True
+    ) -> tuple[Literal["created", "replaced"], str]:
         self._memory.get(session_id)
         self._contained(path)
         replaced = path in self._memory.workspace
         self._memory.workspace[path] = data
-        return "replaced" if replaced else "created"
+        return "replaced" if replaced else "created", "1"
 
     async def check_no_command(self, session_id: str) -> None:
         self._memory.get(session_id)
