@@ -78,6 +78,7 @@ _EXAMPLES: tuple[PalimpsestError, ...] = (
         code="output_swept",
         swept_at="2026-11-22T10:11:12.345Z",
     ),
+    GoneError("The cursor is too old; load the list of sessions again.", code="cursor_expired"),
     NotFoundError("There is no file at this path.", code="file_not_found"),
     NotFoundError("The session has no checkpoint with this id.", code="checkpoint_not_found"),
     NotFoundError("The session has no such step.", code="step_not_found"),

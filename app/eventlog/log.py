@@ -11,9 +11,10 @@ from typing import Any
 from sqlalchemy import Connection
 
 from app.db.engine import Database
+from app.db.repositories import deletions, queue, sessions
 from app.db.repositories import events as rows
-from app.db.repositories import queue, sessions
-from app.events import SessionEvent
+from app.db.repositories.deletions import LastEvent
+from app.events import SessionDeleted, SessionEvent
 from app.messages import now
 from app.sessions import Session, Status
 
@@ -122,6 +123,12 @@ class Head:
     quiet: bool
 
 
+def news(connection: Connection, since: datetime) -> tuple[list[tuple[str, rows.StoredEvent]], list[LastEvent]]:
+    """The newest `session.*` events of sessions that were changed since a time, and the last ones of deleted
+    sessions."""
+    return list(rows.of_sessions(connection, since)), deletions.since(connection, since)
+
+
 class EventLog:
     """Reads the log of any session."""
 
@@ -135,6 +142,14 @@ class EventLog:
             StreamItem(piece.type, piece.seq, piece.data, begins=piece.offset == 0, ends=piece.is_last)
             for piece in pieces
         ]
+
+    async def news(self, since: datetime) -> list[StreamItem]:
+        """The newest event of each type `session.*` of every session that was changed since a time, and the last events
+        of deleted sessions."""
+        found, deleted = await self._database.read(lambda c: news(c, since))
+        newest = {(session_id, event.type): event for session_id, event in found}
+        items = [StreamItem(event.type, None, event.data.encode()) for event in newest.values()]
+        return items + [StreamItem(SessionDeleted.type, None, last.data.encode()) for last in deleted]
 
     async def head(self, session_id: str) -> Head:
         """The current head of the log. Raises `NotFoundError` if the session is gone."""

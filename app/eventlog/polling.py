@@ -16,7 +16,7 @@ from app.db.repositories import deletions, events
 from app.db.repositories.deletions import LastEvent
 from app.errors import PalimpsestError
 from app.eventlog.bus import Bus
-from app.eventlog.log import StreamItem
+from app.eventlog.log import StreamItem, news
 from app.messages import now
 
 ALONE_S = 0.2
@@ -146,7 +146,7 @@ class LogPoll:
             return
         self._feed_due = at + FEED_S
         since = self._since or now()
-        found, deleted = await self._database.read(lambda c: _news(c, since))
+        found, deleted = await self._database.read(lambda c: news(c, since))
         self._since = now() - OVERLAP
         self._bus.all.publish(self._unseen(found, since))
         self._bus.all.publish(self._unseen_deletions(deleted))
@@ -177,7 +177,3 @@ def _heads(connection: Connection, session_ids: Collection[str]) -> tuple[dict[s
     heads = events.heads(connection, session_ids)
     missing = set(session_ids) - heads.keys()
     return heads, {last.session_id: last for last in deletions.of(connection, missing)} if missing else {}
-
-
-def _news(connection: Connection, since: datetime) -> tuple[list[tuple[str, events.StoredEvent]], list[LastEvent]]:
-    return list(events.of_sessions(connection, since)), deletions.since(connection, since)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
-from app.errors import ConflictError, NotFoundError
+from app.db.repositories.deletions import KEPT
+from app.errors import ConflictError, GoneError, MalformedRequestError, NotFoundError
 from app.eventlog.bus import Bus
 from app.eventlog.channel import Channel, Reader
-from app.eventlog.log import EventLog, StreamItem
+from app.eventlog.log import EventLog, StreamItem, page
 from app.events import (
     ApprovalRequested,
     ApprovalResolved,
@@ -25,8 +29,12 @@ from app.events import (
     ToolCalled,
     ToolResulted,
 )
+from app.messages import now
 
 Batches = AsyncIterator[list[StreamItem]]
+OVERLAP = timedelta(seconds=5)
+"""Events that were committed so long before a cursor are sent again: their order on a stream is not that of their
+times."""
 
 _MORE_FOLLOWS = frozenset(
     event.type
@@ -131,19 +139,48 @@ async def _is_over(log: EventLog, channel: Channel, seq: int) -> bool:
 
 
 @asynccontextmanager
-async def follow_all(bus: Bus) -> AsyncIterator[Batches]:
-    """`session.*` events of all sessions from now on. A reader that falls far behind is disconnected; it reloads its
-    list when it reconnects."""
+async def follow_all(log: EventLog, bus: Bus, after: str | None = None) -> AsyncIterator[Batches]:
+    """`session.*` events of all sessions from now on, or from the time that the cursor `after` names, some of those
+    again. A reader that falls far behind is disconnected. Raises `MalformedRequestError` (code `malformed_cursor`) and
+    `GoneError` (code `cursor_expired`), after which it reloads its list."""
+    since = None if after is None else _read_cursor(after)
     bus.check_room()
     wake = Reader()
     bus.all.readers.add(wake)
     try:
-        yield _news(bus, wake, bus.all.count)
+        count = bus.all.count
+        missed = [] if since is None else await log.news(since)
+        yield _with_cursors(_news(bus, wake, count, missed))
     finally:
         bus.all.readers.discard(wake)
 
 
-async def _news(bus: Bus, wake: Reader, count: int) -> Batches:
+def news_cursor(at: datetime) -> str:
+    """The place of this time in the events of all sessions."""
+    return f"{int(at.timestamp() * 1000):x}"
+
+
+def _read_cursor(text: str) -> datetime:
+    """The time from which on a reader may have missed events."""
+    if not re.fullmatch(r"[0-9a-f]{1,11}", text):
+        raise MalformedRequestError("The cursor is invalid.", code="malformed_cursor")
+    since = datetime.fromtimestamp(int(text, 16) / 1000, UTC) - OVERLAP
+    if since < now() - KEPT:
+        raise GoneError("The cursor is too old; load the list of sessions again.", code="cursor_expired")
+    return since
+
+
+async def _with_cursors(batches: Batches) -> Batches:
+    async for items in batches:
+        head = b'{"cursor":"%b",' % news_cursor(now()).encode()
+        yield [replace(item, data=head + item.data[1:]) for item in items]
+
+
+async def _news(bus: Bus, wake: Reader, count: int, missed: list[StreamItem]) -> Batches:
+    while missed:
+        first = page(missed)
+        yield first
+        missed = missed[len(first) :]
     while not bus.closing:
         wake.clear()
         items = bus.all.since(count)

@@ -117,13 +117,12 @@ class RuntimeSetup:
 
     def remove(self, connection: Connection, session_id: str) -> tuple[str, StreamItem]:
         """Deletes a session and all its rows; returns its id and its last event, which is in no log: its seq is the
-        next. In a cluster, that event is kept for readers on other nodes. Raises `NotFoundError`."""
+        next. It is kept for a while for readers on other nodes and for those that reconnect. Raises `NotFoundError`."""
         last = sessions.remove(connection, session_id)
         event = SessionDeleted(session_id=last.id, at=now(), session=last)
         item = StreamItem(event.type, last.last_seq + 1, event.__pydantic_serializer__.to_json(event))
         session_deleted(connection, session_id, item.type, last.last_seq + 1, item.data.decode(), event.at)
-        if self.node is not None:
-            deletions.add(connection, LastEvent(session_id, last.last_seq + 1, item.data.decode()))
+        deletions.add(connection, LastEvent(session_id, last.last_seq + 1, item.data.decode()))
         return session_id, item
 
     @asynccontextmanager

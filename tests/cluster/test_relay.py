@@ -10,7 +10,7 @@ from app.cluster.relay import SILENT_S
 from app.db.engine import Database
 from app.db.repositories import sessions
 from app.eventlog.channel import DELTA_CHARS, RECENT_BYTES, RECENT_EVENTS, TOOL_PREVIEW_CHARS
-from app.eventlog.log import StreamItem
+from app.eventlog.log import EventLog, StreamItem
 from app.eventlog.reader import follow_all
 from app.events import MessageWithdrawn
 from app.messages import new_id
@@ -312,7 +312,7 @@ async def test_sessions_of_all_nodes_reach_readers_of_all_sessions(redis: RedisS
     one, two, three = [await database.writer.write(add_session) for _ in range(3)]
     async with running(worker, api):
         await until(lambda: api.relay._confirmed >= {api.relay._feed, api.relay._inbox})
-        async with follow_all(api.bus) as batches:
+        async with follow_all(EventLog(database), api.bus) as batches:
             await worker.idle(one)
             items = await anext(batches)
             await api.idle(two)

@@ -85,9 +85,7 @@ async def download_file(
     session_id: SessionId,
     path: FilePath,
     share: DownloadShare,
-    if_none_match: Annotated[
-        str | None, Header(description="An `ETag`: 304 if the file is that version.")
-    ] = None,
+    if_none_match: Annotated[str | None, Header(description="An `ETag`: 304 if the file is that version.")] = None,
 ) -> Response:
     """A file's content; supports `Range`. `Workspace-As-Of` says that it is from a snapshot, and of when."""
     if (answer := await forwarded(services, request, session_id)) is not None:

@@ -248,9 +248,21 @@ async def list_events(
     response_class=Response,
     responses={
         200: {"description": "`session.*` events.", "content": event_stream(prefix="session.")},
-        **problems("too_many_readers"),
+        **problems("too_many_readers", "malformed_cursor", "cursor_expired"),
     },
 )
-async def stream_all_events(services: Services, request: Request) -> Response:
-    """`session.*` events of all sessions from now on, without ids, to keep a list of sessions up to date."""
-    return EventStreamResponse(services.events.follow_all(), request.app.state.config)
+async def stream_all_events(
+    services: Services,
+    request: Request,
+    after: Annotated[
+        Text | None,
+        Query(
+            max_length=500,
+            description="The `cursor` of the last event that the client has, or `events_cursor` of its list: what was"
+            " missed since then is sent first, some of it again. Omit it for events from now on.",
+        ),
+    ] = None,
+) -> Response:
+    """`session.*` events of all sessions from now on, without ids, to keep a list of sessions up to date. Their data
+    also has a `cursor`, with which a reader continues for ten minutes."""
+    return EventStreamResponse(services.events.follow_all(after), request.app.state.config)

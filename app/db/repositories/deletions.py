@@ -1,4 +1,5 @@
-"""The last events of sessions that were just deleted, which are in no log: readers on other nodes need them."""
+"""The last events of sessions that were just deleted, which are in no log: readers on other nodes need them, and those
+that reconnect."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from app.db.models import deletions
 from app.messages import now
 
 KEPT = timedelta(minutes=10)
-"""How long a last event is kept for readers, who look several times a second."""
+"""How long a last event is kept for readers."""
 
 
 class LastEvent(NamedTuple):

@@ -16,6 +16,7 @@ from sqlalchemy import Connection
 from app.db.repositories import server_wide, sessions
 from app.errors import ConflictError, InvalidRequestError, NotFoundError, PalimpsestError
 from app.eventlog.log import StreamItem
+from app.eventlog.reader import news_cursor
 from app.messages import new_id, now
 from app.runtime.admission import (
     Draft,
@@ -219,11 +220,12 @@ class SessionService:
 
     async def list(self, *, status: Status | None, q: str | None, limit: int, cursor: str | None) -> SessionPage:
         """Sessions, newest first. Raises `MalformedRequestError` for an invalid cursor."""
-        before = read_place(cursor)
+        before, at = read_place(cursor), now()
         items, more = await self._database.read(
             lambda c: sessions.page(c, status=status, q=q, before=before, limit=limit)
         )
-        return SessionPage(items=tuple(items), next_cursor=session_cursor(items[-1]) if more else None)
+        next_cursor = session_cursor(items[-1]) if more else None
+        return SessionPage(items=tuple(items), next_cursor=next_cursor, events_cursor=news_cursor(at))
 
     async def get(self, session_id: str) -> Session:
         return await self._database.read(lambda c: sessions.snapshot(c, session_id))

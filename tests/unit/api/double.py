@@ -118,7 +118,7 @@ class InMemorySessions(SessionService):
     async def list(self, *, status: Status | None, q: str | None, limit: int, cursor: str | None) -> SessionPage:
         self._memory.listed = {"status": status, "q": q, "limit": limit, "cursor": cursor}
         items = [session for session in self._memory.sessions.values() if status in (None, session.status)]
-        return SessionPage(items=tuple(items[:limit]), next_cursor=None)
+        return SessionPage(items=tuple(items[:limit]), next_cursor=None, events_cursor="0")
 
     async def get(self, session_id: str) -> Session:
         return self._memory.get(session_id)

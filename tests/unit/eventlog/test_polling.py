@@ -96,7 +96,7 @@ async def _idle(stage: Stage, session_id: str) -> list[StreamItem]:
 async def test_readers_of_all_sessions_get_others_events_and_deletions_once(stage: Stage, poll: LogPoll) -> None:
     mine = await stage.database.writer.write(add_session)
     got: list[str] = []
-    async with follow_all(stage.bus) as batches:
+    async with follow_all(stage.log, stage.bus) as batches:
         stage.bus.publish(mine, await _idle(stage, mine))
         await _idle(stage, stage.session_id)
         while len(got) < 2:

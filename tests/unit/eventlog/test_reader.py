@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -321,7 +322,7 @@ async def test_a_deletion_during_the_idle_check_is_not_an_error(stage: Stage) ->
 
 async def test_closing_ends_readers_that_have_everything(stage: Stage) -> None:
     await stage.commit(2)
-    async with stage.follow() as batches, follow_all(stage.bus) as everything:
+    async with stage.follow() as batches, follow_all(stage.log, stage.bus) as everything:
         waiting = asyncio.ensure_future(anext(everything, None))
         await take(batches, 2)
         ending = asyncio.ensure_future(anext(batches, None))
@@ -337,16 +338,19 @@ async def test_closing_ends_readers_that_have_everything(stage: Stage) -> None:
 
 async def test_all_sessions_are_followed_from_the_moment_of_subscribing(stage: Stage) -> None:
     stage.bus.publish("a", [StreamItem("session.created", 1, b"{}")])
-    async with follow_all(stage.bus) as batches:
+    async with follow_all(stage.log, stage.bus) as batches:
         # Nothing has been read yet, but events from now on belong to the stream.
         stage.bus.publish("b", [StreamItem("session.created", 1, b'{"b":1}'), StreamItem("step.started", 2, b"{}")])
-        assert await anext(batches) == [StreamItem("session.created", None, b'{"b":1}')]
+        [item] = await anext(batches)
+        data = orjson.loads(item.data)
+        assert re.fullmatch("[0-9a-f]+", data.pop("cursor"))
+        assert (item.type, item.seq, data) == ("session.created", None, {"b": 1})
         assert len(stage.bus.all.readers) == 1
     assert len(stage.bus.all.readers) == 0
 
 
 async def test_a_reader_of_all_sessions_that_falls_far_behind_is_disconnected(stage: Stage) -> None:
-    async with follow_all(stage.bus) as batches:
+    async with follow_all(stage.log, stage.bus) as batches:
         for n in range(GLOBAL_EVENTS + 1):
             stage.bus.publish("a", [StreamItem("session.updated", n, b"{}")])
         assert [batch async for batch in batches] == []
