@@ -72,6 +72,13 @@ PACKAGES = (
         },
     ),
 )
+DOCS = Package(
+    "swagger-ui-dist",
+    "5.35.0",
+    "LICENSE",
+    {f"swagger-ui{name}": f"swagger-ui/swagger-ui{name}" for name in ("-bundle.js", ".css")},
+)
+"""Shows the API at `/docs`."""
 TEST_PACKAGES = (
     Package(
         "axe-core",
@@ -156,7 +163,7 @@ def fetch(packages: tuple[Package, ...], vendor: Path) -> None:
 
 
 def main() -> None:
-    fetch(PACKAGES, VENDOR)
+    fetch((*PACKAGES, DOCS), VENDOR)
     fetch(TEST_PACKAGES, TEST_VENDOR)
 
 

@@ -196,6 +196,11 @@ def parse_range(header: str | None, size: int) -> range | None:
     return range(first, min(last + 1, size)) if first < size else range(0)
 
 
+def has_tag(condition: str, tag: str) -> bool:
+    """Whether an `If-None-Match` or `If-Match` has the tag, as weak or strong."""
+    return tag.removeprefix("W/") in (given.strip().removeprefix("W/") for given in condition.split(","))
+
+
 async def _send_headers(response: Response, send: Send) -> None:
     """The answer to HEAD."""
     await send({"type": "http.response.start", "status": response.status_code, "headers": response.raw_headers})

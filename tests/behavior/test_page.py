@@ -181,7 +181,7 @@ def test_the_modules_insert_no_markup() -> None:
 
 
 async def test_an_unchanged_file_is_not_sent_again(client: Client) -> None:
-    for address in ("/", "/static/main.js", "/static/vendor/uplot.css"):
+    for address in ("/", "/docs", "/static/main.js", "/static/vendor/uplot.css"):
         first = await client.http.get(address)
         assert first.headers["cache-control"] == "no-cache"
         tag = first.headers["etag"].removeprefix("W/")

@@ -15,7 +15,7 @@ from app.api.forwarding import as_of_header, forwarded
 from app.api.openapi import ARCHIVE_BODY, FILE_CONTENT, RAW_BODY, TAR_CONTENT, UPLOADED
 from app.api.problems import problems
 from app.api.request_bodies import JsonRoute
-from app.api.responses import ArchiveResponse, RawResponse, safe_headers
+from app.api.responses import ArchiveResponse, RawResponse, has_tag, safe_headers
 from app.api.uploads import pieces, spooled
 from app.errors import NotFoundError
 from app.runtime.values.history import FileList, UnpackedArchive
@@ -144,9 +144,8 @@ async def upload_file(
 
 
 def _names(condition: str, version: str) -> bool:
-    """Whether a list of entity tags has that of a version."""
-    tags = [tag.strip().removeprefix("W/") for tag in condition.split(",")]
-    return "*" in tags or f'"{version}"' in tags
+    """Whether a condition names a version, or all."""
+    return condition.strip() == "*" or has_tag(condition, f'"{version}"')
 
 
 @router.get(

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from fastapi import APIRouter, Request, Response
 
+from app.api.responses import has_tag
 from app.errors import NotFoundError
 
 POLICY = "; ".join(
@@ -33,6 +34,20 @@ POLICY = "; ".join(
         "trusted-types worker",
     )
 )
+DOCS_POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        # Swagger UI sets styles of single elements, and has its icons in data.
+        "style-src 'self' 'unsafe-inline'",
+        "img-src 'self' data:",
+        "connect-src 'self'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+    )
+)
+"""For `/docs`, which shows nothing but the server's own OpenAPI document."""
 UNUSED = (
     *("accelerometer", "autoplay", "camera", "display-capture", "encrypted-media", "fullscreen", "geolocation"),
     *("gyroscope", "hid", "magnetometer", "microphone", "midi", "payment", "picture-in-picture"),
@@ -40,7 +55,6 @@ UNUSED = (
 )
 """Browser features that the page does not need."""
 HEADERS = {
-    "Content-Security-Policy": POLICY,
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": ", ".join(f"{name}=()" for name in UNUSED),
@@ -70,6 +84,8 @@ TYPES = {
     ".txt": "text/plain; charset=utf-8",
 }
 """File types that are served, with their media types; the machine's own table may have types that browsers refuse."""
+DOCS = ("docs/", "vendor/swagger-ui/")
+"""The files of `/docs`, which the page does not need."""
 COMPRESSED_FROM = 1_000
 """Bytes from which a file is sent compressed."""
 LOOK_S = 1.0
@@ -89,6 +105,14 @@ async def get_page(request: Request) -> Response:
     return _answer(request, await page(), CHANGING)
 
 
+@router.get("/docs")
+async def get_docs(request: Request) -> Response:
+    """The API's documentation, from its OpenAPI document."""
+    file = await found("docs/index.html")
+    assert file is not None
+    return _answer(request, file, CHANGING, DOCS_POLICY)
+
+
 @router.get("/static/{path:path}")
 async def get_static(request: Request, path: str) -> Response:
     """A file of the page, or 304 if the browser has it. Raises `NotFoundError`."""
@@ -100,18 +124,14 @@ async def get_static(request: Request, path: str) -> Response:
     return _answer(request, file, LASTING if named and first == await version() else CHANGING)
 
 
-def _answer(request: Request, file: File, caching: str) -> Response:
-    headers = {**HEADERS, "ETag": file.tag, "Cache-Control": caching, "Vary": "Accept-Encoding"}
+def _answer(request: Request, file: File, caching: str, policy: str = POLICY) -> Response:
+    own = {"ETag": file.tag, "Cache-Control": caching, "Vary": "Accept-Encoding", "Content-Security-Policy": policy}
+    headers = {**HEADERS, **own}
     if has_tag(request.headers.get("if-none-match", ""), file.tag):
         return Response(status_code=304, headers=headers)
     if file.compressed and accepts_gzip(request.headers.get("accept-encoding", "")):
         return Response(file.compressed, media_type=file.type, headers={**headers, "Content-Encoding": "gzip"})
     return Response(file.content, media_type=file.type, headers=headers)
-
-
-def has_tag(if_none_match: str, tag: str) -> bool:
-    """Whether `If-None-Match` has the tag, as weak or strong."""
-    return tag.removeprefix("W/") in (given.strip().removeprefix("W/") for given in if_none_match.split(","))
 
 
 def accepts_gzip(accept_encoding: str) -> bool:
@@ -227,9 +247,10 @@ def _imports(path: str, file: File) -> Iterator[str]:
 
 
 def _paths() -> list[str]:
-    """All files but source maps, which are large and loaded only by developer tools."""
+    """All files of the page but source maps, which are large and loaded only by developer tools."""
     served = TYPES.keys() - {".map"}
-    return sorted(str(path.relative_to(STATIC)) for path in STATIC.rglob("*") if path.suffix in served)
+    paths = (str(path.relative_to(STATIC)) for path in STATIC.rglob("*") if path.suffix in served)
+    return sorted(path for path in paths if not path.startswith(DOCS))
 
 
 def _made(content: bytes, type_: str, seen: tuple[int, int, int] = (0, 0, 0)) -> File:
