@@ -4,6 +4,7 @@ pages of the log are written. Values of the services are in `runtime.values`."""
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Annotated, Any
 
 from fastapi import Depends, Path, Query, Request
@@ -61,12 +62,12 @@ STRICT = [Depends(refuse_unknown)]
 """For all routers but the probes' and the page's, to whose URLs programs add parameters to bypass caches."""
 
 
-def _known(what: str, code: str) -> AfterValidator:
+def _known(not_found: Callable[[], NotFoundError]) -> AfterValidator:
     """Puts an id in lower case. One that is not a UUID has the error of one that is not stored."""
 
     def checked(value: str) -> str:
         if not _UUID.fullmatch(value):
-            raise NotFoundError(f"{what} with this id.", code=code)
+            raise not_found()
         return value.lower()
 
     return AfterValidator(checked)
@@ -81,22 +82,22 @@ Caller = Annotated[str | None, Depends(get_caller)]
 Services = Annotated[services.Services, Depends(get_services)]
 SessionId = Annotated[
     str,
-    _known("There is no session", "session_not_found"),
+    _known(lambda: NotFoundError("There is no session with this id.", code="session_not_found")),
     Path(description="The session's id.", examples=[_ID_EXAMPLE]),
 ]
 MessageId = Annotated[
     str,
-    _known("There is no queued message", "message_not_found"),
+    _known(lambda: NotFoundError("There is no queued message with this id.", code="message_not_found")),
     Path(description="The message's id.", examples=[_ID_EXAMPLE]),
 ]
 WebhookId = Annotated[
     str,
-    _known("There is no webhook", "webhook_not_found"),
+    _known(lambda: NotFoundError("There is no webhook with this id.", code="webhook_not_found")),
     Path(description="The webhook's id.", examples=[_ID_EXAMPLE]),
 ]
 DeliveryId = Annotated[
     str,
-    _known("The webhook has no delivery", "delivery_not_found"),
+    _known(lambda: NotFoundError("The webhook has no delivery with this id.", code="delivery_not_found")),
     Path(description="The delivery's id.", examples=[_ID_EXAMPLE]),
 ]
 CallId = Annotated[Text, Path(description="The call's `call_id`.", examples=[_ID_EXAMPLE])]
