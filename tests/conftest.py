@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import gc
-import os
 from collections.abc import Iterator
-from itertools import islice
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import is_hypothesis_test, settings
 
 from scripts.servers.postgres import temporary_database
 from scripts.servers.redis import RedisServer
@@ -17,12 +15,14 @@ from tests.databases import on_postgres, prepare, remove_databases, template
 from tests.requirements import need
 from tests.s3 import S3Server, running_s3
 
+pytest_plugins = ["tests.workers"]
+
+# Almost nothing becomes garbage while tests are imported and collected; looking for it takes a quarter of the time.
+gc.disable()
+
 # How long an example takes says more about what else the machine does than about the code.
 settings.register_profile("full", deadline=None)
 settings.register_profile("short", deadline=None, max_examples=25)
-settings.register_profile("measured", deadline=None, max_examples=8)
-"""Enough for coverage: the gate checks them with all examples too."""
-
 
 MEASURED = {
     *("answers", "approvals", "archives", "background_commands", "bad_input", "broker", "changes", "cli"),
@@ -36,10 +36,10 @@ MEASURED = {
 
 def pytest_configure(config: pytest.Config) -> None:
     """Properties are checked with fewer examples where not all tests run."""
-    if on_postgres():
+    if on_postgres() or config.option.workers:
         # Before the workers start, which share it.
         prepare()
-    settings.load_profile({"not extended": "short", "measured": "measured"}.get(config.option.markexpr, "full"))
+    settings.load_profile("short" if config.option.markexpr == "not extended" else "full")
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -50,30 +50,24 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("sqlite")])
         items[:] = [item for item in items if not item.get_closest_marker("sqlite")]
     for item in items:
-        reaches = not {"unit", "cluster"}.isdisjoint(item.path.parts)
-        reaches = reaches or item.path.stem.removeprefix("test_") in MEASURED
-        if reaches and item.get_closest_marker("extended") is None:
+        if is_measured(item):
             item.add_marker("measured")
     yield
-    items[:] = slow_first(items, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", 1)))
+    # At the end, no worker is left with a slow one while the others have nothing to do.
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 
-def slow_first(items: list[pytest.Item], workers: int) -> list[pytest.Item]:
-    """The tests in an order in which the slow ones are the first of each worker, which begins with an equal share of
-    all; otherwise the last of them would run while the other workers have nothing left to do."""
-    slow = [item for item in items if item.get_closest_marker("slow")]
-    rest = iter([item for item in items if not item.get_closest_marker("slow")])
-    ordered: list[pytest.Item] = []
-    for number in range(workers):
-        share = (len(items) - len(ordered)) // (workers - number)
-        mine = slow[number::workers]
-        ordered += [*mine, *islice(rest, max(share - len(mine), 0))]
-    return [*ordered, *rest]
+def is_measured(item: pytest.Item) -> bool:
+    """Whether coverage is measured with the test. Many examples of a property reach nothing that few do not."""
+    folder, name = item.path.parent, item.path.stem.removeprefix("test_")
+    reaches = name in MEASURED if folder.name == "behavior" else not {"unit", "cluster"}.isdisjoint(folder.parts)
+    return reaches and not item.get_closest_marker("extended") and not is_hypothesis_test(getattr(item, "obj", None))
 
 
 def pytest_collection_finish() -> None:
     """Keeps the garbage collector from going through all that was imported and collected again and again, which takes
     a sixth of the tests' CPU time."""
+    gc.enable()
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 20, 20)
