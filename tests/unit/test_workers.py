@@ -46,11 +46,12 @@ def test_ends_badly(broken):
 def test_each_test_runs_once_and_is_reported(tmp_path: Path) -> None:
     (tmp_path / "test_inner.py").write_text(TESTS)
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = measured\n  slow\n")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE_")}
     (tmp_path / ".coveragerc").write_text("[run]\nparallel = true\npatch = subprocess, _exit, fork\n")
     ran = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "tests.workers", "-p", "pytest_cov", "--workers=3", "--cov=.", "-rA"],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+        env={**environment, "PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         capture_output=True,
         text=True,
         timeout=60,
