@@ -12,7 +12,7 @@ from hypothesis import is_hypothesis_test, settings
 from scripts.servers.postgres import temporary_database
 from scripts.servers.redis import RedisServer
 from tests.databases import on_postgres, prepare, remove_databases, template
-from tests.requirements import need
+from tests.requirements import missing, need
 from tests.s3 import S3Server, running_s3
 
 pytest_plugins = ["tests.workers"]
@@ -42,8 +42,8 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile("short" if config.option.markexpr == "not extended" else "full")
 
 
-@pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Marks the tests that are enough to measure coverage, which takes twice the CPU time. Leaves out what is about
     SQLite's file while the tests use Postgres."""
     if on_postgres():
@@ -52,9 +52,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if is_measured(item):
             item.add_marker("measured")
-    yield
-    # At the end, no worker is left with a slow one while the others have nothing to do.
-    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 
 def is_measured(item: pytest.Item) -> bool:
@@ -64,13 +61,22 @@ def is_measured(item: pytest.Item) -> bool:
     return reaches and not item.get_closest_marker("extended") and not is_hypothesis_test(getattr(item, "obj", None))
 
 
-def pytest_collection_finish() -> None:
+def pytest_collection_finish(session: pytest.Session) -> None:
     """Keeps the garbage collector from going through all that was imported and collected again and again, which takes
     a sixth of the tests' CPU time."""
+    share_postgres(session)
     gc.enable()
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 20, 20)
+
+
+def share_postgres(session: pytest.Session) -> None:
+    """Starts the Postgres server that workers share, if a test needs it; otherwise each would start its own."""
+    functions = [item for item in session.items if isinstance(item, pytest.Function)]
+    need_it = any({"postgres_url", "empty_postgres_url"} & {*function.fixturenames} for function in functions)
+    if session.config.option.workers and need_it and missing("postgres") is None:
+        template()
 
 
 @pytest.fixture(autouse=True)

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,6 +30,8 @@ from tests.behavior.preloaded import ENVIRONMENT
 
 SHARE = 6
 """Tests of one file that a worker takes at once: enough to use a module's fixtures again, and few at the end."""
+CLUSTER = Path(__file__).parent / "cluster"
+"""Its tests share servers that take seconds to start, and time while they run."""
 RANGE = struct.Struct("HH")
 COVERAGE_VARIABLE = "COVERAGE_PROCESS_CONFIG"
 """With it, coverage.py measures the processes that tests start."""
@@ -76,13 +79,22 @@ def batches(items: list[pytest.Item]) -> list[Batch]:
 
 
 def shares(items: list[pytest.Item]) -> Iterator[tuple[int, int]]:
-    """The tests as ranges: a slow one alone, others with their neighbors of the same file."""
+    """The tests as ranges: a slow one alone, those of clusters together, others with their neighbors of the same
+    file."""
     start = 0
-    for (slow, _), tests in groupby(items, lambda item: (item.get_closest_marker("slow") is not None, item.path)):
+    for (slow, place), tests in groupby(items, lambda item: (_is_slow(item), _place(item))):
         end = start + len([*tests])
-        size = 1 if slow else SHARE
+        size = 1 if slow else end - start if place == CLUSTER else SHARE
         yield from ((first, min(first + size, end)) for first in range(start, end, size))
         start = end
+
+
+def _is_slow(item: pytest.Item) -> bool:
+    return item.get_closest_marker("slow") is not None
+
+
+def _place(item: pytest.Item) -> Path:
+    return CLUSTER if item.path.is_relative_to(CLUSTER) else item.path
 
 
 @dataclass
@@ -113,9 +125,11 @@ class Workers:
         reporter.showfspath = False  # the files take turns
         # Where each worker makes the directories of its tests.
         self._config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
+        # The longest shares come first, so that at the end no worker is left with one.
+        items = sorted(session.items, key=lambda item: (not _is_slow(item), _place(item) != CLUSTER))
         try:
             # More than once only if a worker dies, with tests that it has taken and not run.
-            while left := [item for item in session.items if item.nodeid not in self._begun]:
+            while left := [item for item in items if item.nodeid not in self._begun]:
                 self._run(session, batches(left))
         finally:
             for worker in self._workers.values():
