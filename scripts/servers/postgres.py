@@ -132,8 +132,14 @@ def cluster() -> Cluster:
     """The server of this run, which this process starts unless another one has."""
     folder = os.environ.get(SHARED)
     if folder is None:
-        folder = os.environ[SHARED] = str(Server().folder)
+        folder = os.environ[SHARED] = str(_server().folder)
     return Cluster(Path(folder))
+
+
+@cache
+def _server() -> Server:
+    """Kept to the end of the process, also where it is forked and has no other use for the server."""
+    return Server()
 
 
 class Server:
