@@ -31,7 +31,6 @@ from tests.behavior.preloaded import ENVIRONMENT
 SHARE = 6
 """Tests of one file that a worker takes at once: enough to use a module's fixtures again, and few at the end."""
 CLUSTER = Path(__file__).parent / "cluster"
-"""Its tests share servers that take seconds to start, and time while they run."""
 RANGE = struct.Struct("HH")
 COVERAGE_VARIABLE = "COVERAGE_PROCESS_CONFIG"
 """With it, coverage.py measures the processes that tests start."""
@@ -78,23 +77,37 @@ def batches(items: list[pytest.Item]) -> list[Batch]:
     return [Batch.of(measured, True), Batch.of(others, False)]
 
 
+def longest_first(items: list[pytest.Item]) -> list[pytest.Item]:
+    """The tests in an order in which no worker is left with a long share at the end."""
+
+    def rank(item: pytest.Item) -> tuple[bool, bool, bool]:
+        slow, together, place = _group(item)
+        return not slow, not together, place == CLUSTER
+
+    return sorted(items, key=rank)
+
+
 def shares(items: list[pytest.Item]) -> Iterator[tuple[int, int]]:
-    """The tests as ranges: a slow one alone, those of clusters together, others with their neighbors of the same
-    file."""
+    """The tests as ranges: those with a common setup together, slow ones alone, and others with their neighbors of the
+    same file."""
     start = 0
-    for (slow, place), tests in groupby(items, lambda item: (_is_slow(item), _place(item))):
+    for (slow, together, _), tests in groupby(items, _group):
         end = start + len([*tests])
-        size = 1 if slow else end - start if place == CLUSTER else SHARE
+        size = end - start if together else 1 if slow else SHARE
         yield from ((first, min(first + size, end)) for first in range(start, end, size))
         start = end
 
 
-def _is_slow(item: pytest.Item) -> bool:
-    return item.get_closest_marker("slow") is not None
-
-
-def _place(item: pytest.Item) -> Path:
-    return CLUSTER if item.path.is_relative_to(CLUSTER) else item.path
+def _group(item: pytest.Item) -> tuple[bool, bool, Path]:
+    """Whether the test is slow, whether it shares what takes seconds to set up (a fixture of its module, or the servers
+    of a cluster), and with the tests of which place."""
+    slow = item.get_closest_marker("slow") is not None
+    if item.path.is_relative_to(CLUSTER):
+        return slow, True, CLUSTER
+    known = item._fixtureinfo.name2fixturedefs.values() if isinstance(item, pytest.Function) else ()
+    module = item.nodeid.partition("::")[0]
+    together = any(found.scope == "module" and found.baseid == module for several in known for found in several)
+    return slow, together, item.path
 
 
 @dataclass
@@ -125,8 +138,7 @@ class Workers:
         reporter.showfspath = False  # the files take turns
         # Where each worker makes the directories of its tests.
         self._config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
-        # The longest shares come first, so that at the end no worker is left with one.
-        items = sorted(session.items, key=lambda item: (not _is_slow(item), _place(item) != CLUSTER))
+        items = longest_first(session.items)
         try:
             # More than once only if a worker dies, with tests that it has taken and not run.
             while left := [item for item in items if item.nodeid not in self._begun]:
@@ -243,6 +255,7 @@ def _stop_measuring() -> None:
 
 def _become_worker(config: pytest.Config, reports: Connection) -> None:
     """Sends reports instead of showing them, and captures output into this process's own files."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell's background jobs ignore
     manager = config.pluginmanager
     manager.unregister(name="workers")
     config.get_terminal_writer()._file = open(os.devnull, "w")  # noqa: SIM115 - until the process ends

@@ -196,8 +196,8 @@ def tools_for(window: int) -> tuple[str, ...] | None:
 @cache
 def provider_schema(model: type[BaseModel]) -> dict[str, Any]:
     """The schema of `model` without references, titles, bounds and `null`: several providers refuse references, titles
-    and bounds cost tokens, and a field that may be null may as well be omitted. Computed once for each model; nobody may
-    modify it."""
+    and bounds cost tokens, and a field that may be null may as well be omitted. Computed once for each model; callers
+    must not modify it."""
     schema = model.model_json_schema()
     definitions = schema.pop("$defs", {})
     cleaned: dict[str, Any] = _clean(schema, definitions)
