@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import is_hypothesis_test, settings
+from hypothesis import settings
 
 from scripts.servers.postgres import temporary_database
 from scripts.servers.redis import RedisServer
@@ -25,11 +25,10 @@ settings.register_profile("full", deadline=None)
 settings.register_profile("short", deadline=None, max_examples=25)
 
 MEASURED = {
-    *("answers", "approvals", "archives", "background_commands", "bad_input", "broker", "changes", "cli"),
-    *("cli_approvals", "cli_compact"),
-    *("client_tools", "connections", "eval", "files", "fork", "history_import", "images", "login", "mcp"),
-    *("moving_workspaces", "output", "retention", "session_secrets", "skills", "sources", "start", "tracing"),
-    "webhooks",
+    *("access", "answers", "approvals", "archives", "background_commands", "bad_input", "broker", "changes", "cli"),
+    *("cli_approvals", "cli_compact", "client_tools", "connections", "eval", "files", "fork", "history_import"),
+    *("images", "interrupt", "login", "mcp", "moving_workspaces", "output", "page", "queue", "retention"),
+    *("session_secrets", "skills", "sources", "start", "tools", "tracing", "webhooks"),
 }
 """Tests of behavior that reach what the others leave out, cheaply."""
 
@@ -55,10 +54,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def is_measured(item: pytest.Item) -> bool:
-    """Whether coverage is measured with the test. Many examples of a property reach nothing that few do not."""
+    """Whether coverage is measured with the test."""
     folder, name = item.path.parent, item.path.stem.removeprefix("test_")
     reaches = name in MEASURED if folder.name == "behavior" else not {"unit", "cluster"}.isdisjoint(folder.parts)
-    return reaches and not item.get_closest_marker("extended") and not is_hypothesis_test(getattr(item, "obj", None))
+    return reaches and not item.get_closest_marker("extended")
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
