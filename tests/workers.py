@@ -29,8 +29,9 @@ from coverage import Coverage
 from tests.behavior.preloaded import ENVIRONMENT
 
 SHARE = 6
-"""Tests of one file that a worker takes at once: enough to use a module's fixtures again, and few at the end."""
+"""Tests of one file that a worker takes at once: few, so that no worker has many left at the end."""
 CLUSTER = Path(__file__).parent / "cluster"
+"""Its tests share Temporal, which takes seconds to start."""
 RANGE = struct.Struct("HH")
 COVERAGE_VARIABLE = "COVERAGE_PROCESS_CONFIG"
 """With it, coverage.py measures the processes that tests start."""
@@ -70,6 +71,7 @@ class Batch:
 
 
 def batches(items: list[pytest.Item]) -> list[Batch]:
+    """All tests, first those that are measured if this run measures coverage."""
     if Coverage.current() is None:
         return [Batch.of(items, False)]
     measured = [item for item in items if item.get_closest_marker("measured")]
