@@ -1,9 +1,9 @@
 # Everything here needs only Python 3.11 or newer and make. PYTHON=python3.12 uses another interpreter; ARGS="…" is
 # passed to the command: make test ARGS="-k queue", make run ARGS="--port 9000". WORKERS is the number of processes that
-# run tests; most tests wait, so two for each core keep it busy.
+# run tests; many tests wait, so three for each core keep it busy. With WORKERS=0, the tests run in one process.
 PYTHON ?= python3
 ARGS ?=
-WORKERS ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
+WORKERS ?= $(shell echo $$((3 * $$(getconf _NPROCESSORS_ONLN))))
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
@@ -31,10 +31,10 @@ cluster: $(DEV) ## Start a cluster on this machine, with workers to kill
 
 # A file that is named is run with all its tests.
 test: $(DEV) ## Run the tests, without the extended ones
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(if $(findstring .py,$(ARGS)),,-m "not extended") $(ARGS)
+	@$(BIN)/python -m pytest --workers $(WORKERS) $(if $(findstring .py,$(ARGS)),,-m "not extended") $(ARGS)
 
 test-all: $(DEV) ## Run all tests, as the gate does
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
+	@$(BIN)/python -m pytest --workers $(WORKERS) $(ARGS)
 
 soak: $(DEV) ## Run random users and faults for ten minutes, then check every invariant
 	@$(BIN)/python -m tests.soak $(ARGS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from asyncio import sleep
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from functools import partial
@@ -31,7 +31,7 @@ from evals.costs import CacheMeter, TokenPrices
 from evals.histories import Fact, Probe, RecordedHistory, plan_of, texts_of
 from evals.replay import ENVIRONMENT, RoundNotes, nothing, ready, tools, unchanged
 from evals.retention import FactState, Retention
-from evals.scoring import states
+from evals.scoring import found, states
 from evals.summarizers import ScriptedSummarizer, Summarizer, text_of
 
 WINDOW_SHARE, SMALLEST_WINDOW = 6, 16_384
@@ -197,15 +197,20 @@ class _Growth:
     def _learn(self, message: Message) -> None:
         """Notes which facts have been told so far: only those can be kept."""
         text = "\n".join(texts_of(message))
-        for number, (_, fact) in enumerate(self._facts):
-            if number not in self._told and states(text, fact):
-                self._told.add(number)
+        self._told.update(self._stated(text, [n for n in range(len(self._facts)) if n not in self._told]))
 
     def _look(self) -> None:
         """Notes after a round which of the facts told so far are in the context."""
         text = text_of(self._conversation.request(self._config))
+        stated = self._stated(text, self._told)
         for number in self._told:
-            self._kept[number].append(states(text, self._facts[number][1]))
+            self._kept[number].append(number in stated)
+
+    def _stated(self, text: str, numbers: Iterable[int]) -> set[int]:
+        """Those of the facts that the text states."""
+        asked = [*numbers]
+        stated = found(text, [self._facts[number][1] for number in asked])
+        return {number for number, is_stated in zip(asked, stated, strict=True) if is_stated}
 
     async def row(self, policy: str, search: _Search) -> Retention:
         text = text_of(self._conversation.request(self._config))

@@ -17,7 +17,7 @@ from app.errors import PalimpsestError
 from app.interchange import import_history
 from app.messages import Message, Role, Value
 from app.sessions import PlanItem
-from evals.scoring import states
+from evals.scoring import found, states
 
 Kind = Literal["task", "files", "decisions", "errors", "next_step"]
 """What a probe asks about: the task, the files touched, the decisions made, the errors seen, or the next step."""
@@ -141,12 +141,12 @@ def _check(history: RecordedHistory, source: str) -> None:
     said = "\n".join(text for message in conversation for text in texts_of(message))
     if not any(message.role is Role.USER for message in conversation):
         raise InvalidHistoryError(f"{source}: it has no user message.")
-    for probe in history.probes:
-        for fact in (*probe.facts, *probe.outdated):
-            if states(probe.question, fact):
-                raise InvalidHistoryError(f"{source}: the question {probe.question!r} contains its answer {fact[0]!r}.")
-            if not states(said, fact):
-                raise InvalidHistoryError(f"{source}: {fact[0]!r} does not occur in the history.")
+    facts = [(probe, fact) for probe in history.probes for fact in (*probe.facts, *probe.outdated)]
+    for (probe, fact), is_said in zip(facts, found(said, [fact for _, fact in facts]), strict=True):
+        if states(probe.question, fact):
+            raise InvalidHistoryError(f"{source}: the question {probe.question!r} contains its answer {fact[0]!r}.")
+        if not is_said:
+            raise InvalidHistoryError(f"{source}: {fact[0]!r} does not occur in the history.")
 
 
 def texts_of(message: Message) -> list[str]:

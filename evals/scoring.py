@@ -27,13 +27,13 @@ def normalised(text: str) -> str:
 def states(answer: str, fact: Iterable[str]) -> bool:
     """Whether the answer has the fact in one of its spellings, as separate words: `7` is not stated by `17`, nor
     `app.py` by `myapp.py`. Scripts without blanks between words are matched anywhere."""
-    text = normalised(answer)
-    return any(_occurs(normalised(spelling), text) for spelling in fact)
+    return found(answer, [[*fact]])[0]
 
 
 def found(answer: str, facts: Sequence[Sequence[str]]) -> tuple[bool, ...]:
     """For each fact whether the answer states it."""
-    return tuple(states(answer, fact) for fact in facts)
+    text = normalised(answer)
+    return tuple(any(_occurs(normalised(spelling), text) for spelling in fact) for fact in facts)
 
 
 def _occurs(wanted: str, text: str) -> bool:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import gc
-import os
 from collections.abc import Iterator
-from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -14,69 +12,70 @@ from hypothesis import settings
 from scripts.servers.postgres import temporary_database
 from scripts.servers.redis import RedisServer
 from tests.databases import on_postgres, prepare, remove_databases, template
-from tests.requirements import need
+from tests.requirements import missing, need
 from tests.s3 import S3Server, running_s3
+
+pytest_plugins = ["tests.workers"]
+
+# Almost nothing becomes garbage while tests are imported and collected; looking for it takes a quarter of the time.
+gc.disable()
 
 # How long an example takes says more about what else the machine does than about the code.
 settings.register_profile("full", deadline=None)
 settings.register_profile("short", deadline=None, max_examples=25)
-settings.register_profile("measured", deadline=None, max_examples=8)
-"""Enough for coverage: the gate checks them with all examples too."""
-
 
 MEASURED = {
-    *("answers", "approvals", "archives", "background_commands", "bad_input", "broker", "changes", "cli"),
-    *("cli_approvals", "cli_compact"),
-    *("client_tools", "connections", "eval", "files", "fork", "history_import", "images", "login", "mcp"),
-    *("moving_workspaces", "output", "retention", "session_secrets", "skills", "sources", "start", "tracing"),
-    "webhooks",
+    *("access", "answers", "approvals", "archives", "background_commands", "bad_input", "broker", "changes", "cli"),
+    *("cli_approvals", "cli_compact", "client_tools", "connections", "eval", "files", "fork", "history_import"),
+    *("images", "interrupt", "login", "mcp", "moving_workspaces", "output", "page", "queue", "retention"),
+    *("session_secrets", "skills", "sources", "start", "tools", "tracing", "webhooks"),
 }
 """Tests of behavior that reach what the others leave out, cheaply."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Properties are checked with fewer examples where not all tests run."""
-    if on_postgres():
+    if on_postgres() or config.option.workers:
         # Before the workers start, which share it.
         prepare()
-    settings.load_profile({"not extended": "short", "measured": "measured"}.get(config.option.markexpr, "full"))
+    settings.load_profile("short" if config.option.markexpr == "not extended" else "full")
 
 
-@pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Marks the tests that are enough to measure coverage, which takes twice the CPU time. Leaves out what is about
     SQLite's file while the tests use Postgres."""
     if on_postgres():
         config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("sqlite")])
         items[:] = [item for item in items if not item.get_closest_marker("sqlite")]
     for item in items:
-        reaches = not {"unit", "cluster"}.isdisjoint(item.path.parts)
-        reaches = reaches or item.path.stem.removeprefix("test_") in MEASURED
-        if reaches and item.get_closest_marker("extended") is None:
+        if is_measured(item):
             item.add_marker("measured")
-    yield
-    items[:] = slow_first(items, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", 1)))
 
 
-def slow_first(items: list[pytest.Item], workers: int) -> list[pytest.Item]:
-    """The tests in an order in which the slow ones are the first of each worker, which begins with an equal share of
-    all; otherwise the last of them would run while the other workers have nothing left to do."""
-    slow = [item for item in items if item.get_closest_marker("slow")]
-    rest = iter([item for item in items if not item.get_closest_marker("slow")])
-    ordered: list[pytest.Item] = []
-    for number in range(workers):
-        share = (len(items) - len(ordered)) // (workers - number)
-        mine = slow[number::workers]
-        ordered += [*mine, *islice(rest, max(share - len(mine), 0))]
-    return [*ordered, *rest]
+def is_measured(item: pytest.Item) -> bool:
+    """Whether coverage is measured with the test."""
+    folder, name = item.path.parent, item.path.stem.removeprefix("test_")
+    reaches = name in MEASURED if folder.name == "behavior" else not {"unit", "cluster"}.isdisjoint(folder.parts)
+    return reaches and not item.get_closest_marker("extended")
 
 
-def pytest_collection_finish() -> None:
+def pytest_collection_finish(session: pytest.Session) -> None:
     """Keeps the garbage collector from going through all that was imported and collected again and again, which takes
     a sixth of the tests' CPU time."""
+    share_postgres(session)
+    gc.enable()
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 20, 20)
+
+
+def share_postgres(session: pytest.Session) -> None:
+    """Starts the Postgres server that workers share, if a test needs it; otherwise each would start its own."""
+    functions = [item for item in session.items if isinstance(item, pytest.Function)]
+    need_it = any({"postgres_url", "empty_postgres_url"} & {*function.fixturenames} for function in functions)
+    if session.config.option.workers and need_it and missing("postgres") is None:
+        template()
 
 
 @pytest.fixture(autouse=True)

@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import orjson
@@ -192,9 +193,11 @@ def tools_for(window: int) -> tuple[str, ...] | None:
     return next((names for most, names in LEAN_SETS if window <= most), None)
 
 
+@cache
 def provider_schema(model: type[BaseModel]) -> dict[str, Any]:
     """The schema of `model` without references, titles, bounds and `null`: several providers refuse references, titles
-    and bounds cost tokens, and a field that may be null may as well be omitted."""
+    and bounds cost tokens, and a field that may be null may as well be omitted. Computed once for each model; callers
+    must not modify it."""
     schema = model.model_json_schema()
     definitions = schema.pop("$defs", {})
     cleaned: dict[str, Any] = _clean(schema, definitions)

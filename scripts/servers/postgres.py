@@ -55,8 +55,8 @@ def missing() -> str | None:
     return None if binaries() else "there is no Postgres; on Debian: apt-get install postgresql"
 
 
-_connections: dict[Path, Connection] = {}
-"""By the server's folder."""
+_connections: dict[tuple[int, Path], Connection] = {}
+"""By the process and the server's folder: a process that is forked has its own."""
 
 
 @atexit.register
@@ -85,11 +85,11 @@ class Cluster:
         from psycopg import OperationalError, connect
 
         while True:
-            known = _connections.get(self.folder)
+            known = _connections.get((os.getpid(), self.folder))
             is_old = known is not None and not known.closed
             if known is None or known.closed:
                 known = connect(host=str(self.folder), user=USER, dbname="postgres", autocommit=True)
-            connection = _connections[self.folder] = known
+            connection = _connections[os.getpid(), self.folder] = known
             try:
                 cursor = connection.execute(statement)
                 return cursor.fetchall() if cursor.description else []
@@ -132,8 +132,14 @@ def cluster() -> Cluster:
     """The server of this run, which this process starts unless another one has."""
     folder = os.environ.get(SHARED)
     if folder is None:
-        folder = os.environ[SHARED] = str(Server().folder)
+        folder = os.environ[SHARED] = str(_server().folder)
     return Cluster(Path(folder))
+
+
+@cache
+def _server() -> Server:
+    """Kept to the end of the process, also where it is forked and has no other use for the server."""
+    return Server()
 
 
 class Server:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import httpx
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource
 
 from app.server import Server, bind, make_server
 from app.settings import Settings
@@ -275,6 +276,21 @@ def shows(kind: str) -> Callable[[Event], bool]:
     return lambda event: event.type == kind
 
 
+class _GivenSettings(Settings):
+    """Settings that come from nowhere else: to look for each in the environment takes a tenth of a small test."""
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return (init_settings,)
+
+
 def settings_for(data_dir: Path, provider: FakeProvider, sandbox: str, **more: Any) -> Settings:
     """Settings of a server under test: loopback, a free port, the strict provider under three names, no `.env`."""
     values: dict[str, Any] = {
@@ -293,4 +309,4 @@ def settings_for(data_dir: Path, provider: FakeProvider, sandbox: str, **more: A
         **database_settings(data_dir),
         **more,
     }
-    return Settings(_env_file=None, **values)
+    return _GivenSettings(**values)

@@ -14,7 +14,7 @@ from app.context.tokens import PER_MESSAGE, estimate_part
 from app.messages import Role, ToolStatus
 from evals import KINDS, InvalidHistoryError, RecordedHistory, load_packaged, packaged_names, read_history
 from evals.histories import parse_history, plan_of, texts_of
-from evals.scoring import states
+from evals.scoring import found, states
 
 from .stage import history, messages, probe
 
@@ -41,10 +41,10 @@ def test_a_packaged_history_asks_every_kind_of_question_and_contains_the_answers
     assert recorded.name == name
     assert {item.kind for item in recorded.probes} == set(KINDS)
     said = "\n".join(text for message in recorded.conversation() for text in texts_of(message))
-    for item in recorded.probes:
-        for fact in item.facts:
-            assert states(said, fact), fact
-            assert not states(item.question, fact), fact
+    facts = [(item.question, fact) for item in recorded.probes for fact in item.facts]
+    for (question, fact), is_said in zip(facts, found(said, [fact for _, fact in facts]), strict=True):
+        assert is_said, fact
+        assert not states(question, fact), fact
 
 
 @pytest.mark.parametrize("name", PACKAGED)
