@@ -70,7 +70,8 @@ class SessionState:
         self._spill_failures = 0
         self._epoch: int = row.epoch
         self.restored_as_of: datetime | None = None
-        self._secrets: list[tuple[str, str]] = []
+        self.has_new_secrets = True
+        """Whether the secrets may have changed since they were read."""
         self.masking = Masking({})
         """The session's secrets, as of `load_secrets`."""
         self.client_tools = {spec.name: spec for spec in client.load(row.client_tools)}
@@ -173,12 +174,16 @@ class SessionState:
         return await self.instructions.read(shown, lambda: self._hold().sandbox, self.masking.text, usable)
 
     async def load_secrets(self) -> None:
-        """Reads the secrets again, which may have been changed."""
-        rows = await self._setup.database.read(lambda c: secrets.of_session(c, self.id))
-        stored = [(row.name, row.value) for row in rows]
-        if stored != self._secrets:
+        """Reads the secrets again if they may have been changed."""
+        if not self.has_new_secrets:
+            return
+        self.has_new_secrets = False
+        try:
+            rows = await self._setup.database.read(lambda c: secrets.of_session(c, self.id))
             self.masking = await read_masking(self._setup.vault, rows)
-            self._secrets = stored
+        except BaseException:
+            self.has_new_secrets = True
+            raise
 
     def limits(self) -> Limits:
         return Limits(**self.row.limits)
