@@ -155,7 +155,7 @@ class SessionOwner:
         it was taken over."""
         with ExitStack() as stack:
             stack.callback(self._recorder.close)
-            stack.callback(self._session.release)
+            stack.callback(self._session.close)
             stack.callback(self._checkpoints.close)
             if (workspaces := self._setup.workspaces) is not None:
                 stack.callback(workspaces.leave, self._session.id)
@@ -343,6 +343,7 @@ class SessionOwner:
         )
         self._broke_off = True
         self._checkpoints.begin()
+        self._session.start_ahead(self._checkpoints.until_read)
         log.info("run_started", session_id=row.id, model=row.model, steps=row.steps, continues=goes_on)
         try:
             result = await loop.run()
