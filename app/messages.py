@@ -29,7 +29,8 @@ def now() -> datetime:
 
 def rfc3339(at: datetime) -> str:
     """`2026-11-22T10:11:12.345Z`."""
-    return at.astimezone(UTC).isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
+    moment = at if at.tzinfo is UTC else at.astimezone(UTC)
+    return moment.isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
 
 
 Timestamp = Annotated[

@@ -14,6 +14,7 @@ from benchmarks.memory import measure_memory
 from benchmarks.processes import Bench, start_all
 from benchmarks.report import Result, as_json, machine, notes, table
 from benchmarks.steps import measure_commands, measure_first_byte, measure_history, measure_steps
+from benchmarks.stored import measure_listings, measure_start
 from benchmarks.streaming import Load, measure_cpu, measure_latency
 
 Measurement = Callable[[Bench], Awaitable[list[Result]]]
@@ -26,6 +27,8 @@ FULL: dict[str, Measurement] = {
     "first-byte": lambda bench: measure_first_byte(bench, posts=100),
     "history": lambda bench: measure_history(bench, messages=50_000, posts=50),
     "memory": lambda bench: measure_memory(bench, running=200, idle=600),
+    "start": lambda bench: measure_start(bench, sessions=5_000, events=1_000_000),
+    "listings": lambda bench: measure_listings(bench, idle=1_000, running=100, pages=200, files=10_000),
 }
 
 QUICK: dict[str, Measurement] = {
@@ -36,6 +39,8 @@ QUICK: dict[str, Measurement] = {
     "first-byte": lambda bench: measure_first_byte(bench, posts=30),
     "history": lambda bench: measure_history(bench, messages=2_000, posts=15),
     "memory": lambda bench: measure_memory(bench, running=150, idle=100),
+    "start": lambda bench: measure_start(bench, sessions=500, events=100_000),
+    "listings": lambda bench: measure_listings(bench, idle=100, running=10, pages=30, files=1_000),
 }
 
 
@@ -44,9 +49,9 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks",
         description="Measures the service against its goals: CPU time and latency per streamed token, the overhead of"
-        " a step, the time from a message to the model request, and memory. The service, a mock model and a bare"
-        " pass-through for comparison run in separate processes. Needs Linux and an otherwise idle machine: other"
-        " work affects every number except the ratios.",
+        " a step, the time from a message to the model request, memory, the start and listings. The service, a mock"
+        " model and a bare pass-through for comparison run in separate processes. Needs Linux and an otherwise idle"
+        " machine: other work affects every number except the ratios.",
     )
     parser.add_argument("rows", nargs="*", metavar="ROW", help=f"what to measure: {', '.join(FULL)} (default: all)")
     parser.add_argument("--quick", action="store_true", help="short rounds, in under a minute; numbers are rough")

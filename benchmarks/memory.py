@@ -58,16 +58,16 @@ async def run_to_idle(server: Server, count: int) -> None:
 
 async def _per_running(server: Server, count: int) -> float:
     """Bytes that each of `count` sessions adds while its model streams to one reader."""
-    warm = await _start(server, SETTLED_RUNNING)
+    warm = await start_streams(server, SETTLED_RUNNING)
     before = server.resident_bytes()
-    readers = await _start(server, count)
+    readers = await start_streams(server, count)
     used = server.resident_bytes() - before
     for reader in [*warm, *readers]:
         reader.close()
     return used / count
 
 
-async def _start(server: Server, count: int) -> list[StreamReader]:
+async def start_streams(server: Server, count: int) -> list[StreamReader]:
     """Sessions that stream slowly for two minutes, each with a reader that has seen the first token."""
     readers = []
     async with Connection(server.port) as connection:

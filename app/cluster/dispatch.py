@@ -20,6 +20,7 @@ from app.db.repositories import ownership, sessions
 from app.errors import PalimpsestError, StorageError, TooManyRunsError, UnavailableError
 from app.messages import new_id
 from app.runtime.background import in_background
+from app.runtime.dispatch import Started
 from app.runtime.registry import too_many_runs
 from app.runtime.setup import RuntimeSetup
 from app.sessions import Status
@@ -123,7 +124,11 @@ class ClusterDispatch:
         """Reaches the node that owns the session, if it can."""
         self._setup.bus.nudge(session_id)
 
-    def wake(self, session_id: str, key: str | None = None) -> None:
+    def starts_at_once(self, session_id: str) -> bool:
+        """Never: a worker starts it."""
+        return False
+
+    def wake(self, session_id: str, key: str | None = None, started: Started | None = None) -> None:
         """See `Dispatch.wake`."""
         self._nudge(session_id)
         self._engine.ring(session_id, key)
@@ -142,6 +147,10 @@ class ClusterDispatch:
 
     def take_decision(self, session_id: str) -> None:
         """See `Dispatch.take_decision`. A session that waits for a decision has an owner, or gets one soon."""
+        self._nudge(session_id)
+
+    def take_secrets(self, session_id: str) -> None:
+        """See `Dispatch.take_secrets`."""
         self._nudge(session_id)
 
     def interrupt(self, session_id: str, reason: StopReason, message_id: str | None = None) -> None:

@@ -55,6 +55,7 @@ class Requests:
         owner.reconfigure(found.row)
         owner.ring()
         owner.take_decision()
+        owner.take_secrets()
         self._answer_rounds(found)
         if not same_run:
             # The owner is between two runs and will read the row itself.

@@ -16,7 +16,8 @@ from app.db.repositories.ownership import RowVersion
 from app.errors import PalimpsestError, StorageError, UnavailableError
 from app.messages import now
 from app.runtime.background import in_background
-from app.runtime.owner.session import SessionOwner, give_up, own
+from app.runtime.owner.owning import give_up, own
+from app.runtime.owner.session import SessionOwner
 from app.runtime.setup import RuntimeSetup
 
 MAX_CRASHES = 3

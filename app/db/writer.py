@@ -31,6 +31,16 @@ MAX_BATCH_S = 0.1
 all at once."""
 
 
+GATHER_TURNS = 2
+"""Turns of the event loop for which a lane's first commit waits, so that it includes what the next task submits in
+reply. They take microseconds."""
+
+
+UNAWAITED_S = 0.005
+"""Seconds after which a write is committed that nobody awaits, unless another one comes earlier: until then, the task
+that submitted it does what somebody waits for, such as sending a request."""
+
+
 @dataclass(frozen=True, slots=True)
 class Commit:
     """A commit attempt: its writes, its duration in seconds, and the error that refused it, if any."""
@@ -57,6 +67,7 @@ class _Lane:
     session_id: str | None
     jobs: deque[_Job] = field(default_factory=deque)
     task: asyncio.Task[None] | None = None
+    is_due: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class Writer:
@@ -92,10 +103,12 @@ class Writer:
         on_error: Callable[[Exception], None] | None = None,
         *,
         session_id: str | None = None,
+        is_awaited: bool = True,
     ) -> asyncio.Future[T]:
         """Queues a write. After the commit, the future returns the result of `work`; it raises the error of `work`, or
         `StorageError` if the database refused. One of the callbacks is called just before that, on the event loop and
-        before any later write of its lane starts. Cancelling the future does not undo a submitted write.
+        before any later write of its lane starts. Cancelling the future does not undo a submitted write. One that is
+        not awaited may be committed `UNAWAITED_S` later.
 
         A write that changes one session names it in `session_id`: no other write of that session, of whatever process,
         then runs at the same time."""
@@ -106,7 +119,10 @@ class Writer:
         future.add_done_callback(lambda f: f.cancelled() or f.exception())
         lane = self._lane(session_id)
         lane.jobs.append(_Job(work, on_commit, on_error, future))
+        if is_awaited:
+            lane.is_due.set()
         if lane.task is None:
+            asyncio.get_running_loop().call_later(UNAWAITED_S, lane.is_due.set)
             lane.task = asyncio.create_task(self._drain(lane), name="db-writer")
         return future
 
@@ -133,6 +149,9 @@ class Writer:
         """Commits batches until the lane is empty; the next submission starts a new drain."""
         loop = asyncio.get_running_loop()
         refused: Exception | None = None
+        await lane.is_due.wait()
+        for _ in range(GATHER_TURNS):
+            await asyncio.sleep(0)
         while lane.jobs:
             # First the slot: writes that are submitted while the lane waits for it share its next commit.
             async with self._slots:

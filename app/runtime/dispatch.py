@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from sqlalchemy import Connection, Row
 
 from app.agent.interrupt import StopReason
 from app.errors import TooManyRunsError
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A run that was started in the transaction that accepted its message: the session's row after it was claimed, and
+    the ids of the messages that were delivered."""
+
+    row: Row[Any]
+    delivered: frozenset[str]
 
 
 class Dispatch(Protocol):
@@ -50,8 +60,13 @@ class Dispatch(Protocol):
         """The model of a session that runs in this process, None if unknown."""
         ...
 
-    def wake(self, session_id: str, key: str | None = None) -> None:
-        """There is work for a session: it needs an owner. Runs of different keys take turns."""
+    def starts_at_once(self, session_id: str) -> bool:
+        """Whether an idle session would get its owner in this process, without waiting, if it was woken now."""
+        ...
+
+    def wake(self, session_id: str, key: str | None = None, started: Started | None = None) -> None:
+        """There is work for a session: it needs an owner. Runs of different keys take turns. A run that has `started`
+        continues from there, if the session gets an owner now."""
         ...
 
     def ring(self, session_id: str) -> None:
@@ -68,6 +83,10 @@ class Dispatch(Protocol):
 
     def take_decision(self, session_id: str) -> None:
         """A call was approved or denied."""
+        ...
+
+    def take_secrets(self, session_id: str) -> None:
+        """A secret was set or removed."""
         ...
 
     def interrupt(self, session_id: str, reason: StopReason, message_id: str | None = None) -> None:

@@ -21,8 +21,10 @@ from structlog.contextvars import bind_contextvars
 
 from app.agent.interrupt import StopReason
 from app.errors import PalimpsestError, StorageError, TooManyRunsError
+from app.runtime.dispatch import Started
 from app.runtime.line import Entry, FairLine, State
-from app.runtime.owner.session import SessionOwner, give_up, own
+from app.runtime.owner.owning import give_up, own
+from app.runtime.owner.session import SessionOwner
 from app.runtime.setup import RuntimeSetup
 
 log = structlog.get_logger(__name__)
@@ -132,7 +134,12 @@ class Registry:
     def check_room(self, connection: Connection) -> None:
         """Nothing: `admitting` is exact, since all runs are here."""
 
-    def wake(self, session_id: str, key: str | None = None) -> None:
+    def starts_at_once(self, session_id: str) -> bool:
+        """See `Dispatch.starts_at_once`."""
+        has_slot = not (self._closing or self._line) and self._busy < self._bounds.most
+        return has_slot and session_id not in self._entries
+
+    def wake(self, session_id: str, key: str | None = None, started: Started | None = None) -> None:
         """There is work for a session: notifies its owner, or creates one. Never waits."""
         if self._closing:
             return
@@ -147,11 +154,11 @@ class Registry:
         elif self._line or self._busy >= self._bounds.most:
             self._move(entry, State.WAITING)
         else:
-            self._begin(entry)
+            self._begin(entry, started)
 
-    def _begin(self, entry: Entry) -> None:
+    def _begin(self, entry: Entry, started: Started | None = None) -> None:
         self._move(entry, State.RUNNING)
-        entry.task = asyncio.create_task(self._run(entry), name=f"session-{entry.session_id}")
+        entry.task = asyncio.create_task(self._run(entry, started), name=f"session-{entry.session_id}")
         entry.task.add_done_callback(lambda _: self._after(entry))
 
     def model_of(self, session_id: str) -> str | None:
@@ -159,11 +166,12 @@ class Registry:
         entry = self._entries.get(session_id)
         return entry.owner.model if entry is not None and entry.owner is not None else None
 
-    async def _run(self, entry: Entry) -> None:
+    async def _run(self, entry: Entry, started: Started | None) -> None:
         # For everything logged from here on, including by the owner's own tasks.
         bind_contextvars(session_id=entry.session_id)
         try:
-            await own(self._setup, entry.session_id, partial(self._set_resting, entry), entry.take_owner)
+            resting = partial(self._set_resting, entry)
+            await own(self._setup, entry.session_id, resting, entry.take_owner, started=started)
         except StorageError as error:
             self._log_unstored(entry, error)
             self._retry_later(entry)
@@ -240,6 +248,10 @@ class Registry:
         """A call was approved or denied: notifies the run that waits for it."""
         if not self._call(session_id, SessionOwner.take_decision):
             self.wake(session_id)
+
+    def take_secrets(self, session_id: str) -> None:
+        """A secret was set or removed: a current run reads them again before its next step."""
+        self._call(session_id, SessionOwner.take_secrets)
 
     def interrupt(self, session_id: str, reason: StopReason, message_id: str | None = None) -> None:
         """Ends the session's current step; a session that should run but has no owner gets one for that. A cancel does

@@ -143,10 +143,11 @@ class RuntimeSetup:
 
         row, former = await self._write(session_id, work)
         if row is not None:
-            self._count(row, former)
+            self.note_claim(row, former)
         return row
 
-    def _count(self, claimed: Row[Any], former: str | None) -> None:
+    def note_claim(self, claimed: Row[Any], former: str | None = None) -> None:
+        """Counts a claim for the metrics; `former` is the node that had the session."""
         if former not in (None, self.node):
             self.counts.take_overs += 1
         elif claimed.status == Status.RUNNING and claimed.run_steps == claimed.recoveries == 0:

@@ -10,14 +10,25 @@ from typing import Any
 
 from app.errors import SandboxError
 from app.sandbox.base import ExecRequest, ExecResult
-from app.sandbox.host.process import Commands, Running
+from app.sandbox.host.process import Commands, Running, until
 
 MOST_WAITING = 32
 """Processes that wait at the same time, over all sessions of one kind of sandbox: each takes less than 1 MB."""
 
+STEP_END_S = 0.03
+"""Seconds from the end of a command until the model has the next request, on a busy machine: to start a process in that
+time would delay the request."""
+
 Work = Callable[[asyncio.Future[ExecRequest], Mapping[str, str], asyncio.Event], Coroutine[Any, Any, ExecResult]]
 """Starts a process with these further variables, runs the command in it once that is known, and ends it when the event
 is set. Raises `ProcessLostError` if it ended before it got the command."""
+
+
+async def may_start(request: asyncio.Future[ExecRequest], ending: asyncio.Event) -> bool:
+    """Waits until a process may be started: at once if its command is known, else when the step that is ending has
+    ended. Returns False if it is not needed any more."""
+    await until(ending, request, timeout_s=STEP_END_S)
+    return not ending.is_set()
 
 
 class ProcessLostError(SandboxError):
@@ -67,6 +78,11 @@ class ReadyCommands:
             return await self._run_in(self._begin(env, work), request)
         finally:
             self._prepare(env, work)
+
+    @property
+    def has_one(self) -> bool:
+        """Whether a process waits that the next command can use, or is about to be started."""
+        return self._waiting is not None and self._waiting.place == self._place()
 
     def keep(self, env: Mapping[str, str], work: Work) -> None:
         """Starts a process for the next command, and one after each command. Does nothing if there are too many."""

@@ -40,6 +40,7 @@ their placeholders name it; a command can do whatever else is left out."""
 
 _FILE_TOOLS = frozenset(tool.name for tool in (ReadFile, WriteFile, EditFile, ListDirectory, SearchFiles))
 """The tools whose `path` is a file or a folder of the workspace."""
+_IN_SANDBOX = _FILE_TOOLS | {ExecuteCommand.name}
 _CD = re.compile(r"\s*cd\s+([\w./@+-]+)\s*(?:&&|;|\n)")
 """How a command begins that works in a folder."""
 _DROPPED = frozenset({"title", "minLength", "maxLength", "minimum", "maximum", "exclusiveMinimum", "maxItems"})
@@ -95,6 +96,11 @@ class ToolRegistry:
             raise ToolError(clean_text(f"Invalid arguments of {name}: {_describe(exc)}. {usage}")) from exc
         except ValueError as exc:
             raise ToolError(clean_text(f"The arguments of {name} {exc}. {usage}")) from exc
+
+
+def uses_sandbox(names: Iterable[str]) -> bool:
+    """Whether one of these tools works in the session's sandbox."""
+    return not _IN_SANDBOX.isdisjoint(names)
 
 
 def default_tools(*, read_chars: int = READ_CHARS) -> list[AnyTool]:

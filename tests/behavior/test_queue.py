@@ -316,24 +316,22 @@ async def test_a_run_whose_only_message_is_withdrawn_ends(client: Client, provid
         await assert_sound(client, session_id)
 
 
-async def test_a_withdrawn_message_keeps_the_previous_outcome(client: Client, provider: FakeProvider) -> None:
-    provider.script(HttpError(400), per_conversation=True)
-    withdrawn = 0
-    for _ in range(30):
-        session, _ = await client.run("task")
-        message_id = new_id()
-        _, answer = await asyncio.gather(
-            client.post(session["id"], "oh no", id=message_id),
-            client.http.delete(f"/v1/sessions/{session['id']}/queue/{message_id}"),
-        )
+async def test_a_withdrawn_message_keeps_the_previous_outcome(
+    start_server: Callable[..., Any], provider: FakeProvider
+) -> None:
+    async with AsyncExitStack() as stack:
+        client = await stack.enter_async_context(Client(start_server(max_runs=1).url))
+        provider.script(HttpError(400))
+        session, _ = await client.run("fails")
+        await stack.enter_async_context(standing(client, provider))
+        message_id = (await client.post(session["id"], "waits for its turn"))["id"]
+        path = f"/v1/sessions/{session['id']}"
+        assert (await client.http.delete(f"{path}/queue/{message_id}")).status_code == 204
+        provider.open("gate of task")
         await client.until_idle(session["id"])
-        if answer.status_code == 204:
-            withdrawn += 1
-            last = await client.session(session["id"])
-            assert (last["outcome"], last["error"]["code"]) == ("failed", session["error"]["code"])
-            assert (await client.http.post(f"/v1/sessions/{session['id']}/resume")).status_code == 202
-            break
-    assert withdrawn, "the withdrawal was never first"
+        last = await client.session(session["id"])
+        assert (last["outcome"], last["error"]["code"]) == ("failed", session["error"]["code"])
+        assert (await client.http.post(f"{path}/resume")).status_code == 202
 
 
 async def test_whitespace_alone_is_not_a_message(client: Client) -> None:

@@ -177,6 +177,7 @@ class Checkpoints:
             raise
         finally:
             lease.release()
+            self._sandboxes.forget_unstarted(session_id)
         # If it was used meanwhile, or can be at any moment, this look may not have seen all.
         if self._quiet.pop(session_id, None) is not None and self._sandboxes.users(session_id) <= held:
             self._quiet[session_id] = found.seen

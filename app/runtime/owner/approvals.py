@@ -225,13 +225,16 @@ def ended_by(connection: Connection, row: Row[Any]) -> StopReason | None:
 
 
 async def recover_interrupted(
-    setup: RuntimeSetup, session: SessionState, recorder: Recorder, claimed: Row[Any]
+    setup: RuntimeSetup, session: SessionState, recorder: Recorder, claimed: Row[Any], *, is_new: bool = False
 ) -> tuple[RunResult | None, StoredConversation | None]:
     """Recovers the state left by the previous owner; returns a result if the run ends with that, and the conversation
-    if nothing had to be changed. `claimed` is the session's row at the takeover."""
+    if nothing had to be changed. `claimed` is the session's row at the takeover; a run that `is_new` has no previous
+    owner."""
 
     def look(connection: Connection) -> StoredConversation | None:
-        return None if recovery.is_needed(connection, claimed) else load_conversation(connection, session.id)
+        if not is_new and recovery.is_needed(connection, claimed):
+            return None
+        return load_conversation(connection, session.id)
 
     stored = await setup.database.read(look)
     parks = session.id in setup.to_park

@@ -50,6 +50,11 @@ class RunCheckpoints:
         self._used = self._is_noted = False
         self._has_read = asyncio.Event()
 
+    async def until_read(self) -> None:
+        """Waits until the workspace has been read as it was at the beginning of the run."""
+        if self._keeper is not None:
+            await self._has_read.wait()
+
     def begin(self) -> None:
         """A run begins: whatever uses the sandbox waits until its workspace has been read."""
         if self._keeper is None:

@@ -10,7 +10,15 @@ from typing import TypeVar
 import structlog
 from sqlalchemy import Connection
 
-from app.agent.changes import Change, GenerationOpened, RoundCompleted, RoundEnded, RoundOpening
+from app.agent.changes import (
+    Change,
+    GenerationOpened,
+    RoundCompleted,
+    RoundEnded,
+    RoundOpening,
+    StepClosed,
+    StepOpened,
+)
 from app.agent.protocols import LivePart
 from app.context.checkpoints import InForce
 from app.context.validator import Repair
@@ -65,11 +73,18 @@ class Recorder:
     def record(self, *changes: Change) -> asyncio.Future[int]:
         """See `ports.Sink.record`."""
         return self.submit(
-            lambda c: commit_changes(c, self.session_id, self.epoch, changes), lambda: self._report_repairs(changes)
+            lambda c: commit_changes(c, self.session_id, self.epoch, changes),
+            lambda: self._report_repairs(changes),
+            # The next request is sent first.
+            is_awaited=not all(isinstance(change, StepClosed | StepOpened) for change in changes),
         )
 
     def submit(
-        self, work: Callable[[Connection], tuple[T, list[StreamItem]]], committed: Callable[[], None] = lambda: None
+        self,
+        work: Callable[[Connection], tuple[T, list[StreamItem]]],
+        committed: Callable[[], None] = lambda: None,
+        *,
+        is_awaited: bool = True,
     ) -> asyncio.Future[T]:
         """Submits a custom write of this owner, which returns a value and the events to publish; it is ordered with the
         changes by the order of calls. `committed` is called after the commit."""
@@ -88,7 +103,9 @@ class Recorder:
             self._bus.publish(self.session_id, result[1])
             committed()
 
-        written = self._database.writer.submit(fenced, publish, self._fail, session_id=self.session_id)
+        written = self._database.writer.submit(
+            fenced, publish, self._fail, session_id=self.session_id, is_awaited=is_awaited
+        )
         return _first(written)
 
     def _report_repairs(self, changes: Sequence[Change]) -> None:

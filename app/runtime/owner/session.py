@@ -42,47 +42,7 @@ from app.sessions import Limits, Outcome, Status
 log = structlog.get_logger(__name__)
 
 
-async def own(
-    setup: RuntimeSetup,
-    session_id: str,
-    resting: Callable[[bool], None],
-    claimed: Callable[[SessionOwner], None],
-    after: int | None = None,
-) -> None:
-    """Claims a session and, if it has work, owns it until it is idle, stopped with the server, or taken over.
-    `claimed` is called with its owner before that begins; for `resting` see `SessionOwner`. With `after`, it is only
-    claimed if nobody has done so since it had this epoch."""
-    channel = setup.bus.channel(session_id)
-    channel.running = True
-    try:
-        row = await setup.claim(session_id, after)
-        if row is not None and (row.status != Status.IDLE or row.compaction_in_progress):
-            with setup.bus.owning(session_id, row.epoch):
-                owner = SessionOwner(setup, row, resting)
-                claimed(owner)
-                await owner.run()
-    except (StaleOwnerError, SupersededError):
-        setup.counts.refused += 1
-        log.warning("session_taken_over", session_id=session_id)
-    finally:
-        channel.running = False
-        channel.parts.clear()
-        setup.bus.release(session_id)
-
-
-async def give_up(setup: RuntimeSetup, session_id: str) -> None:
-    """Ends a session's run without reading its content, since that crashed its owners."""
-    row = await setup.claim(session_id)
-    if row is not None and row.status != Status.IDLE:
-        error = PalimpsestError("The run crashed repeatedly; see the server's log for details.")
-        recorder = Recorder(setup.database, setup.bus, session_id, row.epoch)
-        try:
-            await _finish(recorder, row, RunResult(Outcome.INTERRUPTED, error.problem()))
-        finally:
-            setup.bus.release(session_id)
-
-
-async def _finish(recorder: Recorder, claimed: Row[Any], result: RunResult, note: RunNote = lambda _, __: None) -> bool:
+async def finish(recorder: Recorder, claimed: Row[Any], result: RunResult, note: RunNote = lambda _, __: None) -> bool:
     """Ends the run of a session, with a note in the same transaction; returns whether its next one has started."""
     goes_on = await recorder.submit(lambda c: runs.finish(c, claimed.id, claimed.epoch, result, note))
     code = (result.error or {}).get("code")
@@ -94,8 +54,15 @@ class SessionOwner:
     """Owns one session while it works. Made and awaited by `own`; `interrupt`, `ring` and `reconfigure` may be called
     at any time."""
 
-    def __init__(self, setup: RuntimeSetup, claimed: Row[Any], resting: Callable[[bool], None]) -> None:
-        """`claimed` is the session's row at its claim. `resting` is called with True when the run starts to wait for
+    def __init__(
+        self,
+        setup: RuntimeSetup,
+        claimed: Row[Any],
+        resting: Callable[[bool], None],
+        delivered: frozenset[str] = frozenset(),
+    ) -> None:
+        """`claimed` is the session's row at its claim; `delivered` are the messages that its new run has got with that.
+        `resting` is called with True when the run starts to wait for
         a person or a client, and with False when it continues."""
         self._setup = setup
         self._claimed = claimed
@@ -103,7 +70,8 @@ class SessionOwner:
         self._rounds = ManualRounds(setup.database, claimed.id, requested=claimed.compaction_in_progress)
         self._interrupt = Interrupt()
         self._recorder = Recorder(setup.database, setup.bus, claimed.id, claimed.epoch, setup.repaired)
-        self._message_source = StoredMessages(self._recorder, claimed.id, claimed.epoch, session.read)
+        self._message_source = StoredMessages(self._recorder, claimed.id, claimed.epoch, session.read, delivered)
+        self._is_new_run = bool(delivered)
         self._broke_off = False
         self._checkpoints = RunCheckpoints(setup, session, self._recorder)
         self._mcp = McpServers(setup, session, self._recorder)
@@ -172,6 +140,10 @@ class SessionOwner:
         """A waiting call was approved or denied, or a client has posted its result."""
         self._gate.ring()
 
+    def take_secrets(self) -> None:
+        """A secret was set or removed; the next step uses the new ones."""
+        self._session.has_new_secrets = True
+
     def reconfigure(self, row: Row[Any]) -> None:
         """The session was changed; its next step uses the new row. A change always has an event, so a known row with
         the same `last_seq` was read after it, and may be a later one of the claim."""
@@ -183,7 +155,7 @@ class SessionOwner:
         it was taken over."""
         with ExitStack() as stack:
             stack.callback(self._recorder.close)
-            stack.callback(self._session.release)
+            stack.callback(self._session.close)
             stack.callback(self._checkpoints.close)
             if (workspaces := self._setup.workspaces) is not None:
                 stack.callback(workspaces.leave, self._session.id)
@@ -230,7 +202,9 @@ class SessionOwner:
             row = await self._session.read()
             if row.status == Status.IDLE:
                 return
-        result, stored = await approvals.recover_interrupted(self._setup, self._session, self._recorder, row)
+        result, stored = await approvals.recover_interrupted(
+            self._setup, self._session, self._recorder, row, is_new=self._is_new_run
+        )
         if result is not None:
             if not await self._finish(result):
                 await self._rounds.close(self._recorder, self._claimed.epoch)
@@ -327,7 +301,8 @@ class SessionOwner:
         last = next(said, None)
         unanswered = last is not None and last.role is Role.USER
         goes_on = unanswered or waiting is not None or self._session.row.run_trigger in ("resume", "recovery")
-        self._message_source.begin_run(takes_follow_up=not goes_on)
+        if not self._is_new_run:
+            self._message_source.begin_run(takes_follow_up=not goes_on)
         while True:
             result = await self._run(conversation, compactor, goes_on=goes_on, waiting=waiting)
             await self._rounds.close(self._recorder, self._claimed.epoch)
@@ -368,6 +343,7 @@ class SessionOwner:
         )
         self._broke_off = True
         self._checkpoints.begin()
+        self._session.start_ahead(self._checkpoints.until_read)
         log.info("run_started", session_id=row.id, model=row.model, steps=row.steps, continues=goes_on)
         try:
             result = await loop.run()
@@ -406,4 +382,4 @@ class SessionOwner:
         note = await self._checkpoints.end(is_cancelled=result.outcome is Outcome.CANCELLED)
         # What comes from now on may not be seen by the end of the run.
         self._has_work.clear()
-        return await _finish(self._recorder, self._claimed, result, note)
+        return await finish(self._recorder, self._claimed, result, note)

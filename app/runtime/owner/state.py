@@ -36,12 +36,16 @@ from app.sessions import Limits, SandboxSpec
 from app.tools import client
 from app.tools.masking import Masking
 from app.tools.output import OutputLimit
+from app.tools.registry import uses_sandbox
 from app.tools.submit import OutputFormat
 
 LEAST_OUTPUT_TOKENS, LEAST_OUTPUT_SHARE = 200, 0.05
 """Minimum tokens shown of each output even if a step has very many calls, and the share of `usable` that they may
 take."""
 
+
+START_AFTER_S = 0.03
+"""Seconds after the start of a run in which its sandbox is not started ahead: the model's request is sent meanwhile."""
 
 SPILL_WAIT_S = 10.0
 """Timeout in seconds to start a sandbox and write spilled messages to it; after it the run continues without them."""
@@ -56,7 +60,7 @@ log = structlog.get_logger(__name__)
 
 
 class SessionState:
-    """An owned session; `release` releases its sandbox."""
+    """An owned session; `release` releases its sandbox, `close` also ends what it had for the session."""
 
     def __init__(self, setup: RuntimeSetup, row: Row[Any]) -> None:
         self.id: str = row.id
@@ -65,12 +69,15 @@ class SessionState:
         self._config: AgentConfig | None = None
         self._window: tuple[int, BelievedSource] | None = None
         self._lease: Lease | None = None
+        self._starting: asyncio.Task[None] | None = None
+        self._is_used = False
         self._notes: Notes | None = None
         self._spilled: set[str] = set()
         self._spill_failures = 0
         self._epoch: int = row.epoch
         self.restored_as_of: datetime | None = None
-        self._secrets: list[tuple[str, str]] = []
+        self.has_new_secrets = True
+        """Whether the secrets may have changed since they were read."""
         self.masking = Masking({})
         """The session's secrets, as of `load_secrets`."""
         self.client_tools = {spec.name: spec for spec in client.load(row.client_tools)}
@@ -173,12 +180,16 @@ class SessionState:
         return await self.instructions.read(shown, lambda: self._hold().sandbox, self.masking.text, usable)
 
     async def load_secrets(self) -> None:
-        """Reads the secrets again, which may have been changed."""
-        rows = await self._setup.database.read(lambda c: secrets.of_session(c, self.id))
-        stored = [(row.name, row.value) for row in rows]
-        if stored != self._secrets:
+        """Reads the secrets again if they may have been changed."""
+        if not self.has_new_secrets:
+            return
+        self.has_new_secrets = False
+        try:
+            rows = await self._setup.database.read(lambda c: secrets.of_session(c, self.id))
             self.masking = await read_masking(self._setup.vault, rows)
-            self._secrets = stored
+        except BaseException:
+            self.has_new_secrets = True
+            raise
 
     def limits(self) -> Limits:
         return Limits(**self.row.limits)
@@ -202,7 +213,26 @@ class SessionState:
         sandbox.keep_ready(self.masking.values)
         return sandbox
 
+    def start_ahead(self, until_read: Callable[[], Awaitable[None]]) -> None:
+        """Starts the sandbox while the session's first model call is under way, if the model may use it; a failure
+        concerns only the call that needs it. `until_read` is awaited first. In a cluster it starts when it is needed:
+        the session may continue on another machine."""
+        is_shared = self._setup.node is not None or self._setup.workspaces is not None
+        if is_shared or self.row.steps or self._starting is not None:
+            return
+        self._starting = asyncio.create_task(self._start_ahead(until_read), name=f"sandbox-{self.id}")
+        self._starting.add_done_callback(lambda task: task.cancelled() or task.exception())
+
+    async def _start_ahead(self, until_read: Callable[[], Awaitable[None]]) -> None:
+        await asyncio.sleep(START_AFTER_S)
+        await until_read()
+        sandboxes = self._setup.sandboxes
+        is_available = self.row.sandbox["kind"] in sandboxes.kinds and sandboxes.slots.has_room
+        if is_available and uses_sandbox(tool.name for tool in self.config().tools):
+            (await self._hold().start_ahead()).keep_ready(self.masking.values)
+
     async def _started_sandbox(self) -> Sandbox:
+        self._is_used = True
         if self.before_use is not None:
             await self.before_use()
         await self._setup.sandboxes.await_kind(self.row.sandbox["kind"])
@@ -249,7 +279,15 @@ class SessionState:
         return self._lease
 
     def release(self) -> None:
+        if self._starting is not None:
+            self._starting.cancel()
         if self._lease is not None:
             self._lease.sandbox.rest()
             self._lease.release()
             self._lease = None
+
+    def close(self) -> None:
+        """Releases the sandbox for good; one that was started ahead, and not used, is stopped."""
+        self.release()
+        if self._starting is not None and not self._is_used:
+            self._setup.sandboxes.stop_unused(self.id)

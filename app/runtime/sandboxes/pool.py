@@ -160,8 +160,9 @@ class Sandboxes:
         return Lease(
             handle.sandbox,
             lambda: self._release(session_id, handle),
-            lambda wait_s: self._admit(session_id, handle, wait_s),
+            lambda wait_s: self._use(session_id, handle, wait_s),
             self._policy.wait_s,
+            admit_ahead=lambda: self._admit(handle, 0.0),
         )
 
     def users(self, session_id: str) -> int:
@@ -169,10 +170,13 @@ class Sandboxes:
         handle = self._handles.get(session_id)
         return self.in_background(session_id) + (0 if handle is None else handle.users)
 
-    async def _admit(self, session_id: str, handle: _Handle, wait_s: float) -> None:
+    async def _use(self, session_id: str, handle: _Handle, wait_s: float) -> None:
+        self.on_use(session_id)
+        await self._admit(handle, wait_s)
+
+    async def _admit(self, handle: _Handle, wait_s: float) -> None:
         """Waits until the sandbox may run, and first until it is stopped if it is just being stopped as idle. Raises
         `SandboxUnavailableError` (code `too_many_sandboxes` if all are in use)."""
-        self.on_use(session_id)
         while handle.stopping is not None:
             if not (await asyncio.wait({handle.stopping}, timeout=STOP_WAIT_S))[0]:
                 raise SandboxUnavailableError("The sandbox is still stopping; try again later.")
@@ -233,6 +237,19 @@ class Sandboxes:
         handle.stopping = None
         self._give_back(handle)
         if handle.users == 0 and self._handles.get(session_id) is handle:
+            del self._handles[session_id]
+
+    def stop_unused(self, session_id: str) -> None:
+        """Stops a sandbox that was started, but not needed, at once instead of when it was idle for a while."""
+        if (handle := self._handles.get(session_id)) is not None:
+            self._stop_idle(session_id, handle)
+
+    def forget_unstarted(self, session_id: str) -> None:
+        """Drops what is kept for a sandbox that is not in use and was not started."""
+        handle = self._handles.get(session_id)
+        if handle is not None and not (handle.users or handle.counted or handle.stopping):
+            if handle.timer is not None:
+                handle.timer.cancel()
             del self._handles[session_id]
 
     async def _stop(self, session_id: str, handle: _Handle) -> None:

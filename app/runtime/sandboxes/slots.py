@@ -18,6 +18,9 @@ AWAY_RETRY_S = 1.0
 log = structlog.get_logger(__name__)
 
 
+async def _nothing() -> None: ...
+
+
 class Slots:
     """`make_room` is called when a waiter arrives, to free a slot that is not really needed."""
 
@@ -32,6 +35,11 @@ class Slots:
     def waiting(self) -> int:
         """Number of waiters. Thread-safe."""
         return len(self._line)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether half of the slots are free, so that one may be taken for a sandbox that may not be needed."""
+        return not self._line and 2 * self.taken < self.most
 
     def force(self) -> None:
         """Takes a slot for something that already exists, even beyond the bound."""
@@ -75,10 +83,13 @@ class Lease:
     sandbox: Sandbox
     release: Callable[[], None] = field(repr=False)
     admit: Callable[[float], Awaitable[None]] = field(repr=False)
-    """Waits at most this many seconds until the sandbox may run."""
+    """Waits at most this many seconds until the sandbox may run. Its workspace may be changed from then on."""
     wait_s: float
     as_of: datetime | None = None
     """The time of the snapshot that is read in place of the sandbox, None if it is the sandbox itself."""
+
+    admit_ahead: Callable[[], Awaitable[None]] = field(default=_nothing, repr=False)
+    """As `admit` for a sandbox that nothing uses yet, with a slot that is free."""
 
     async def start(self) -> Sandbox:
         """The started sandbox. Waits at most `wait_s` seconds for a free slot and for the sandbox engine; then raises
@@ -86,6 +97,15 @@ class Lease:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self.wait_s
         await self.admit(self.wait_s)
+        return await self._started(deadline)
+
+    async def start_ahead(self) -> Sandbox:
+        """As `start`, for a use that may follow, which begins with `start`."""
+        await self.admit_ahead()
+        return await self._started(0.0)
+
+    async def _started(self, deadline: float) -> Sandbox:
+        loop = asyncio.get_running_loop()
         while True:
             try:
                 await self.sandbox.start()

@@ -102,7 +102,7 @@ def build_services(
         files=files,
         checkpoints=CheckpointService(setup, files),
         events=EventService(setup.database, setup.bus),
-        secrets=SecretService(setup),
+        secrets=SecretService(setup, registry),
         logins=LoginService(setup.database, logins),
         server=ServerService(setup.database, health, models, rules.default_model),
         webhooks=WebhookService(setup, destinations, webhooks_changed),

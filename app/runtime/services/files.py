@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, S
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import IO, Literal
 
 import orjson
@@ -343,5 +344,10 @@ _LATEST = datetime(9999, 12, 31, tzinfo=UTC).timestamp()
 
 
 def _file_view(info: FileInfo) -> FileView:
-    modified = datetime.fromtimestamp(min(max(info.modified, _EARLIEST), _LATEST) // 1, UTC)
-    return FileView(path=info.path, type=info.type, size=info.size, modified_at=modified)
+    return FileView(path=info.path, type=info.type, size=info.size, modified_at=_second(info.modified // 1))
+
+
+@lru_cache(maxsize=1024)
+def _second(modified: float) -> datetime:
+    """Many files of a folder were changed in the same second."""
+    return datetime.fromtimestamp(min(max(modified, _EARLIEST), _LATEST), UTC)

@@ -10,7 +10,7 @@ from app.db.repositories import sessions
 from app.eventlog.log import StreamItem
 from app.runtime.admission import LEAST_ROOM, check_fits, check_output
 from app.runtime.content import Content, TakenContent, take
-from app.runtime.dispatch import Dispatch
+from app.runtime.dispatch import Dispatch, Started
 from app.runtime.mcp.reading import stored_offer
 from app.runtime.services.files import FileService
 from app.runtime.setup import RuntimeSetup
@@ -56,15 +56,23 @@ class QueueService:
         content = await self._take(session_id, body.content)
         await self._learn_window(session_id, content)
         with self._starts.by(key) as starter:
+            at_once = self._registry.starts_at_once(session_id)
 
-            def enqueue(connection: Connection) -> tuple[tuple[QueueReceipt, bool], list[StreamItem]]:
+            def enqueue(connection: Connection) -> tuple[tuple[QueueReceipt, bool, Started | None], list[StreamItem]]:
                 return queue.enqueue(
-                    connection, session_id, body, content, limit=self._limit, starter=starter, check=self._check
+                    connection,
+                    session_id,
+                    body,
+                    content,
+                    limit=self._limit,
+                    starter=starter,
+                    check=self._check,
+                    at_once=at_once,
                 )
 
-            receipt, is_new = await self._setup.write(session_id, enqueue)
+            receipt, is_new, started = await self._setup.write(session_id, enqueue)
             if is_new:
-                self._registry.wake(session_id, key)
+                self._registry.wake(session_id, key, started)
                 if body.mode is QueueMode.INTERRUPT:
                     self._registry.interrupt(session_id, "interrupt", receipt.id)
         return receipt

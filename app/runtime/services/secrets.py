@@ -1,4 +1,4 @@
-"""The secrets of a session: set, listed by name, removed. Its owner reads them before each step."""
+"""The secrets of a session: set, listed by name, removed. Its owner reads them before the next step."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from app.db.repositories import secrets, sessions
 from app.errors import ConflictError, NotFoundError
 from app.eventlog.log import StreamItem
 from app.messages import now
+from app.runtime.dispatch import Dispatch
 from app.runtime.setup import RuntimeSetup
 from app.runtime.values.secrets import MAX_SECRETS, SecretInfo, SecretList, SecretPut
 
@@ -17,8 +18,9 @@ from app.runtime.values.secrets import MAX_SECRETS, SecretInfo, SecretList, Secr
 class SecretService:
     """Every write is committed when a method returns; none has an event."""
 
-    def __init__(self, setup: RuntimeSetup) -> None:
+    def __init__(self, setup: RuntimeSetup, registry: Dispatch) -> None:
         self._setup = setup
+        self._registry = registry
 
     async def list(self, session_id: str) -> SecretList:
         """Names and times."""
@@ -43,6 +45,7 @@ class SecretService:
             return None, []
 
         await self._setup.write(session_id, work)
+        self._registry.take_secrets(session_id)
 
     async def remove(self, session_id: str, name: str) -> None:
         """Removes a secret. Raises `NotFoundError` (code `secret_not_found`)."""
@@ -54,3 +57,4 @@ class SecretService:
             return None, []
 
         await self._setup.write(session_id, work)
+        self._registry.take_secrets(session_id)

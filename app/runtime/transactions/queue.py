@@ -16,6 +16,7 @@ from app.eventlog.log import Appender, StreamItem
 from app.events import MessageDequeued, MessageEdited, MessageQueued, MessageWithdrawn
 from app.messages import Message, Role, new_id
 from app.runtime.content import TakenContent, message_parts, stored_content, unread
+from app.runtime.dispatch import Started
 from app.runtime.fingerprints import message_fingerprint
 from app.runtime.owner.recorder import Recorder
 from app.runtime.transactions import runs
@@ -74,14 +75,15 @@ def enqueue(
     limit: int,
     starter: runs.Starter = runs.ANYONE,
     check: Check = _accept_any,
-) -> tuple[tuple[QueueReceipt, bool], list[StreamItem]]:
+    at_once: bool = False,
+) -> tuple[tuple[QueueReceipt, bool, Started | None], list[StreamItem]]:
     """Accepts a message with `content`, taken from the body, by default its text; also returns whether it is new. It
-    starts a run of an idle session, if `starter` may do so. `check` raises for content that is too large for the
-    session."""
+    starts a run of an idle session, if `starter` may do so; `at_once`, it is also claimed, and the message delivered,
+    if the session has had a run before. `check` raises for content that is too large for the session."""
     content = content or unread(body.content)
     row = sessions.row(connection, session_id)
     if (receipt := repeated(connection, session_id, body)) is not None:
-        return (receipt, False), []
+        return (receipt, False, None), []
     check(connection, row, content)
     waiting = queue.size(connection, session_id)
     if waiting.messages >= limit:
@@ -91,7 +93,13 @@ def enqueue(
         starter.check(connection)
     appender = Appender(connection, session_id)
     receipt = accept(connection, appender, row, body, content, starter.key)
-    return (receipt, True), appender.flush()
+    # A first run may have to get files before its message, and a running compaction has an owner.
+    if not (at_once and row.status == Status.IDLE and row.steps) or row.compaction_in_progress:
+        return (receipt, True, None), appender.flush()
+    sessions.claim(connection, session_id)
+    delivered = frozenset(message.id for message in _deliver_due(connection, appender, first=True).messages)
+    items = appender.flush()
+    return (receipt, True, Started(sessions.row(connection, session_id), delivered)), items
 
 
 def accept(
@@ -230,16 +238,21 @@ class Delivery(NamedTuple):
 def deliver(connection: Connection, session_id: str, epoch: int, *, first: bool) -> tuple[Delivery, list[StreamItem]]:
     """Moves messages from the queue into the history: all steers and interrupts, in order; if there are none at the
     `first` delivery of a run, one follow-up. The newest of them that says what the run has to submit decides that."""
+    appender = Appender(connection, session_id, epoch=epoch)
+    return _deliver_due(connection, appender, first=first), appender.flush()
+
+
+def _deliver_due(connection: Connection, appender: Appender, *, first: bool) -> Delivery:
+    session_id = appender.session_id
     rows = queue.pending(connection, session_id)
     due = [row for row in rows if row.mode != QueueMode.FOLLOW_UP]
     if first and not due:
         due = list(rows[:1])
-    appender = Appender(connection, session_id, epoch=epoch)
     queue.set_status(connection, session_id, [row.id for row in due], queue.DELIVERED)
     delivered = [_deliver_one(connection, appender, row) for row in due]
     if formats := [row.output_format for row in due if row.output_format is not None]:
         sessions.change(connection, session_id, run_output_format=formats[-1])
-    return Delivery(delivered, bool(formats)), appender.flush()
+    return Delivery(delivered, bool(formats))
 
 
 def _deliver_one(connection: Connection, appender: Appender, row: Row[Any]) -> Message:
@@ -262,15 +275,20 @@ class StoredMessages:
     to submit."""
 
     def __init__(
-        self, recorder: Recorder, session_id: str, epoch: int, changed: Callable[[], Awaitable[object]]
+        self,
+        recorder: Recorder,
+        session_id: str,
+        epoch: int,
+        changed: Callable[[], Awaitable[object]],
+        delivered: frozenset[str] = frozenset(),
     ) -> None:
+        """`delivered` are the messages with which the first run has begun."""
         self._changed = changed
         self._recorder = recorder
         self._session_id = session_id
         self._epoch = epoch
-        self._first = True
-        self._rung = True
-        self.delivered: set[str] = set()
+        self._first = self._rung = not delivered
+        self.delivered = set(delivered)
 
     def ring(self) -> None:
         self._rung = True

@@ -52,7 +52,7 @@ from app.sandbox.egress import Gateway, Refusals
 from app.sandbox.host import process
 from app.sandbox.host.namespace import file_blocks
 from app.sandbox.host.process import Commands, until
-from app.sandbox.ready import ReadyCommands, Room
+from app.sandbox.ready import ReadyCommands, Room, may_start
 
 CANCEL_S = 2.0
 """Seconds that a cancellation waits for a command to die; the contract of `cancel` allows that long."""
@@ -91,7 +91,8 @@ class DockerSandbox:
         self._files = ContainerFiles(engine, self._name, self._archives)
 
     async def start(self) -> None:
-        await self._ensure(running=True)
+        if not self._session.ready.has_one:  # otherwise it runs
+            await self._ensure(running=True)
 
     async def exec(
         self,
@@ -124,6 +125,8 @@ class DockerSandbox:
     async def _run_to_its_end(
         self, request: asyncio.Future[ExecRequest], env: Mapping[str, str], ending: asyncio.Event
     ) -> ExecResult:
+        if not await may_start(request, ending):
+            return ExecResult(process.KILLED, False, 0)
         session, watched, refusals = self._session, Watched(ending), Refusals()
 
         @asynccontextmanager

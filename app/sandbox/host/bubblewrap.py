@@ -56,7 +56,7 @@ from app.sandbox.host.process_tree import NICENESS, can_see_trees
 from app.sandbox.host.threads import FileThreads
 from app.sandbox.host.watch import HostDisk, HostWatch, in_thread
 from app.sandbox.host.workspace import Workspace, delete_tree
-from app.sandbox.ready import ProcessLostError, ReadyCommands, Room
+from app.sandbox.ready import ProcessLostError, ReadyCommands, Room, may_start
 
 FIRST_UID = 30_000
 UIDS = 20_000
@@ -116,6 +116,10 @@ class BubblewrapSandbox(HostSandbox):
         self._cgroups = common.cgroups
         self._disk = disk
 
+    async def start(self) -> None:
+        if self._place() is None or not self._ready.has_one:
+            await super().start()
+
     def _prepare(self) -> None:
         self._workspace.create()
         scratch = self._view.scratch
@@ -161,6 +165,8 @@ class BubblewrapSandbox(HostSandbox):
     async def _run(
         self, request: asyncio.Future[ExecRequest], env: Mapping[str, str], ending: asyncio.Event
     ) -> ExecResult:
+        if not await may_start(request, ending):
+            return ExecResult(process.KILLED, False, 0)
         proxy, refusals = self._shared.proxy, Refusals()
         entering = self._shared.enter() if proxy is not None else ()
         proxy = proxy or Proxy(self._gateway, self._config.session_id, self._config.allowed_hosts)
@@ -189,8 +195,7 @@ class BubblewrapSandbox(HostSandbox):
         watch = HostWatch(self._disk, None if self._cgroups else self._config.limits.memory_mb * 2**20)
 
         async def admit(pid: int, asked: ExecRequest) -> bytes:
-            await asyncio.to_thread(self._view.etc.refresh)
-            await watch.begin()
+            await in_thread(partial(self._begin, watch))
             if isinstance(asked.stdin, BackgroundInput) and not self._view.network and self._can_share:
                 self._shared.share(pid, proxy)
             if self._config.allowed_hosts and not entering:
@@ -214,6 +219,11 @@ class BubblewrapSandbox(HostSandbox):
             await watch.end()  # files without a name have gone with the processes that held them
             return replace(result, exit_code=None, remark=namespace.broken)
         return replace(result, remark=await watch.end())
+
+    def _begin(self, watch: HostWatch) -> None:
+        """What is read at the start of a command, in one switch of threads. Blocks."""
+        self._view.etc.refresh()
+        watch.begin()
 
     def _make_ready(self, env: Mapping[str, str]) -> tuple[list[int], list[int]]:
         """Refreshes what a command sees of `/etc`; returns the system call filter, and the arguments that set further

@@ -18,7 +18,7 @@ from termios import FIONREAD
 from app.sandbox import egress
 from app.sandbox.base import WORKSPACE, ExecRequest, SandboxLimits
 from app.sandbox.host.etc import OWN_FILES, Etc
-from app.sandbox.host.process import READ_BYTES, Process, feed
+from app.sandbox.host.process import READ_BYTES, Process, feed, write_all
 
 HOME = "/home/agent"
 PATH = "/usr/local/bin:/usr/bin:/bin"
@@ -198,12 +198,14 @@ class Handshake:
         with suppress(BrokenPipeError):
             os.write(self._block, b"1")
 
-    def order(self, line: bytes) -> bool:
-        """Gives that shell its line; whether it was there to get it. Blocks until it has read most of it."""
-        with suppress(BrokenPipeError):
-            while line:
-                line = line[os.write(self.input, line) :]
-        return not line
+    async def order(self, line: bytes) -> bool:
+        """Gives that shell its line; whether it was there to get it. Waits until it has read most of it."""
+        os.set_blocking(self.input, False)
+        try:
+            await write_all(self.input, line)
+        except BrokenPipeError:
+            return False
+        return True
 
     @property
     def has_unread(self) -> bool:
@@ -252,7 +254,7 @@ class Namespace:
         if self._init is not None:
             line = await self._admit(self._pid, request)
             self._has_no_input = request.stdin is None
-            self.lost = not await asyncio.to_thread(self._handshake.order, line)
+            self.lost = not await self._handshake.order(line)
             self._tasks.append(asyncio.create_task(self._watch(self._pid, self._init)))
             if request.stdin is not None:
                 self._tasks.append(asyncio.create_task(feed(self._handshake.input, request.stdin)))

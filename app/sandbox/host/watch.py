@@ -112,12 +112,13 @@ class HostWatch:
         self._memory: MemoryUse | None = None
         self._held = 0
 
-    async def begin(self) -> None:
+    def begin(self) -> None:
+        """Notes what was used before the command. Blocks."""
         if self._memory_limit is not None:
-            self._memory = await in_thread(partial(MemoryUse, self._memory_limit))
-        await in_thread(partial(self._disk.look, None, must_know=False))
+            self._memory = MemoryUse(self._memory_limit)
+        self._disk.look(None, must_know=False)
         if self._disk.use.doubtful:  # The command must not be ended for earlier writes.
-            await in_thread(partial(self._disk.count, None))
+            self._disk.count(None)
         self._held = max(self._disk.use.used or 0, self._disk.use.limit)
 
     async def until_broken(self, pid: int) -> str:

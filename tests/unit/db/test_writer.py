@@ -19,7 +19,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 from app.db import sqlite, writer
 from app.db.backends import backend_of, refusal
 from app.db.engine import Database, open_database
-from app.db.writer import MAX_BATCH_S, Commit
+from app.db.writer import GATHER_TURNS, MAX_BATCH_S, Commit
 from app.errors import StorageBusyError, StorageError, StorageFullError
 from tests.databases import make_database, on_postgres, opened
 from tests.unit.db.rows import new_database
@@ -240,7 +240,8 @@ async def test_each_write_waits_for_the_lock_at_most_twice(path: Path, monkeypat
         with closing(sqlite3.connect(path, isolation_level=None)) as other:
             other.execute("begin immediate")
             first = database.writer.submit(put("first"))
-            await asyncio.sleep(0)
+            for _ in range(GATHER_TURNS + 1):
+                await asyncio.sleep(0)
             writes = [database.writer.submit(put(f"k{n}")) for n in range(1000)]
             await asyncio.gather(first, *writes, return_exceptions=True)
             other.execute("rollback")
@@ -369,3 +370,17 @@ def test_refusals_are_translated_by_their_code(code: int, kind: type[StorageErro
 async def test_read_here_runs_in_the_calling_thread(database: Database) -> None:
     await database.writer.write(put("k"))
     assert await asyncio.to_thread(database.read_here, keys) == ["k"]
+
+
+async def test_a_write_that_nobody_awaits_shares_the_next_commit(database: Database) -> None:
+    told: list[Commit] = []
+    database.writer.observe = told.append
+    early = database.writer.submit(put("early"), is_awaited=False)
+    for _ in range(5 * GATHER_TURNS):
+        await asyncio.sleep(0)
+    assert database.writer.waiting == 1
+    await database.writer.write(put("next"))
+    assert early.done()
+    # Without another one it is committed by itself.
+    await database.writer.submit(put("alone"), is_awaited=False)
+    assert [commit.writes for commit in told] == [2, 1]

@@ -126,7 +126,7 @@ class Stage:
     async def post(self, content: str, mode: QueueMode = QueueMode.STEER, id: str | None = None) -> str:
         """Queues a message; returns its id."""
         body = QueueAdd(content=content, mode=mode, id=id)
-        receipt, _ = await self.act(lambda c: inbox.enqueue(c, self.session_id, body, limit=100))
+        receipt, *_ = await self.act(lambda c: inbox.enqueue(c, self.session_id, body, limit=100))
         return receipt.id
 
     async def row(self) -> Row[Any]:

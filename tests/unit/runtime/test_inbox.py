@@ -15,6 +15,7 @@ from app.context.tokens import PER_MESSAGE, estimate_text
 from app.db.engine import open_database
 from app.errors import ConflictError, NotFoundError, PalimpsestError, QueueFullError, StaleOwnerError
 from app.messages import Message, Role, new_id
+from app.runtime.dispatch import Started
 from app.runtime.owner.recorder import Recorder
 from app.runtime.transactions import queue
 from app.runtime.transactions.queue import StoredMessages
@@ -29,7 +30,7 @@ STEER, FOLLOW_UP, INTERRUPT = QueueMode.STEER, QueueMode.FOLLOW_UP, QueueMode.IN
 
 async def enqueue(
     stage: Stage, content: str, mode: QueueMode = STEER, id: str | None = None, limit: int = 100
-) -> tuple[QueueReceipt, bool]:
+) -> tuple[QueueReceipt, bool, Started | None]:
     body = QueueAdd(content=content, mode=mode, id=id)
     return await stage.act(lambda c: queue.enqueue(c, stage.session_id, body, limit=limit))
 
@@ -51,7 +52,7 @@ async def deliver(stage: Stage, *, first: bool = False, epoch: int | None = None
 
 
 async def test_a_message_starts_an_idle_session_in_its_own_transaction(stage: Stage) -> None:
-    receipt, is_new = await enqueue(stage, "hello")
+    receipt, is_new, _ = await enqueue(stage, "hello")
     queued, running = await stage.log()
     assert is_new
     assert (receipt.position, receipt.mode, receipt.status) == (1, STEER, "pending")
@@ -88,7 +89,7 @@ async def test_a_full_queue_accepts_only_retries(stage: Stage) -> None:
     with pytest.raises(QueueFullError) as caught:
         await enqueue(stage, "three", limit=2)
     assert caught.value.extra == {"limit": 2}
-    receipt, is_new = await enqueue(stage, "one", id=known, limit=2)
+    receipt, is_new, _ = await enqueue(stage, "one", id=known, limit=2)
     assert (receipt.id, receipt.position, is_new) == (known, 1, False)
     assert (await stage.row()).last_seq == last_seq
     await withdraw(stage, known)
@@ -139,7 +140,7 @@ async def test_a_retry_gets_the_receipt_and_changes_nothing(
     if change is not None:
         await change(stage, id)
     before = await stage.log()
-    receipt, is_new = await enqueue(stage, "hello", INTERRUPT, id)
+    receipt, is_new, _ = await enqueue(stage, "hello", INTERRUPT, id)
     assert not is_new
     assert (receipt.position, receipt.mode, receipt.status) == expected
     assert await stage.log() == before

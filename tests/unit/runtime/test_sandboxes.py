@@ -291,6 +291,30 @@ async def test_it_is_stopped_after_the_last_user_and_started_again_for_the_next(
     assert len(boxes.opened) == 2
 
 
+async def test_only_a_started_sandbox_is_kept_and_one_started_ahead_is_not_in_use(boxes: Boxes) -> None:
+    sandboxes = make_sandboxes(boxes, idle_s=60)
+    used: list[str] = []
+    sandboxes.on_use = used.append
+    never, ahead = sandboxes.lease("never", SPEC), sandboxes.lease("ahead", SPEC)
+    await ahead.start_ahead()
+    assert (boxes.journal, used) == (["ahead started"], [])
+    for session_id, lease in (("never", never), ("ahead", ahead)):
+        sandboxes.forget_unstarted(session_id)
+        assert sandboxes.uses(session_id), "it is held"
+        lease.release()
+        sandboxes.forget_unstarted(session_id)
+    assert not sandboxes.uses("never")
+    assert sandboxes.uses("ahead")
+    sandboxes.stop_unused("ahead")
+    await boxes.seen("ahead stopped")
+    again = sandboxes.lease("ahead", SPEC)
+    await again.start()
+    sandboxes.stop_unused("ahead")
+    assert used == ["ahead"]
+    assert boxes.journal[-1] == "ahead started", "one that is held is not stopped"
+    await sandboxes.aclose()
+
+
 async def test_a_user_that_returns_in_time_keeps_it_running(sandboxes: Sandboxes, boxes: Boxes) -> None:
     one = sandboxes.lease("a", SPEC)
     one.release()

@@ -1,0 +1,60 @@
+"""How a session is taken: claimed and owned while it has work, or given up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import structlog
+
+from app.agent.loop import RunResult
+from app.errors import PalimpsestError, StaleOwnerError, SupersededError
+from app.runtime.dispatch import Started
+from app.runtime.owner.recorder import Recorder
+from app.runtime.owner.session import SessionOwner, finish
+from app.runtime.setup import RuntimeSetup
+from app.sessions import Outcome, Status
+
+log = structlog.get_logger(__name__)
+
+
+async def own(
+    setup: RuntimeSetup,
+    session_id: str,
+    resting: Callable[[bool], None],
+    claimed: Callable[[SessionOwner], None],
+    after: int | None = None,
+    started: Started | None = None,
+) -> None:
+    """Claims a session and, if it has work, owns it until it is idle, stopped with the server, or taken over.
+    `claimed` is called with its owner before that begins; for `resting` see `SessionOwner`. With `after`, it is only
+    claimed if nobody has done so since it had this epoch; one that has `started` is claimed already."""
+    channel = setup.bus.channel(session_id)
+    channel.running = True
+    try:
+        if started is not None:
+            setup.note_claim(started.row)
+        row = started.row if started is not None else await setup.claim(session_id, after)
+        if row is not None and (row.status != Status.IDLE or row.compaction_in_progress):
+            with setup.bus.owning(session_id, row.epoch):
+                owner = SessionOwner(setup, row, resting, started.delivered if started is not None else frozenset())
+                claimed(owner)
+                await owner.run()
+    except (StaleOwnerError, SupersededError):
+        setup.counts.refused += 1
+        log.warning("session_taken_over", session_id=session_id)
+    finally:
+        channel.running = False
+        channel.parts.clear()
+        setup.bus.release(session_id)
+
+
+async def give_up(setup: RuntimeSetup, session_id: str) -> None:
+    """Ends a session's run without reading its content, since that crashed its owners."""
+    row = await setup.claim(session_id)
+    if row is not None and row.status != Status.IDLE:
+        error = PalimpsestError("The run crashed repeatedly; see the server's log for details.")
+        recorder = Recorder(setup.database, setup.bus, session_id, row.epoch)
+        try:
+            await finish(recorder, row, RunResult(Outcome.INTERRUPTED, error.problem()))
+        finally:
+            setup.bus.release(session_id)

@@ -1,0 +1,60 @@
+"""From a message to the model: one commit, and each fact is read once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine, event
+
+from tests.behavior.harness import Client
+from tests.provider import FakeProvider, Reply, Text
+
+_INSERTED = re.compile(r"INSERT INTO (\w+)")
+
+
+@contextmanager
+def writes() -> Iterator[list[list[str]]]:
+    """For each write transaction of this process, the tables that get rows."""
+    found: list[list[str]] = []
+
+    def note(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        if statement == "BEGIN IMMEDIATE":
+            found.append([])
+        elif inserted := _INSERTED.match(statement):
+            found[-1].append(inserted[1])
+
+    event.listen(Engine, "before_cursor_execute", note)
+    try:
+        yield found
+    finally:
+        event.remove(Engine, "before_cursor_execute", note)
+
+
+@pytest.mark.sqlite
+@pytest.mark.shared_server
+async def test_a_message_to_an_idle_session_is_accepted_and_delivered_in_one_commit(
+    client: Client, provider: FakeProvider
+) -> None:
+    provider.script(Reply(Text("one")), Reply(Text("two")), Reply(Text("three")))
+    session, _ = await client.run("first")
+    with writes() as found:
+        sent = await client.post(session["id"], "second")
+        events = await client.until_idle(session["id"])
+    begun = next(place for place, tables in enumerate(found) if "steps" in tables)
+    assert [tables for tables in found[:begun] if tables and tables != ["checkpoints"]] == [
+        ["queue", "messages", "message_parts", "events"]
+    ]
+    types = [each.type for each in events if each.id is not None]
+    order = ["message.queued", "session.running", "message.dequeued", "message.created", "step.started"]
+    place = max(number for number, kind in enumerate(types) if kind == "message.queued")
+    assert types[place : place + len(order)] == order
+    # An interrupting message that was delivered with its acceptance interrupts nothing.
+    await client.post(session["id"], "third", mode="interrupt")
+    await client.until_idle(session["id"])
+    told = await client.messages(session["id"])
+    assert [message["parts"][0]["text"] for message in told] == ["first", "one", "second", "two", "third", "three"]
+    assert told[2]["id"] == sent["id"]
