@@ -97,7 +97,7 @@ async def get_caller(
         str | None,
         Header(
             description="The trace that the run belongs to (W3C Trace Context); an invalid one is ignored.",
-            examples=["00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"],
+            examples=["00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"],
         ),
     ] = None,
 ) -> services.Caller:

@@ -6,7 +6,7 @@ import pytest
 
 from app.api.trace_context import read_traceparent
 
-TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 VALID = f"00-{TRACE}-{PARENT}-01"
 
 
