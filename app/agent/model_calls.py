@@ -57,7 +57,7 @@ async def _no_images(digests: Collection[str]) -> Mapping[str, str]:
 @dataclass(frozen=True, slots=True)
 class ModelCalls:
     """How models are called: `resolve` gives a model's provider and its name there, `cost_usd` prices a usage, `images`
-    loads what the messages of a session only name."""
+    loads what the messages of a session only name, and `traceparent` is the trace of its run."""
 
     resolve: Callable[[str], tuple[Provider, str]]
     cost_usd: Callable[[str, Usage], float | None]
@@ -65,10 +65,12 @@ class ModelCalls:
     rng: random.Random = field(default_factory=random.Random)
     windows: Windows | None = None
     images: LoadImages = _no_images
+    traceparent: Callable[[], str | None] = lambda: None
 
-    async def with_images(self, request: ModelRequest) -> ModelRequest:
-        """The request with the data of its images, which is not kept with the conversation: they would fill the memory.
-        One that is no longer stored becomes a text."""
+    async def complete(self, request: ModelRequest) -> ModelRequest:
+        """The request with its trace and the data of its images, which is not kept with the conversation: they would
+        fill the memory. An image that is no longer stored becomes a text."""
+        request = replace(request, traceparent=self.traceparent())
         wanted = missing_digests(request.messages) if request.has_images else None
         if not wanted:
             return request
@@ -114,7 +116,7 @@ class Attempt:
         """Feeds the stream into the processor; the start of the attempt is committed before the first event is
         shown."""
         provider, name = self._models.resolve(self.opened.model)
-        complete = await self._models.with_images(replace(request, model=name))
+        complete = await self._models.complete(replace(request, model=name))
         async with aclosing(provider.stream(complete)) as stream:  # type: ignore[type-var]
             async for event in stream:
                 if not self._seq:

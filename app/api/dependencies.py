@@ -7,12 +7,13 @@ import re
 from collections.abc import Callable
 from typing import Annotated, Any
 
-from fastapi import Depends, Path, Query, Request
+from fastapi import Depends, Header, Path, Query, Request
 from fastapi.routing import APIRoute
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema
 
 from app.api.auth import caller_of
 from app.api.errors import MAX_FIELD_ERRORS, MAX_TEXT_CHARS, in_prose
+from app.api.trace_context import read_traceparent
 from app.errors import NotFoundError, UnavailableError, ValidationFailedError
 from app.events import DURABLE_EVENTS
 from app.runtime import services
@@ -73,12 +74,28 @@ def _known(not_found: Callable[[], NotFoundError]) -> AfterValidator:
     return AfterValidator(checked)
 
 
-async def get_caller(request: Request) -> str | None:
+async def get_key(request: Request) -> str | None:
     """See `caller_of`. Awaits nothing, like `get_services`."""
     return caller_of(request.scope)
 
 
-Caller = Annotated[str | None, Depends(get_caller)]
+async def get_caller(
+    request: Request,
+    traceparent: Annotated[
+        str | None,
+        Header(
+            description="The trace that the run belongs to (W3C Trace Context); an invalid one is ignored.",
+            examples=["00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"],
+        ),
+    ] = None,
+) -> services.Caller:
+    """Who makes the request. Awaits nothing, like `get_services`."""
+    # Not the parameter: it has one of several headers, and several are invalid.
+    return services.Caller(caller_of(request.scope), read_traceparent(request.headers.getlist("traceparent")))
+
+
+Key = Annotated[str | None, Depends(get_key)]
+Caller = Annotated[services.Caller, Depends(get_caller)]
 Services = Annotated[services.Services, Depends(get_services)]
 SessionId = Annotated[
     str,

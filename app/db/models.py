@@ -89,6 +89,7 @@ sessions = Table(
     Column("recoveries", Integer, nullable=False, default=0, comment="Since the last completed step."),
     Column("run_trigger", String(20), comment="What started the run: message, resume or recovery."),
     Column("run_key", String(32), comment="Id of the API key whose request started the run; null: no key."),
+    Column("run_traceparent", String(55), comment="The trace of the current or last run, as W3C names it."),
     Column("run_started_at", UtcTime),
     Column("run_steps", Integer, nullable=False, default=0),
     Column("run_usage", Json, nullable=False),
@@ -122,6 +123,7 @@ queue = Table(
     Column("status", String(20), nullable=False),
     Column("output_format", Json, comment="What the run that takes it has to submit; null: as the session says."),
     Column("fingerprint", String(64), nullable=False, comment="Hash of the content first posted."),
+    Column("traceparent", String(55), comment="The trace of the request that posted it."),
     Column("created_at", UtcTime, nullable=False),
 )
 Index("ix_queue_session_id_status_ordinal", queue.c.session_id, queue.c.status, queue.c.ordinal)
@@ -133,6 +135,7 @@ events = Table(
     Column("seq", Integer, primary_key=True, autoincrement=False),
     Column("type", String(40), nullable=False),
     Column("data", JsonText, nullable=False),
+    Column("traceparent", String(55), comment="The trace of the run or request that it belongs to."),
     sqlite_with_rowid=False,
 )
 

@@ -30,7 +30,7 @@ class StreamItem:
     """One event of a stream: `seq` is None for a live delta; `data` is its JSON. `closes` names the open part that a
     durable event closes, `voids` the message whose parts it closes. Without `data`, readers take a committed event from
     the log. A large event comes in several items, of which the
-    first `begins` it and the last `ends` it."""
+    first `begins` it and the last `ends` it. `traceparent` is the trace of an event that was committed here."""
 
     type: str
     seq: int | None
@@ -39,6 +39,7 @@ class StreamItem:
     voids: str | None = None
     begins: bool = True
     ends: bool = True
+    traceparent: str | None = None
 
     @property
     def shown(self) -> bytes:
@@ -72,8 +73,11 @@ class Appender:
         self._items: list[StreamItem] = []
         self.session_id = session_id
         self.at: datetime = now()
-        self.next_seq = rows.lock(connection, session_id, self.at, epoch=epoch) + 1
+        locked = rows.lock(connection, session_id, self.at, epoch=epoch)
+        self.next_seq = locked.last_seq + 1
         """The seq of the next event, for a row that has the same one."""
+        self.traceparent = locked.traceparent
+        """The trace that the next events belong to: first that of the current run."""
 
     def emit(
         self,
@@ -97,7 +101,7 @@ class Appender:
 
     def _append(self, type_: str, data: bytes, closes: str | None = None, voids: str | None = None) -> int:
         seq = self.next_seq
-        self._items.append(StreamItem(type_, seq, data, closes, voids))
+        self._items.append(StreamItem(type_, seq, data, closes, voids, traceparent=self.traceparent))
         self.next_seq += 1
         return seq
 
@@ -109,7 +113,7 @@ class Appender:
     def flush(self) -> list[StreamItem]:
         """Writes the events and the session's new last seq; returns the items to publish after the commit."""
         items, self._items = self._items, []
-        stored = [rows.StoredEvent(item.seq or 0, item.type, item.data.decode()) for item in items]
+        stored = [rows.StoredEvent(item.seq or 0, item.type, item.data.decode(), item.traceparent) for item in items]
         rows.append(self._connection, self.session_id, stored)
         return items
 

@@ -163,6 +163,7 @@ class HttpProvider(ABC):
         wire = self.wire_format(quirks)
         refusal: AnswerError | None = None
         body = b""
+        traced = {} if request.traceparent is None else {"traceparent": request.traceparent}
         for correction in range(_MAX_CORRECTIONS + 1):
             parameters = wire.parameters(request, quirks)
             refused, body = body, wire.encode(request, parameters)
@@ -172,7 +173,7 @@ class HttpProvider(ABC):
             shown = False
             try:
                 async with (
-                    self._client.post(wire.path, body, self.headers(parameters)) as answer,
+                    self._client.post(wire.path, body, {**self.headers(parameters), **traced}) as answer,
                     aclosing(read_response(wire.open_stream(), answer)) as batches,
                 ):
                     async for events in batches:

@@ -46,7 +46,8 @@ class ModelRequest:
     that a provider can route them to a warm prompt cache.
     `wire_cache` belongs to the caller and lives as long as a context generation: an adapter caches the encoded form of
     a message in it under the message's id, so that a long history is encoded once and not at every step.
-    Without `has_images` no message is searched for them.
+    Without `has_images` no message is searched for them. `traceparent` is the trace that the call belongs to, as W3C
+    Trace Context names it.
     """
 
     model: str
@@ -61,6 +62,7 @@ class ModelRequest:
     cache_key: str | None = None
     wire_cache: MutableMapping[str, Any] = field(default_factory=dict)
     has_images: bool = True
+    traceparent: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 
 from sqlalchemy import Connection
@@ -15,6 +16,18 @@ from app.runtime.dispatch import Dispatch
 from app.runtime.transactions.runs import Starter
 
 
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who makes a request: an id of the API key, None without keys, and the trace that it is part of, if any."""
+
+    key: str | None = None
+    traceparent: str | None = None
+
+
+NOBODY = Caller()
+"""A caller without a key or a trace."""
+
+
 class RunStarts:
     """Checks requests that would start a run. `most_per_key` bounds the active and waiting runs of an API key, on all
     nodes together; None is no bound. Without keys, all requests count as those of one key."""
@@ -24,10 +37,10 @@ class RunStarts:
         self._most_per_key = most_per_key
 
     @contextmanager
-    def by(self, key: str | None) -> Iterator[Starter]:
-        """A starter for one request; the caller wakes the session before leaving the context."""
+    def by(self, caller: Caller) -> Iterator[Starter]:
+        """A starter for one request; whoever enters wakes the session before leaving the context."""
         with self._dispatch.admitting() as room:
-            yield Starter(key, partial(self._check, key, room))
+            yield Starter(caller.key, caller.traceparent, partial(self._check, caller.key, room))
 
     def _check(self, key: str | None, room: bool, connection: Connection) -> None:
         if not room:

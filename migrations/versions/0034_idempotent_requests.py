@@ -1,14 +1,14 @@
 """idempotent requests
 
 Revision: 0034
-After: 0029
+After: 0033
 """
 
 import sqlalchemy as sa
 from alembic import op
 
 revision = "0034"
-down_revision = "0029"
+down_revision = "0033"
 branch_labels = None
 depends_on = None
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import base64
 import signal
+import subprocess
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +17,7 @@ from tests.behavior.harness import Client, RunningServer, command, of_type, show
 from tests.behavior.test_bad_input import assert_refused
 from tests.git_server import GitServer, git_server
 from tests.provider import FakeProvider, Reply, Text
+from tests.receiver import receiving
 
 
 @pytest.fixture
@@ -89,19 +93,80 @@ async def test_a_password_a_redirect_and_a_wrong_name_end_the_clone(client: Clie
 
 
 async def test_a_secret_opens_the_repository_and_is_nowhere_afterward(
-    client: Client, server: RunningServer, provider: FakeProvider, git: GitServer
+    start_process: StartProcess, provider: FakeProvider, git: GitServer
 ) -> None:
     git.password = password = "secret-of-the-repository"
-    provider.script(Reply(command("cat src/main.py; echo $TOKEN; cat .git/config")), Reply(Text("Done.")))
-    session, events = await client.run("Look.", source=source(git, credential="TOKEN"), secrets={"TOKEN": password})
-    assert session["outcome"] == "completed"
-    output = of_type(events, "tool.result")[0].data["output"]
-    assert output.startswith("print('hello')\n[secret TOKEN]\n")
-    assert password not in str([event.data for event in events])
-    assert password not in str([request.body for request in provider.requests])
-    kept = [path for path in server.settings.data_dir.rglob("*") if path.is_file()]
-    assert [path for path in kept if password.encode() in path.read_bytes()] == []
-    assert [found for found in git.during if password.encode() in found] == []
+    provider.script(Reply(command("cat src/main.py; echo $TOKEN; cat .git/config; echo x >mine")), Reply(Text("Done.")))
+    more = {"PALIMPSEST_GIT_NETWORKS": "127.0.0.0/8", "PALIMPSEST_WEBHOOK_NETWORKS": "127.0.0.0/8"}
+    server = start_process(**more, GIT_SSL_CAINFO=str(git.authority), PALIMPSEST_LOG_LEVEL="debug")
+    shown: dict[str, bytes] = {}
+    with receiving() as hook:
+        async with Client(server.url) as client:
+            await client.http.post("/v1/webhooks", json={"url": hook.url})
+            session, events = await client.run(
+                "Look.", source=source(git, credential="TOKEN"), secrets={"TOKEN": password}
+            )
+            assert session["outcome"] == "completed"
+            output = of_type(events, "tool.result")[0].data["output"]
+            assert output.startswith("print('hello')\n[secret TOKEN]\n")
+            path = f"/v1/sessions/{session['id']}"
+            fork = (await client.http.post(f"{path}/fork", json={})).json()["id"]
+            for each in (path, f"/v1/sessions/{fork}"):
+                for what in PLACES:
+                    answer = await client.http.get(f"{each}{what}")
+                    assert answer.status_code == 200, answer.text
+                    shown[f"{each}{what}"] = answer.content
+            await asyncio.to_thread(hook.wait, lambda r: session["last_seq"] in {a.seq for a in r.accepted})
+    checkpoints = [*(server.data_dir / "checkpoints").iterdir()]
+    assert len(checkpoints) == 2
+    shown |= {f"webhook {number}": request.raw for number, request in enumerate(hook.requests)}
+    shown |= {f"model {number}": request.raw for number, request in enumerate(provider.requests)}
+    shown |= {f"process {number}": found for number, found in enumerate(git.during)}
+    shown |= {str(path): path.read_bytes() for path in server.data_dir.rglob("*") if path.is_file()}
+    shown |= {f"git objects of {each}": objects(each) for each in checkpoints}
+    shown["log"] = server.log.encode()
+    assert b"run_started" in shown["log"]
+    assert git.during
+    assert [where for where, content in shown.items() if holds(content, password)] == []
+
+
+PLACES = (
+    "",
+    "/messages",
+    "/messages?format=openai",
+    "/messages?format=anthropic",
+    "/context",
+    "/steps",
+    "/log",
+    "/archive",
+    "/changes?format=patch",
+    "/checkpoints",
+    "/secrets",
+    "/files/.git/config",
+)
+"""Where a session's content is shown."""
+
+
+def holds(content: bytes, secret: str) -> bool:
+    """Whether a secret is in these bytes, as it is or in base64 after any bytes."""
+    plain = secret.encode()
+    # Of the third of its bytes that do not depend on what is around them.
+    encoded = [base64.b64encode(b" " * shift + plain)[4 if shift else 0 : -4] for shift in range(3)]
+    return any(form in content for form in (plain, plain.hex().encode(), *encoded))
+
+
+def objects(repository: Path) -> bytes:
+    """All objects of a git repository, which are compressed on disk."""
+    argv = ["git", "-C", str(repository), "cat-file", "--batch-all-objects", "--batch"]
+    found = subprocess.run(argv, check=True, capture_output=True).stdout
+    assert b"print('hello')" in found
+    return found
+
+
+def test_a_secret_is_found_wherever_it_is() -> None:
+    for content in (b"a secret", base64.b64encode(b"a secret"), base64.b64encode(b"user:a secret"), b"a secret".hex()):
+        assert holds(content if isinstance(content, bytes) else content.encode(), "a secret")
+        assert not holds(content if isinstance(content, bytes) else content.encode(), "no such value")
 
 
 REFUSED = {

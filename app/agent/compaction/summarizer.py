@@ -233,7 +233,7 @@ class Summarizer:
         provider, name = self._models.resolve(request.model)
         answer = _Answer()
         try:
-            complete = await self._models.with_images(replace(request, model=name))
+            complete = await self._models.complete(replace(request, model=name))
             async with aclosing(provider.stream(complete)) as stream:  # type: ignore[type-var]
                 async for event in stream:
                     _take(answer, event)

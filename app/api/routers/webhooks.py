@@ -6,7 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Header, Query, Response
 
-from app.api.dependencies import STRICT, Caller, Cursor, DeliveryId, Limit, Services, WebhookId
+from app.api.dependencies import STRICT, Cursor, DeliveryId, Key, Limit, Services, WebhookId
 from app.api.problems import problems
 from app.api.request_bodies import JsonRoute
 from app.runtime.values.webhooks import (
@@ -43,7 +43,7 @@ REFUSED = ("webhook_address_refused", "metadata_too_large")
 )
 async def create_webhook(
     services: Services,
-    caller: Caller,
+    key: Key,
     response: Response,
     body: WebhookCreate,
     idempotency_key: Annotated[
@@ -59,7 +59,7 @@ async def create_webhook(
     """Has the events that are committed from now on sent to a URL, as
     [Standard Webhooks](https://www.standardwebhooks.com) with the returned `secret`, which is shown only here. An event
     is sent until the receiver answers with a 2xx, for three days; the events of a session are sent in order."""
-    webhook, is_new = await services.webhooks.create(body, idempotency_key, caller)
+    webhook, is_new = await services.webhooks.create(body, idempotency_key, key)
     response.headers["Location"] = f"/v1/webhooks/{webhook.id}"
     if not is_new:
         response.headers["Idempotency-Replayed"] = "true"

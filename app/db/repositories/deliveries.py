@@ -12,6 +12,7 @@ from app.db.dialects import upsert
 from app.db.models import sessions, webhook_cursors, webhooks
 from app.db.models import webhook_deliveries as _table
 from app.db.repositories import events
+from app.db.repositories.events import StoredEvent
 from app.db.repositories.webhooks import ACTIVE, DELIVERED, PENDING, StoredDelivery, StoredWebhook, disable
 
 SCANNED = 2_000
@@ -27,7 +28,8 @@ Lane = str | None
 @dataclass(frozen=True, slots=True)
 class Next:
     """What a webhook's lane needs: an event (`type`, `seq`, `data`, its JSON), with its delivery if that is stored
-    already; else, a time to wait for. `scanned` is up to which event of the session nothing is left for the webhook."""
+    already; else, a time to wait for. `scanned` is up to which event of the session nothing is left for the webhook.
+    `traceparent` is the event's trace."""
 
     webhook: StoredWebhook
     seq: int | None = None
@@ -36,6 +38,7 @@ class Next:
     stored: StoredDelivery | None = None
     wait_until: datetime | None = None
     scanned: int = 0
+    traceparent: str | None = None
 
 
 _sent = _table.c
@@ -74,7 +77,12 @@ def find_next(
     if found is not None:
         if found.next_attempt_at is not None and found.next_attempt_at > at:
             return Next(webhook, wait_until=found.next_attempt_at)
-        return Next(webhook, found.seq, found.type, found.data or _logged(connection, found), found)
+        if found.data is not None:
+            return Next(webhook, found.seq, found.type, found.data, found)
+        logged = _logged(connection, found)
+        if logged is None:
+            return Next(webhook, found.seq, found.type, None, found)
+        return Next(webhook, found.seq, found.type, logged.data, found, traceparent=logged.traceparent)
     if lane is None or webhook.status != ACTIVE:
         return Next(webhook)
     return _in_log(connection, webhook, lane, types, scanned)
@@ -89,11 +97,11 @@ def _pending(connection: Connection, webhook: StoredWebhook, lane: Lane) -> Stor
     return None if row is None else StoredDelivery(*row)
 
 
-def _logged(connection: Connection, delivery: StoredDelivery) -> str | None:
+def _logged(connection: Connection, delivery: StoredDelivery) -> StoredEvent | None:
     assert delivery.session_id is not None
     assert delivery.seq is not None
     found = events.between(connection, delivery.session_id, delivery.seq, delivery.seq, newest_first=False)
-    return next((event.data for event in found), None)
+    return next(found, None)
 
 
 def _in_log(
@@ -108,7 +116,9 @@ def _in_log(
     while after < head:
         last = min(head, after + SCANNED)
         for event in events.between(connection, session_id, after + 1, last, types, newest_first=False):
-            return Next(webhook, event.seq, event.type, event.data, scanned=event.seq - 1)
+            return Next(
+                webhook, event.seq, event.type, event.data, scanned=event.seq - 1, traceparent=event.traceparent
+            )
         after = last
     return Next(webhook, scanned=after)
 

@@ -6,19 +6,28 @@ from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from sqlalchemy import Connection, bindparam, insert, select, update
+from sqlalchemy import Connection, bindparam, case, insert, select, update
 
 from app.db.dialects import STREAMED, streamed, utf8_length, utf8_slice
 from app.db.models import events, sessions
 from app.errors import NotFoundError, StaleOwnerError
+from app.sessions import Status
 
 
 class StoredEvent(NamedTuple):
-    """An event as stored in the log; `data` is its JSON."""
+    """An event as stored in the log; `data` is its JSON, `traceparent` the trace that it belongs to."""
 
     seq: int
     type: str
     data: str
+    traceparent: str | None = None
+
+
+class Locked(NamedTuple):
+    """A locked session: the seq of its newest event, and the trace of its current run."""
+
+    last_seq: int
+    traceparent: str | None
 
 
 class EventPiece(NamedTuple):
@@ -37,27 +46,28 @@ def session_not_found(session_id: str) -> NotFoundError:
 
 _OF_SESSION = update(sessions).where(sessions.c.id == bindparam("sid"))
 # An update, since it also locks the row, and SQLite has no SELECT … FOR UPDATE.
-_LOCK = _OF_SESSION.values(updated_at=bindparam("at")).returning(sessions.c.last_seq)
+_LOCK = _OF_SESSION.values(updated_at=bindparam("at")).returning(
+    sessions.c.last_seq, case((sessions.c.status != Status.IDLE, sessions.c.run_traceparent))
+)
 _LOCK_FENCED = _LOCK.where(sessions.c.epoch == bindparam("owner_epoch"))
 
 
-def lock(connection: Connection, session_id: str, at: datetime, *, epoch: int | None = None) -> int:
-    """Locks a session's row for the rest of the transaction, which changes the session at this time; returns the seq of
-    its newest event.
+def lock(connection: Connection, session_id: str, at: datetime, *, epoch: int | None = None) -> Locked:
+    """Locks a session's row for the rest of the transaction, which changes the session at this time.
 
     With an epoch, the caller must still own the session: else `StaleOwnerError`. Without one, any caller may write;
     `NotFoundError` if the session is gone.
     """
     values = {"sid": session_id, "at": at}
     if epoch is None:
-        last = connection.execute(_LOCK, values).scalar()
+        last = connection.execute(_LOCK, values).first()
         if last is None:
             raise session_not_found(session_id)
     else:
-        last = connection.execute(_LOCK_FENCED, {**values, "owner_epoch": epoch}).scalar()
+        last = connection.execute(_LOCK_FENCED, {**values, "owner_epoch": epoch}).first()
         if last is None:
             raise StaleOwnerError(f"Another owner has taken over session {session_id}, or it was deleted.")
-    return int(last)
+    return Locked(*last)
 
 
 _APPEND = insert(events)
@@ -110,13 +120,13 @@ def between(
 ) -> Iterator[StoredEvent]:
     """The events from one seq to another, both included, read lazily one by one; only of `types`, if any are given."""
     row = events.c
-    query = streamed(select(row.seq, row.type, row.data))
+    query = streamed(select(row.seq, row.type, row.data, row.traceparent))
     query = query.where(row.session_id == session_id, row.seq.between(first, last))
     if types:
         query = query.where(row.type.in_(types))
     with connection.execute(query.order_by(row.seq.desc() if newest_first else row.seq)) as rows:
         for found in rows:
-            yield StoredEvent(found[0], found[1], found[2])
+            yield StoredEvent(*found)
 
 
 def last_of_type(connection: Connection, session_id: str, type_: str) -> StoredEvent | None:

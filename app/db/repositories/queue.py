@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -32,7 +32,8 @@ _COUNT_UP_TO = _COUNT.where(tuple_(_FOLLOW_UPS_LAST, queue.c.ordinal) <= tuple_(
 class Accepted(NamedTuple):
     """A message as it is accepted. `ordinal`, the seq of its event, is its place in the order of acceptance;
     `fingerprint` distinguishes a retry from another message with the same id; `output_format` is what the run has to
-    submit. `parts` are those of a message that is not only a text, and `image_bytes` the bytes of their images."""
+    submit. `parts` are those of a message that is not only a text, and `image_bytes` the bytes of their images.
+    `traceparent` is the trace of the request."""
 
     id: str
     ordinal: int
@@ -43,6 +44,7 @@ class Accepted(NamedTuple):
     output_format: dict[str, Any] | None = None
     parts: list[dict[str, Any]] | None = None
     image_bytes: int = 0
+    traceparent: str | None = None
 
 
 class Size(NamedTuple):
@@ -77,6 +79,18 @@ def first_id(connection: Connection, session_id: str) -> str | None:
 def pending(connection: Connection, session_id: str) -> Sequence[Row[Any]]:
     """Pending messages in delivery order."""
     return connection.execute(_PENDING, {"sid": session_id}).all()
+
+
+def due(rows: Sequence[Row[Any]], *, first: bool) -> list[Row[Any]]:
+    """Of pending messages, those that a run takes next: all steers and interrupts; if there are none at its `first`
+    delivery, one follow-up."""
+    steers = [row for row in rows if row.mode != QueueMode.FOLLOW_UP]
+    return steers or list(rows[:1] if first else ())
+
+
+def trace_of(rows: Iterable[Row[Any]]) -> str | None:
+    """The trace of the newest message that has one."""
+    return next((row.traceparent for row in reversed([*rows]) if row.traceparent is not None), None)
 
 
 def count(connection: Connection, session_id: str) -> int:

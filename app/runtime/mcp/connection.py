@@ -213,15 +213,24 @@ class Connection:
         raise ServerError("protocol_error", f"The server's list of tools has more than {MAX_PAGES} pages.")
 
     async def call(
-        self, tool: str, arguments: dict[str, Any], timeout_s: float, on_progress: OnProgress
+        self,
+        tool: str,
+        arguments: dict[str, Any],
+        timeout_s: float,
+        on_progress: OnProgress,
+        traceparent: str | None = None,
     ) -> types.CallToolResult | types.InputRequiredResult:
-        """Calls a tool, once. Raises `ServerError` if the server refused it, and `UnansweredError`; when it is
-        cancelled, so is the call at the server."""
+        """Calls a tool, once, as a part of this trace. Raises `ServerError` if the server refused it, and
+        `UnansweredError`; when it is cancelled, so is the call at the server."""
 
         async def heard(progress: float, total: float | None, message: str | None) -> None:
             on_progress(progress, total, message)
 
-        request = types.CallToolRequest(params=types.CallToolRequestParams(name=tool, arguments=arguments))
+        params: dict[str, Any] = {"name": tool, "arguments": arguments}
+        if traceparent is not None:
+            # See https://modelcontextprotocol.io/seps/414: servers of any transport find it there.
+            params["_meta"] = {"traceparent": traceparent}
+        request = types.CallToolRequest(params=types.CallToolRequestParams.model_validate(params))
         # Not `call_tool`: it also checks results against the server's own schema, in time without bounds.
         send = self._open_client().session.send_request(
             request, _RESULT, request_read_timeout_seconds=timeout_s, progress_callback=heard

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 
 import httpcore2
@@ -22,6 +22,8 @@ SILENCE_S = 3_600.0
 """Seconds that a response may be silent; each call has its own, shorter time."""
 MAX_CONNECTIONS = 20
 _EVENTS = "text/event-stream"
+Trace = Callable[[], str | None]
+"""The trace that a request belongs to when it is sent."""
 
 
 class _Backend(httpcore2.AsyncNetworkBackend):
@@ -89,8 +91,9 @@ class _Body(httpx2.AsyncByteStream):
 class _Transport(httpx2.AsyncHTTPTransport):
     """HTTP/1.1 within the bounds. Its connections are those of a pool that checks addresses."""
 
-    def __init__(self, destinations: Destinations, context: ssl.SSLContext, received: Received) -> None:
+    def __init__(self, destinations: Destinations, context: ssl.SSLContext, received: Received, trace: Trace) -> None:
         super().__init__(verify=context, trust_env=False)
+        self._trace = trace
         self._received = received
         # The class has no argument for the network; its own pool has not connected to anything.
         self._pool = httpcore2.AsyncConnectionPool(
@@ -102,6 +105,8 @@ class _Transport(httpx2.AsyncHTTPTransport):
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         # A few compressed bytes can become gigabytes.
         request.headers["Accept-Encoding"] = "identity"
+        if (traceparent := self._trace()) is not None:
+            request.headers["traceparent"] = traceparent
         response = await super().handle_async_request(request)
         if response.status_code >= 400:
             self._received.status = response.status_code
@@ -119,11 +124,16 @@ class _Transport(httpx2.AsyncHTTPTransport):
 
 @asynccontextmanager
 async def http_streams(
-    url: str, headers: Mapping[str, str], destinations: Destinations, context: ssl.SSLContext, received: Received
+    url: str,
+    headers: Mapping[str, str],
+    destinations: Destinations,
+    context: ssl.SSLContext,
+    received: Received,
+    trace: Trace = lambda: None,
 ) -> AsyncIterator[Streams]:
     """The messages from and to a server at a URL."""
     timeout = httpx2.Timeout(SILENCE_S, connect=CONNECT_S, write=WRITE_S, pool=CONNECT_S)
-    transport = _Transport(destinations, context, received)
+    transport = _Transport(destinations, context, received, trace)
     async with (
         httpx2.AsyncClient(transport=transport, headers=dict(headers), timeout=timeout, trust_env=False) as client,
         streamable_http_client(url, http_client=client, max_sse_event_size=MAX_MESSAGE_BYTES) as streams,

@@ -93,6 +93,7 @@ class SessionServers:
         self._reports = reports
         self._servers: dict[str, _Server] = {}
         self._closing: set[asyncio.Task[None]] = set()
+        self._traceparent: str | None = None
 
     @property
     def catalogs(self) -> tuple[Catalog, ...]:
@@ -102,6 +103,7 @@ class SessionServers:
     async def prepare(self, row: Any) -> None:
         """Brings the servers of the session with this row up to date before a step, in bounded time. May be cancelled:
         what was begun continues."""
+        self._traceparent = row.run_traceparent
         self._adopt(servers_of(row, self._host.defaults))
         for server in self._servers.values():
             self._begin(server)
@@ -155,7 +157,9 @@ class SessionServers:
         if server.url is not None:
             url, context = server.url, await tls_context()
             destinations = self._host.destinations(config)
-            return lambda received, lost: http_streams(url, values, destinations, context, received)
+            return lambda received, lost: http_streams(
+                url, values, destinations, context, received, lambda: self._traceparent
+            )
         assert server.command is not None
         command = [server.command, *(server.args or ())]
         sandbox = await self._session.sandbox()
@@ -234,7 +238,7 @@ class SessionServers:
         if server is None:
             raise ToolError(f"The session no longer has the MCP server {server_name}.")
         connection = await self._connected(server)
-        calling = connection.call(tool.tool, arguments, self._host.call_s, on_progress)
+        calling = connection.call(tool.tool, arguments, self._host.call_s, on_progress, self._traceparent)
         try:
             if server.config.server.url is not None:
                 result = await calling

@@ -129,7 +129,8 @@ def make_step(
 
 def _models(setup: RuntimeSetup, session: SessionState) -> ModelCalls:
     """How models are called for a session."""
-    return replace(setup.agents.models, images=SessionImages(setup.database, session.id, setup.image_cache))
+    images = SessionImages(setup.database, session.id, setup.image_cache)
+    return replace(setup.agents.models, images=images, traceparent=lambda: session.row.run_traceparent)
 
 
 async def give_instructions(

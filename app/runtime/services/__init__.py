@@ -24,12 +24,13 @@ from app.runtime.services.server import LoginRules, LoginService, ServerService,
 from app.runtime.services.sessions import Outputs, SessionService
 from app.runtime.services.webhooks import WebhookService
 from app.runtime.setup import RuntimeSetup
-from app.runtime.starting import RunStarts
+from app.runtime.starting import Caller, RunStarts
 from app.runtime.telemetry.health import Health
 from app.runtime.webhooks.addresses import Destinations
 
 __all__ = [
     "ApprovalService",
+    "Caller",
     "CheckpointService",
     "ClientCallService",
     "CommandService",

@@ -14,7 +14,7 @@ from app.runtime.dispatch import Dispatch, Started
 from app.runtime.mcp.reading import stored_offer
 from app.runtime.services.files import FileService
 from app.runtime.setup import RuntimeSetup
-from app.runtime.starting import RunStarts
+from app.runtime.starting import NOBODY, Caller, RunStarts
 from app.runtime.transactions import client_calls, queue, runs
 from app.runtime.values.queue import (
     ApprovalAnswer,
@@ -43,10 +43,10 @@ class QueueService:
         self._limit = limit
         self._starts = starts
 
-    async def add(self, session_id: str, body: QueueAdd, key: str | None = None) -> QueueReceipt:
+    async def add(self, session_id: str, body: QueueAdd, caller: Caller = NOBODY) -> QueueReceipt:
         """Accepts a message in any state of the session. Raises `TooManyRunsError` if it would start a run while too
-        many are waiting or `key` has too many, `MessageTooLargeError` if it cannot fit the model's window, and the same
-        as `take`."""
+        many are waiting or the caller's key has too many, `MessageTooLargeError` if it cannot fit the model's window,
+        and the same as `take`."""
         await check_output(body.output)
         if not isinstance(body.content, str):
             # A retry succeeds even if a file that it names has changed.
@@ -55,7 +55,7 @@ class QueueService:
                 return known
         content = await self._take(session_id, body.content)
         await self._learn_window(session_id, content)
-        with self._starts.by(key) as starter:
+        with self._starts.by(caller) as starter:
             at_once = self._registry.starts_at_once(session_id)
 
             def enqueue(connection: Connection) -> tuple[tuple[QueueReceipt, bool, Started | None], list[StreamItem]]:
@@ -72,7 +72,7 @@ class QueueService:
 
             receipt, is_new, started = await self._setup.write(session_id, enqueue)
             if is_new:
-                self._registry.wake(session_id, key, started)
+                self._registry.wake(session_id, caller.key, started)
                 if body.mode is QueueMode.INTERRUPT:
                     self._registry.interrupt(session_id, "interrupt", receipt.id)
         return receipt

@@ -34,7 +34,7 @@ from app.runtime.history import read_place, session_cursor
 from app.runtime.incoming import IncomingArchives, digest
 from app.runtime.requested_tools import check_client_tools
 from app.runtime.setup import RuntimeSetup
-from app.runtime.starting import RunStarts
+from app.runtime.starting import NOBODY, Caller, RunStarts
 from app.runtime.transactions import forks, lifecycle
 from app.runtime.transactions.forks import Fork
 from app.runtime.transactions.runs import Starter
@@ -85,13 +85,13 @@ class SessionService:
         self._deletions: dict[str, asyncio.Event] = {}
 
     async def create(
-        self, body: SessionCreate, key: str | None = None, archive: IO[bytes] | None = None
+        self, body: SessionCreate, caller: Caller = NOBODY, archive: IO[bytes] | None = None
     ) -> tuple[Session, bool]:
         """A new session, and True; or the one that was created before with the same `id` and content, and False. An
         `archive` is its workspace at the start.
 
         Raises `ConflictError` if that id was used with different content, `TooManyRunsError` if it would start a run
-        while too many are waiting, or `key` has too many, and the same as `IncomingArchives.check`."""
+        while too many are waiting, or the caller's key has too many, and the same as `IncomingArchives.check`."""
         # In a thread for a history or images, which have up to 64 MiB and must not block the event loop.
         is_small = body.history is None and isinstance(body.task, str | None)
         fingerprint = request_fingerprint(body) if is_small else await asyncio.to_thread(request_fingerprint, body)
@@ -101,16 +101,16 @@ class SessionService:
             # Before validation: a retry succeeds even if what it asks for is no longer available.
             known = await self._database.read(lambda c: lifecycle.made_before(c, body.id, fingerprint))
             if known is not None:
-                return (known if archive is None else await self._begun(known, key)), False
+                return (known if archive is None else await self._begun(known, caller)), False
         await self._check_patterns(body.approval)
         await check_output(body.output)
         await check_client_tools(body.tools, self._setup.agents.registry.names())
         task = await self._task(body, has_archive=archive is not None)
         drafted = await draft(body, task, fingerprint, self._setup, self._rules)
         if archive is None:
-            return await self._create(drafted, key)
+            return await self._create(drafted, caller)
         async with self._reserved(drafted.session_id):
-            return await self._create_with(archive, drafted, key, body)
+            return await self._create_with(archive, drafted, caller, body)
 
     async def _task(self, body: SessionCreate, *, has_archive: bool) -> TakenContent | None:
         """The task, as far as it can be taken before the workspace is there. Raises the same as `take`, and
@@ -147,7 +147,7 @@ class SessionService:
                 await asyncio.shield(self._database.writer.write(lambda c: server_wide.release(c, session_id)))
 
     async def _create(
-        self, drafted: Draft, key: str | None, place: Callable[[Connection], None] = lambda _: None
+        self, drafted: Draft, caller: Caller, place: Callable[[Connection], None] = lambda _: None
     ) -> tuple[Session, bool]:
         """`place` stores where the workspace is, with the session."""
 
@@ -157,14 +157,14 @@ class SessionService:
                 place(connection)
             return made
 
-        with self._starts.by(key) as starter:
+        with self._starts.by(caller) as starter:
             session, is_new = await self._setup.write(drafted.session_id, lambda c: write(c, starter))
             if is_new and drafted.task is not None and drafted.starts:
-                self._registry.wake(session.id, key)
+                self._registry.wake(session.id, caller.key)
         return session, is_new
 
     async def _create_with(
-        self, archive: IO[bytes], drafted: Draft, key: str | None, body: SessionCreate
+        self, archive: IO[bytes], drafted: Draft, caller: Caller, body: SessionCreate
     ) -> tuple[Session, bool]:
         """The workspace is there before the session's rows, like that of a fork, so that no step begins without it. A
         workspace that is stored is there first too: its run may begin on another machine."""
@@ -180,13 +180,13 @@ class SessionService:
             await self._unpack(archive, drafted.session_id, spec)
             drafted = await self._with_files(drafted, body, spec)
             if workspaces is None or place is None:
-                return await self._create(drafted, key)
-            session, is_new = await self._create(replace(drafted, starts=False), key, place)
+                return await self._create(drafted, caller)
+            session, is_new = await self._create(replace(drafted, starts=False), caller, place)
         except BaseException:
             await asyncio.shield(self._discard(drafted.session_id, spec))
             raise
         await workspaces.store_fork(session.id, spec)
-        return await self._begun(session, key), is_new
+        return await self._begun(session, caller), is_new
 
     async def _unpack(self, archive: IO[bytes], session_id: str, spec: SandboxSpec) -> None:
         lease = self._setup.sandboxes.lease(session_id, spec)
@@ -211,11 +211,11 @@ class SessionService:
         finally:
             lease.release()
 
-    async def _begun(self, session: Session, key: str | None) -> Session:
+    async def _begun(self, session: Session, caller: Caller) -> Session:
         """The session, whose task has been queued."""
-        with self._starts.by(key) as starter:
+        with self._starts.by(caller) as starter:
             session = await self._setup.write(session.id, lambda c: lifecycle.begin_task(c, session.id, starter))
-            self._registry.wake(session.id, key)
+            self._registry.wake(session.id, caller.key)
         return session
 
     async def list(self, *, status: Status | None, q: str | None, limit: int, cursor: str | None) -> SessionPage:
@@ -346,9 +346,9 @@ class SessionService:
             self._registry.interrupt(session_id, "cancel")
         return session
 
-    async def resume(self, session_id: str, key: str | None = None) -> Session:
+    async def resume(self, session_id: str, caller: Caller = NOBODY) -> Session:
         """Continues after a run that did not complete. Raises `ConflictError` if there is nothing to resume."""
-        with self._starts.by(key) as starter:
+        with self._starts.by(caller) as starter:
             session = await self._setup.write(session_id, lambda c: lifecycle.resume(c, session_id, starter))
-            self._registry.wake(session_id, key)
+            self._registry.wake(session_id, caller.key)
         return session

@@ -105,12 +105,12 @@ class Tracing:
         for item in news(items):
             if item.type in self._takes or item.type in ("session.running", "session.idle", "session.deleted"):
                 try:
-                    self._take(item.type, orjson.loads(item.data))
+                    self._take(item.type, orjson.loads(item.data), item.traceparent)
                 except Exception:
                     # The event is committed and must reach its readers even if tracing fails.
                     log.exception("trace_failed", type=item.type)
 
-    def _take(self, type_: str, data: dict[str, Any]) -> None:
+    def _take(self, type_: str, data: dict[str, Any], traceparent: str | None) -> None:
         session_id, at = data["session_id"], _ns(data["at"])
         if type_ in ("session.idle", "session.deleted"):
             self._run_ended(self._runs.pop(session_id, None), data, at)
@@ -118,7 +118,7 @@ class Tracing:
         run = self._runs.get(session_id)
         if run is None:
             # A manual round may be made without a run.
-            run = self._runs[session_id] = self._run(session_id, at)
+            run = self._runs[session_id] = self._run(session_id, at, traceparent)
         if type_ == "session.running":
             run.span.set_attribute("palimpsest.run.trigger", data["trigger"])
         else:
@@ -126,13 +126,17 @@ class Tracing:
         if type_.startswith("compaction.") and not run.rounds and run.chat is None and not _is_run(run):
             self._run_ended(self._runs.pop(session_id), {}, at)
 
-    def _run(self, session_id: str, at: int) -> _Run:
+    def _run(self, session_id: str, at: int, traceparent: str | None) -> _Run:
+        """A new span, in the trace of the request that caused it, if that named one."""
+        from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+        parent = TraceContextTextMapPropagator().extract({} if traceparent is None else {"traceparent": traceparent})
         attributes = {
             "gen_ai.operation.name": "invoke_agent",
             "gen_ai.agent.name": AGENT,
             "gen_ai.conversation.id": session_id,
         }
-        return _Run(self._tracer.start_span(f"invoke_agent {AGENT}", start_time=at, attributes=attributes))
+        return _Run(self._tracer.start_span(f"invoke_agent {AGENT}", parent, start_time=at, attributes=attributes))
 
     def _run_ended(self, run: _Run | None, data: dict[str, Any], at: int) -> None:
         if run is None:

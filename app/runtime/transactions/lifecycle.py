@@ -91,6 +91,7 @@ def create(
     for name, value in draft.secrets.items():
         secrets.put(connection, draft.session_id, name, value, at)
     appender = Appender(connection, draft.session_id)
+    appender.traceparent = starter.traceparent
     appender.emit(SessionCreated, session=appender.session())
     items = [*appender.flush(), *store_history(connection, draft.session_id, draft.history)]
     if draft.task is not None:
@@ -117,7 +118,7 @@ def _queue_task(connection: Connection, session_id: str, starter: runs.Starter) 
     task = stored_content(row.task, row.task_parts)
     appender = Appender(connection, session_id)
     # Not validated again: with labels, the text may be longer than one that a user may send.
-    inbox.accept(connection, appender, row, QueueAdd.model_construct(content=task.text), task, starter.key)
+    inbox.accept(connection, appender, row, QueueAdd.model_construct(content=task.text), task, starter)
     return appender.flush()
 
 
@@ -213,7 +214,7 @@ def resume(
     _refuse_used_up(connection, row)
     starter.check(connection)
     appender = Appender(connection, session_id)
-    runs.begin(connection, appender, "resume", starter.key)
+    runs.begin(connection, appender, "resume", starter.key, starter.traceparent or row.run_traceparent)
     add_message(connection, appender, control_message("limit" if row.outcome == Outcome.LIMIT_REACHED else "resume"))
     items = appender.flush()
     return sessions.snapshot(connection, session_id), items

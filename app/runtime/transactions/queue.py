@@ -92,7 +92,7 @@ def enqueue(
     if row.status == Status.IDLE:
         starter.check(connection)
     appender = Appender(connection, session_id)
-    receipt = accept(connection, appender, row, body, content, starter.key)
+    receipt = accept(connection, appender, row, body, content, starter)
     # A first run may have to get files before its message, and a running compaction has an owner.
     if not (at_once and row.status == Status.IDLE and row.steps) or row.compaction_in_progress:
         return (receipt, True, None), appender.flush()
@@ -108,9 +108,9 @@ def accept(
     row: Row[Any],
     body: QueueAdd,
     content: TakenContent,
-    key: str | None = None,
+    starter: runs.Starter = runs.ANYONE,
 ) -> QueueReceipt:
-    """Adds a message to the queue of the session with this row, and starts a run of this key if it is idle."""
+    """Adds a message to the queue of the session with this row, and starts a run if it is idle."""
     message_id = body.id or new_id()
     idle = row.status == Status.IDLE
     store_images(connection, appender.session_id, content)
@@ -127,12 +127,14 @@ def accept(
             output_format=body.output.stored() if body.output is not None else None,
             parts=content.columns,
             image_bytes=content.image_bytes,
+            traceparent=starter.traceparent,
         ),
     )
     place = queue.position(connection, appender.session_id, message_id)
+    appender.traceparent = starter.traceparent or appender.traceparent
     appender.emit(MessageQueued, message_id=message_id, mode=body.mode, content=content.stored, position=place)
     if idle:
-        runs.begin(connection, appender, "message", key)
+        runs.begin(connection, appender, "message", starter.key, starter.traceparent)
     elif row.queue_held:
         sessions.change(connection, appender.session_id, queue_held=False)
     return QueueReceipt(id=message_id, position=place, mode=body.mode, status="pending")
@@ -229,30 +231,33 @@ def withdraw_rows(connection: Connection, appender: Appender, rows: Sequence[Row
 
 
 class Delivery(NamedTuple):
-    """Delivered messages, and whether they change what the run has to submit."""
+    """Delivered messages, and whether they change the run: what it has to submit, or its trace."""
 
     messages: list[Message]
-    changes_output: bool
+    changes_run: bool
 
 
 def deliver(connection: Connection, session_id: str, epoch: int, *, first: bool) -> tuple[Delivery, list[StreamItem]]:
     """Moves messages from the queue into the history: all steers and interrupts, in order; if there are none at the
-    `first` delivery of a run, one follow-up. The newest of them that says what the run has to submit decides that."""
+    `first` delivery of a run, one follow-up. The newest of them that says what the run has to submit decides that, as
+    the newest one with a trace decides the run's."""
     appender = Appender(connection, session_id, epoch=epoch)
     return _deliver_due(connection, appender, first=first), appender.flush()
 
 
 def _deliver_due(connection: Connection, appender: Appender, *, first: bool) -> Delivery:
     session_id = appender.session_id
-    rows = queue.pending(connection, session_id)
-    due = [row for row in rows if row.mode != QueueMode.FOLLOW_UP]
-    if first and not due:
-        due = list(rows[:1])
+    due = queue.due(queue.pending(connection, session_id), first=first)
+    changes: dict[str, Any] = {}
+    if (traceparent := queue.trace_of(due)) not in (None, appender.traceparent):
+        changes["run_traceparent"] = appender.traceparent = traceparent
     queue.set_status(connection, session_id, [row.id for row in due], queue.DELIVERED)
     delivered = [_deliver_one(connection, appender, row) for row in due]
     if formats := [row.output_format for row in due if row.output_format is not None]:
-        sessions.change(connection, session_id, run_output_format=formats[-1])
-    return Delivery(delivered, bool(formats))
+        changes["run_output_format"] = formats[-1]
+    if changes:
+        sessions.change(connection, session_id, **changes)
+    return Delivery(delivered, bool(changes))
 
 
 def _deliver_one(connection: Connection, appender: Appender, row: Row[Any]) -> Message:
@@ -271,8 +276,7 @@ def _deliver_one(connection: Connection, appender: Appender, row: Row[Any]) -> M
 
 class StoredMessages:
     """The queue as a run sees it. `ring` signals that there may be messages; `delivered` remembers delivered ones, so
-    that a late interrupt for one does no harm. `changed` is awaited after a delivery that changes what the run has
-    to submit."""
+    that a late interrupt for one does no harm. `changed` is awaited after a delivery that changes the run."""
 
     def __init__(
         self,
@@ -309,7 +313,7 @@ class StoredMessages:
         first, self._first = self._first, False
         done = await self._recorder.submit(lambda c: deliver(c, self._session_id, self._epoch, first=first))
         self.delivered.update(message.id for message in done.messages)
-        if done.changes_output:
+        if done.changes_run:
             await self._changed()
         return done.messages
 

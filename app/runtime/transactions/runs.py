@@ -29,10 +29,11 @@ Trigger = Literal["message", "resume", "recovery"]
 
 @dataclass(frozen=True, slots=True)
 class Starter:
-    """Whose request may start a run: an id of its API key, None without keys. `check` raises for a run that may not
-    start; it is called in the transaction that would start it, after all other checks."""
+    """Whose request may start a run: an id of its API key, None without keys, and the request's trace. `check` raises
+    for a run that may not start; it is called in the transaction that would start it, after all other checks."""
 
     key: str | None = None
+    traceparent: str | None = None
     check: Callable[[Connection], None] = lambda _: None
 
 
@@ -162,8 +163,15 @@ async def read_pending(database: Database, session_id: str) -> ApprovalList:
     return await database.read(query)
 
 
-def begin(connection: Connection, appender: Appender, trigger: Trigger, key: str | None = None) -> None:
-    """Starts a run, in the transaction that accepted its work; `key` as in `Starter`."""
+def begin(
+    connection: Connection,
+    appender: Appender,
+    trigger: Trigger,
+    key: str | None = None,
+    traceparent: str | None = None,
+) -> None:
+    """Starts a run, in the transaction that accepted its work; `key` and `traceparent` as in `Starter`."""
+    appender.traceparent = traceparent
     sessions.change(
         connection,
         appender.session_id,
@@ -179,6 +187,7 @@ def begin(connection: Connection, appender: Appender, trigger: Trigger, key: str
         cancel_requested=False,
         run_trigger=trigger,
         run_key=key,
+        run_traceparent=traceparent,
         run_started_at=appender.at,
         run_steps=0,
         run_usage=Usage().model_dump(),
@@ -198,7 +207,8 @@ def finish(
     returned, so that the session is never idle with work to do. `note` adds what else belongs to the end."""
     row = sessions.row(connection, session_id)
     result, final = _as_recorded(connection, row, result)
-    modes = {QueueMode(waiting.mode) for waiting in queue.pending(connection, session_id)}
+    pending = queue.pending(connection, session_id)
+    modes = {QueueMode(waiting.mode) for waiting in pending}
     held = row.queue_held or _holds(result, modes)
     goes_on = not held and bool(modes)
     appender = Appender(connection, session_id, epoch=epoch)
@@ -208,7 +218,7 @@ def finish(
     note(connection, appender)
     _end(connection, appender, row, result, final, held=held)
     if goes_on:
-        begin(connection, appender, "message", row.run_key)
+        begin(connection, appender, "message", row.run_key, queue.trace_of(queue.due(pending, first=True)))
     return goes_on, appender.flush()
 
 

@@ -175,7 +175,8 @@ class Endpoint:
         content = body(found.type, found.seq, found.data)
         if (secret := await self._secret(webhook)) is None:
             return False
-        signed = headers(secret, before.id, int(self._shared.clock().timestamp()), content)
+        at = int(self._shared.clock().timestamp())
+        signed = headers(secret, before.id, at, content, found.traceparent)
         attempt = await self._shared.send(webhook.url, signed, content)
         done, reason = after_attempt(before, attempt, self._shared.clock(), self._random.random())
         if not await self._store(lane, done, reason):

@@ -49,8 +49,10 @@ def body(type_: str, seq: int | None, data: str) -> bytes:
     return b'%b,"data":%b}' % (orjson.dumps(head)[:-1], with_type(type_, seq, data.encode()))
 
 
-def headers(secret: str, message_id: str, timestamp: int, content: bytes) -> Mapping[str, str]:
-    """The headers of an attempt at this time, in seconds since 1970."""
+def headers(
+    secret: str, message_id: str, timestamp: int, content: bytes, traceparent: str | None = None
+) -> Mapping[str, str]:
+    """The headers of an attempt at this time, in seconds since 1970; `traceparent` is the event's trace."""
     key = base64.b64decode(secret.removeprefix(_PREFIX))
     signed = b"%b.%d.%b" % (message_id.encode(), timestamp, content)
     signature = base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()
@@ -60,4 +62,5 @@ def headers(secret: str, message_id: str, timestamp: int, content: bytes) -> Map
         "webhook-id": message_id,
         "webhook-timestamp": str(timestamp),
         "webhook-signature": f"v1,{signature}",
+        **({} if traceparent is None else {"traceparent": traceparent}),
     }

@@ -26,6 +26,7 @@ from app.runtime.services import (
     Services,
     SessionService,
 )
+from app.runtime.starting import NOBODY, Caller
 from app.runtime.values.checkpoints import (
     ChangeList,
     Checkpoint,
@@ -92,7 +93,7 @@ class InMemorySessions(SessionService):
         self._memory = memory
 
     async def create(
-        self, body: SessionCreate, key: str | None = None, archive: IO[bytes] | None = None
+        self, body: SessionCreate, caller: Caller = NOBODY, archive: IO[bytes] | None = None
     ) -> tuple[Session, bool]:
         if archive is not None:
             self._memory.workspace["archive"] = archive.read()
@@ -148,7 +149,7 @@ class InMemorySessions(SessionService):
             self._memory.queues[session_id].clear()
         return session
 
-    async def resume(self, session_id: str, key: str | None = None) -> Session:
+    async def resume(self, session_id: str, caller: Caller = NOBODY) -> Session:
         session = self._memory.get(session_id)
         if session.status is Status.RUNNING:
             raise ConflictError("There is nothing to resume.", code="nothing_to_resume")
@@ -159,7 +160,7 @@ class InMemoryQueue(QueueService):
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
 
-    async def add(self, session_id: str, body: QueueAdd, key: str | None = None) -> QueueReceipt:
+    async def add(self, session_id: str, body: QueueAdd, caller: Caller = NOBODY) -> QueueReceipt:
         self._memory.get(session_id)
         queue = self._memory.queues[session_id]
         if len(queue) >= 3:

@@ -11,6 +11,7 @@ from random import Random
 
 import pytest
 
+from app.runtime.checkpoints.coverage import CoverageRules
 from app.runtime.checkpoints.repository import Repository
 from app.runtime.checkpoints.restoring import restore
 from app.runtime.checkpoints.taking import Look, TakingRules, look
@@ -32,7 +33,10 @@ NAMES = (
 )
 CONTENTS = (b"", b"text\n", b"no newline", bytes(range(256)) * 300, b"\0" * 5000)
 MODES = (0o644, 0o755, 0o600, 0o444, 0o777)
-TREES = 100
+TREES = 500 if os.environ.get("PALIMPSEST_TEST_LONG") else 100
+RULES = TakingRules(CoverageRules(frozenset({b"node_modules"}), file_bytes=300_000))
+UNCOVERED = (b"noise.log", b"large", b"node_modules")
+"""What checkpoints leave as it is: an ignored file, one that is too large, and a cache."""
 
 
 class Tree:
@@ -79,8 +83,22 @@ class Tree:
             os.rename(path, target)
 
     def seen(self) -> dict[bytes, tuple[int, bytes]]:
-        """All entries with type, mode and content."""
-        return dict(self._entries())
+        """All covered entries with type, mode and content."""
+        return {path: entry for path, entry in self._entries() if not self._is_uncovered(path)}
+
+    def uncovered(self) -> dict[bytes, tuple[int, bytes]]:
+        """The other entries."""
+        return {path: entry for path, entry in self._entries() if self._is_uncovered(path)}
+
+    def _is_uncovered(self, path: bytes) -> bool:
+        return os.path.relpath(path, self._root).split(b"/")[0] in UNCOVERED
+
+    def change_uncovered(self) -> None:
+        noise, large, cache = (os.path.join(self._root, name) for name in UNCOVERED)
+        os.makedirs(cache, exist_ok=True)
+        for path, size in ((noise, 10), (large, 310_000), (os.path.join(cache, b"x.js"), 10)):
+            with open(path, "wb") as file:
+                file.write(self._random.randbytes(size))
 
     def _entries(self) -> Iterator[tuple[bytes, tuple[int, bytes]]]:
         for above, folders, files in os.walk(self._root):
@@ -102,19 +120,24 @@ async def test_random_trees_come_back_byte_for_byte(tmp_path: Path, seed: int) -
     tree = Tree(os.fsencode(tmp_path / "workspaces" / "s"), random)
     repository = Repository(tmp_path / "repository.git")
     repository.create()
+    (tmp_path / "workspaces" / "s" / ".gitignore").write_text("*.log\n")
     last, states = Look(), []
     for _ in range(TREES // 4):
         tree.change(random.randint(1, 25))
-        last = await look(sandbox, repository, TakingRules(), last)
+        tree.change_uncovered()
+        last = await look(sandbox, repository, RULES, last)
         states.append((last, tree.seen()))
         target, expected = random.choice(states)
+        kept = tree.uncovered()
         await restore(sandbox, repository, last.entries, target.commit, target.tree)
         assert tree.seen() == expected
+        assert tree.uncovered() == kept
         saved, before = states[-1]
-        last = await look(sandbox, repository, TakingRules(), last)
+        last = await look(sandbox, repository, RULES, last)
         await restore(sandbox, repository, last.entries, saved.commit, saved.tree)
         assert tree.seen() == before
-        last = await look(sandbox, repository, TakingRules(), last)
+        assert tree.uncovered() == kept
+        last = await look(sandbox, repository, RULES, last)
         assert last.commit == saved.commit
 
 

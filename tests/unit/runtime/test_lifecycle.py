@@ -24,7 +24,7 @@ from app.runtime.admission import draft as make_draft
 from app.runtime.content import TITLE_CHARS, unread
 from app.runtime.fingerprints import request_fingerprint
 from app.runtime.setup import RuntimeSetup
-from app.runtime.transactions import lifecycle
+from app.runtime.transactions import lifecycle, runs
 from app.runtime.values.sessions import SessionCreate, SessionPatch
 from app.sandbox.host.local import LocalFactory
 from app.sessions import ContextState, Limits, Outcome, QueueMode, Session, Status
@@ -285,6 +285,14 @@ async def test_a_resume_starts_a_run_and_tells_the_model(stage: Stage, outcome: 
     assert (created.seq, created.data["message"]["id"], message.role) == (message.seq, message.id, "control")
     assert ("limit" in message.text) is (outcome is Outcome.LIMIT_REACHED)
     assert not (await stage.row()).queue_held
+
+
+@pytest.mark.parametrize("given", [None, "00-of-the-resume"])
+async def test_a_resume_keeps_the_trace_of_the_work_unless_it_has_one(stage: Stage, given: str | None) -> None:
+    await stage.change(status=Status.IDLE, outcome=Outcome.CANCELLED, run_traceparent="00-of-the-work")
+    starter = runs.Starter(traceparent=given)
+    await stage.act(lambda c: lifecycle.resume(c, stage.session_id, starter))
+    assert (await stage.row()).run_traceparent == (given or "00-of-the-work")
 
 
 @pytest.mark.parametrize(

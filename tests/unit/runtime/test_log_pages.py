@@ -23,7 +23,7 @@ async def fill(stage: Stage, types: Iterable[str], data: str = "{}") -> int:
     names = list(types)
 
     def write(connection: Connection) -> int:
-        first = events.lock(connection, stage.session_id, now()) + 1
+        first = events.lock(connection, stage.session_id, now()).last_seq + 1
         stored = [StoredEvent(first + place, name, data) for place, name in enumerate(names)]
         events.append(connection, stage.session_id, stored)
         return first

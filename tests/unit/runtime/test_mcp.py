@@ -222,7 +222,7 @@ class Session:
 
 
 def row(**servers: Any) -> Any:
-    return SimpleNamespace(mcp_servers=servers)
+    return SimpleNamespace(mcp_servers=servers, run_traceparent=None)
 
 
 async def test_servers_come_are_called_and_go() -> None:
