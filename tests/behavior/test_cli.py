@@ -421,7 +421,8 @@ async def test_a_startup_error_of_the_commands_server_is_one_sentence(terminal: 
 
 
 @pytest.mark.parametrize(
-    "args", [("sessions", "ls"), ("sessions", "ls", "--json"), ("sessions", "show"), ("doctor",), ("doctor", "--json")]
+    "args",
+    [("sessions", "ls"), ("sessions", "ls", "--json", "id"), ("sessions", "show"), ("doctor",), ("doctor", "--json")],
 )
 async def test_an_unread_pipe_ends_a_command_silently(
     at_server: Terminal, client: Client, args: tuple[str, ...]
@@ -531,9 +532,10 @@ async def test_sessions_are_listed_shown_steered_and_removed(
     session_id = session["id"]
 
     listed = await at_server.ok("sessions", "ls", "--status", "idle", "--limit", "5", "-q", "first")
-    assert listed.out.startswith(f"{session_id}  completed ")
+    assert listed.out.startswith(f"{session_id}\tcompleted\t20")
     assert "first\\x1b task" in listed.out
-    assert [item["id"] for item in json.loads((await at_server.ok("sessions", "ls", "--json")).out)] == [session_id]
+    chosen = json.loads((await at_server.ok("sessions", "ls", "--json", "steps,id")).out)
+    assert chosen == [{"steps": 2, "id": session_id}]
 
     shown = (await at_server.ok("sessions", "show", session_id[:8])).out
     assert f"session    {session_id}\n" in shown
@@ -649,6 +651,14 @@ async def test_an_unknown_or_ambiguous_id_is_refused(at_server: Terminal, client
         assert (first in refused.err) == (code == "ambiguous_id")
     shown = await at_server.ok("sessions", "show", first[-8:].upper())
     assert f"session    {first}\n" in shown.out
+
+
+async def test_the_doctor_asks_the_server_too(at_server: Terminal, server: RunningServer) -> None:
+    report = json.loads((await at_server.run("doctor", "--json")).out)
+    checks = {check["name"]: check for check in report["checks"]}
+    assert checks["server"]["detail"].startswith(f"{server.url}, version ")
+    assert (checks["· database"]["status"], checks["· sandbox"]["status"]) == ("ok", "ok")
+    assert checks["· models"]["detail"] == f"default {OPENAI}; with a key: fake-anthropic, fake-openai, fake-responses"
 
 
 async def test_an_error_of_the_server_is_one_sentence(at_server: Terminal) -> None:
