@@ -20,6 +20,7 @@ from app.cli.run_options import (
     Effort,
     GitUrl,
     ImageFiles,
+    MaxCost,
     MaxSteps,
     ModelName,
     NoIgnore,
@@ -102,6 +103,7 @@ def run(
     compaction: CompactionPolicy = None,
     system_prompt: SystemPrompt = None,
     max_steps: MaxSteps = None,
+    max_cost: MaxCost = None,
     title: Title = None,
     sandbox: SandboxKind = None,
     approval: ApprovalPolicy = None,
@@ -127,7 +129,7 @@ def run(
     from app.cli.run import TaskOptions, run_task
 
     asked = (model, system_prompt, max_steps, title, sandbox, approval, effort, compaction, git, output_schema, tool)
-    options = TaskOptions(*asked, tuple(images or ()))
+    options = TaskOptions(*asked, tuple(images or ()), max_cost)
     brought = None if folder is None else Folder(folder, all=no_ignore)
     raise typer.Exit(
         run_task(

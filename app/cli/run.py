@@ -20,7 +20,7 @@ from app.cli.client import Client, Target
 from app.cli.following import CtrlC, show_all
 from app.cli.packing import Folder, pack
 from app.cli.run_end import show_end
-from app.cli.screen import CliError, Notes, Screen, UsageError
+from app.cli.screen import LIMIT, CliError, Notes, Screen, UsageError
 from app.cli.target import running_or_embedded
 from app.cli.tools import LocalTool, LocalTools
 from app.cli.watching import Form, watching
@@ -44,6 +44,7 @@ class TaskOptions:
     output_schema: Path | None = None
     tool: Sequence[str] | None = None
     images: tuple[Path, ...] = ()
+    max_cost: float | None = None
 
     def tools(self) -> list[LocalTool]:
         """The tools that this machine carries out. Raises `UsageError`."""
@@ -51,6 +52,7 @@ class TaskOptions:
 
     def body(self, task: str) -> dict[str, Any]:
         """The request that creates the session. It includes an id, so that a retry does not create a second one."""
+        limits = {"max_steps": self.max_steps, "max_cost_usd": self.max_cost}
         fields = {
             "id": new_id(),
             "task": task if not self.images else [{"type": "text", "text": task}, *map(_image, self.images)],
@@ -62,7 +64,7 @@ class TaskOptions:
             "sandbox": self.sandbox,
             "approval": _approval(self.approval) if self.approval is not None else None,
             "source": _source(self.git) if self.git is not None else None,
-            "limits": {"max_steps": self.max_steps} if self.max_steps is not None else None,
+            "limits": {name: value for name, value in limits.items() if value is not None} or None,
             "tools": [tool.definition for tool in self.tools()] or None,
             "output": {"schema": _json_file(self.output_schema)} if self.output_schema is not None else None,
         }
@@ -190,6 +192,8 @@ async def _run(
             with CtrlC(client, session_id, say, watched.leave).handled():
                 end = await show_all(client.follow(session_id), *watched.takers, serve)
         if form == "text":
+            if end.status == LIMIT and not embedded:
+                say(f"`palimpsest sessions resume {session_id}` continues it; a limit per run then starts again")
             await show_end(client, session_id, Screen(), linked=not (embedded or remove))
         if output is not None:
             await take_out(client, session_id, output, say)

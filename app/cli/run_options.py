@@ -34,7 +34,12 @@ CompactionPolicy = Annotated[
     typer.Option(metavar="POLICY", help="reactive, threshold, handoff, or settings as JSON."),
 ]
 SystemPrompt = Annotated[str | None, typer.Option(help="Additional instructions.")]
-MaxSteps = Annotated[int | None, typer.Option(min=1, help="Max steps of the run.")]
+MaxSteps = Annotated[
+    int | None, typer.Option(min=1, help="Max steps of the run; default: the server's, or none without a server.")
+]
+MaxCost = Annotated[
+    float | None, typer.Option(min=0.0001, metavar="USD", help="Max cost of the session in dollars; default: none.")
+]
 Title = Annotated[str | None, typer.Option(help="The session's title.")]
 SandboxKind = Annotated[str | None, typer.Option(help="docker or bubblewrap.")]
 ApprovalPolicy = Annotated[
