@@ -59,7 +59,8 @@ def examine(server: str | None, key: str | None, *, as_json: bool) -> int:
         screen = Screen(sys.stdout)
         for check in found:
             mark, color = _MARKS[check.status]
-            text = f"{mark} {check.name:<12} {check.detail}"
+            name = check.name.replace("server.", "· ")
+            text = f"{mark} {name:<12} {check.detail}"
             shown = wrapped(text, columns(sys.stdout), _INDENT) if sys.stdout.isatty() else text
             screen.write(shown[0], fg=color)
             screen.write(f"{shown[1:]}\n")

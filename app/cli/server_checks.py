@@ -54,9 +54,9 @@ def version_check(url: str, version: str) -> Check:
 def part_checks(components: dict[str, Any]) -> list[Check]:
     """A check for each component of `readyz`: database, disk, sandbox, providers."""
     return [
-        Check(f"· {name}", "ok", component["detail"])
+        Check(f"server.{name}", "ok", component["detail"])
         if component["ok"]
-        else Check(f"· {name}", "missing", f"{component['status']}: {component['detail']}", _LOOK)
+        else Check(f"server.{name}", "missing", f"{component['status']}: {component['detail']}", _LOOK)
         for name, component in components.items()
     ]
 
@@ -67,8 +67,8 @@ def model_check(items: list[dict[str, Any]]) -> Check:
     default = next((item["name"] for item in items if item["default"]), "none")
     detail = f"default {default}; with a key: {', '.join(ready) or 'none'}"
     if ready:
-        return Check("· models", "ok", detail)
-    return Check("· models", "warning", detail, "Give the server a key, such as OPENAI_API_KEY, and restart it.")
+        return Check("server.models", "ok", detail)
+    return Check("server.models", "warning", detail, "Give the server a key, such as OPENAI_API_KEY, and restart it.")
 
 
 def node_checks(items: list[dict[str, Any]]) -> list[Check]:
@@ -78,5 +78,7 @@ def node_checks(items: list[dict[str, Any]]) -> list[Check]:
     lost = [node["name"] for node in items if node["status"] == "lost"]
     detail = f"{len(items)}, running {sum(node['sessions'] for node in items):,} sessions"
     if lost:
-        return [Check("· nodes", "warning", f"{detail}; lost: {', '.join(lost)}", "`palimpsest nodes` lists them.")]
-    return [Check("· nodes", "ok", detail)]
+        return [
+            Check("server.nodes", "warning", f"{detail}; lost: {', '.join(lost)}", "`palimpsest nodes` lists them.")
+        ]
+    return [Check("server.nodes", "ok", detail)]

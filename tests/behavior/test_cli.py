@@ -659,8 +659,11 @@ async def test_the_doctor_asks_the_server_too(at_server: Terminal, server: Runni
     report = json.loads((await at_server.run("doctor", "--json")).out)
     checks = {check["name"]: check for check in report["checks"]}
     assert checks["server"]["detail"].startswith(f"{server.url}, version ")
-    assert (checks["· database"]["status"], checks["· sandbox"]["status"]) == ("ok", "ok")
-    assert checks["· models"]["detail"] == f"default {OPENAI}; with a key: fake-anthropic, fake-openai, fake-responses"
+    assert (checks["server.database"]["status"], checks["server.sandbox"]["status"]) == ("ok", "ok")
+    assert (
+        checks["server.models"]["detail"]
+        == f"default {OPENAI}; with a key: fake-anthropic, fake-openai, fake-responses"
+    )
 
 
 async def test_an_error_of_the_server_is_one_sentence(at_server: Terminal) -> None:

@@ -30,15 +30,15 @@ def test_each_part_is_a_check() -> None:
             "disk": {"ok": False, "status": "full", "detail": "No space is left."},
         }
     )
-    assert fine == Check("· sandbox", "ok", "docker 29")
-    assert (full.name, full.status, full.detail) == ("· disk", "missing", "full: No space is left.")
+    assert fine == Check("server.sandbox", "ok", "docker 29")
+    assert (full.name, full.status, full.detail) == ("server.disk", "missing", "full: No space is left.")
 
 
 def test_models_need_a_key() -> None:
     demo = model("scripted/demo", key_present=True, default=True)
     assert model_check([demo, model("a/x")]).status == "warning"
     found = model_check([demo, model("b/y", key_present=True), model("b/z", key_present=True)])
-    assert found == Check("· models", "ok", "default scripted/demo; with a key: b")
+    assert found == Check("server.models", "ok", "default scripted/demo; with a key: b")
 
 
 def test_lost_nodes_are_named() -> None:
