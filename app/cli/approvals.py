@@ -229,7 +229,7 @@ def outcome_line(call: Call, result: dict[str, Any]) -> tuple[str, dict[str, Any
 def _lines(call: Call) -> str:
     if call.name == EDIT:
         added, removed = edit_counts(call.argument("old_text"), call.argument("new_text"))
-        return f" (+{added} −{removed})"
+        return f" (+{added} −{removed})" if added or removed else ""
     if call.name != "write_file":
         return ""
     count = len(call.argument("content").splitlines())

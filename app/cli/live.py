@@ -31,6 +31,7 @@ class LiveScreen(Screen):
 
     def __init__(self, out: TextIO, size: Callable[[], tuple[int, int]] | None = None) -> None:
         super().__init__(out, color=True)
+        self._wraps = False  # `write` does
         self._size = size or (lambda: size_of(out))
         self._done: list[str] = []
         self._line = Text()

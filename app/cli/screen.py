@@ -107,6 +107,7 @@ class Screen:
     def __init__(self, out: TextIO | None = None, *, color: bool | None = None) -> None:
         self._out = out or sys.stdout
         self._color = is_capable(self._out) if color is None else color
+        self._wraps = self._out.isatty()
         self._at_start = True
         reconfigure = getattr(self._out, "reconfigure", None)
         if reconfigure is not None:
@@ -130,11 +131,11 @@ class Screen:
         if not self._at_start:
             self.write("\n")
 
-    def line(self, text: str = "", *, indent: str = "", **styles: Any) -> None:
-        """Writes `text` on its own line or lines, at a terminal wrapped between words, with `indent` before those that
-        continue."""
+    def line(self, text: str = "", *, indent: str = "", wrap: bool = True, **styles: Any) -> None:
+        """Writes `text` on its own line or lines. At a terminal they are wrapped between words, with `indent` before
+        those that continue; not with `wrap=False`, for commands that are copied."""
         self.fresh()
-        self.write(wrapped(text, columns(self._out), indent) if self._out.isatty() else text, **styles)
+        self.write(wrapped(text, columns(self._out), indent) if wrap and self._wraps else text, **styles)
         self.write("\n")
 
 
