@@ -26,7 +26,7 @@ Effort = Annotated[
         "--effort",
         "-e",
         metavar="LEVEL",
-        help="How much the model reasons: none, minimal, low, medium, high or max.",
+        help="How much it reasons: none, minimal, low, medium, high or max.",
     ),
 ]
 CompactionPolicy = Annotated[
@@ -34,17 +34,13 @@ CompactionPolicy = Annotated[
     typer.Option(metavar="POLICY", help="reactive, threshold, handoff, or settings as JSON."),
 ]
 SystemPrompt = Annotated[str | None, typer.Option(help="Additional instructions.")]
-MaxSteps = Annotated[
-    int | None, typer.Option(min=1, help="Max steps of the run; default: the server's, or none without a server.")
-]
-MaxCost = Annotated[
-    float | None, typer.Option(min=0.0001, metavar="USD", help="Max cost of the session in dollars; default: none.")
-]
+MaxSteps = Annotated[int | None, typer.Option(min=1, help="Max steps of the run.")]
+MaxCost = Annotated[float | None, typer.Option(min=0.0001, metavar="USD", help="Max cost in dollars.")]
 Title = Annotated[str | None, typer.Option(help="The session's title.")]
 SandboxKind = Annotated[str | None, typer.Option(help="docker or bubblewrap.")]
 ApprovalPolicy = Annotated[
     str | None,
-    typer.Option(metavar="POLICY", help="Which calls need approval: never, always, or JSON rules as in the API."),
+    typer.Option(metavar="POLICY", help="Which calls need approval: never, always or JSON."),
 ]
 PatchFile = Annotated[
     Path | None,

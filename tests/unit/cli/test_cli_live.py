@@ -270,7 +270,7 @@ def test_the_line_fits_and_ends_with_the_run() -> None:
 
 def test_a_line_is_edited_and_sent() -> None:
     editor = LineEditor()
-    assert editor.feed("helo\x7flo wrld\x17world\x1b[D\x1bOA\x1bx!\r") == ["hello world!"]
+    assert editor.feed("hex\x7fllo wide\x17world\x1b[D\x1bOA\x1bx!\r") == ["hello world!"]
     assert editor.feed("gone\x15a\nb\x00\x07") == ["a"]
     assert editor.text == "b"
     assert editor.feed("\x7f\x7f\x7f\x1b") + editor.feed("ok\r\r") == ["ok", ""]
