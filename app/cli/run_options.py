@@ -15,7 +15,7 @@ BroughtFolder = Annotated[
     Path | None,
     typer.Option("--dir", "-d", metavar="DIR", help="Start with the files of DIR, without what .gitignore names."),
 ]
-NoIgnore = Annotated[bool, typer.Option("--no-ignore", help="With --dir: all files, .git too.")]
+NoIgnore = Annotated[bool, typer.Option("--no-ignore", help="With --dir: every file of DIR.")]
 GitUrl = Annotated[str | None, typer.Option(metavar="URL[@REF]", help="Start with the files of a git repository.")]
 ModelName = Annotated[
     str | None, typer.Option("--model", "-m", help="The model, as provider/model; default: the server's.")
@@ -49,7 +49,7 @@ PatchFile = Annotated[
 Remove = Annotated[bool, typer.Option("--rm", help="Delete the session at the end.")]
 SchemaFile = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="JSON Schema of the output that the run has to end with."),
+    typer.Option(metavar="FILE", help="JSON Schema of the run's output."),
 ]
 ToolOptions = Annotated[
     list[str] | None,
