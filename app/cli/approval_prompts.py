@@ -114,10 +114,11 @@ class Asker(ApprovalPrompt):
 
     async def _line(self, call_id: str, call: Call) -> str | None:
         """The next line from the terminal, empty at its end; None if the call was decided elsewhere in the meantime."""
-        question = f"allow {one_line(call.summary(), 40)}? y, or n and the reason: "
-        if not self._typed.edited:
-            self._notes.screen.write(question, fg="yellow")
+        what = one_line(call.summary(), 40) if self._typed.edited else "it"
+        question = f"allow {what}? y, or n and the reason: "
         with self._typed.asking(question) as answer:
+            if not self._typed.edited:  # after what was typed before is discarded
+                self._notes.screen.write(question, fg="yellow")
             while not answer.done() and call_id in self._waiting:
                 self._news.clear()
                 news = asyncio.ensure_future(self._news.wait())
