@@ -41,6 +41,10 @@ def _split(value: Any) -> Any:
     return tuple(item.strip() for item in value.split(",") if item.strip()) if isinstance(value, str) else value
 
 
+def _no_limit(value: Any) -> Any:
+    return None if value == "none" else value
+
+
 # Texts with commas between the items.
 Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
 Keys = Annotated[tuple[SecretStr, ...], NoDecode, BeforeValidator(_split)]
@@ -242,7 +246,9 @@ class Settings(BaseSettings):
         description="JSON, as in a request, or a policy's name, `never` or `always`: which calls wait for approval."
         " A session may only be stricter. Applies to sessions created, or given another policy, from then on.",
     )
-    max_steps: int | None = Field(50, ge=1, description="Default limit of steps per run.")
+    max_steps: Annotated[int | None, BeforeValidator(_no_limit)] = Field(
+        50, ge=1, description="Default limit of steps per run, or `none`. `palimpsest run` without a server has none."
+    )
     session_limits: LimitSettings = Field(
         LimitSettings(),
         description="JSON: the highest limits a session may request, `{max_steps?, max_seconds?, max_cost_usd?,"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -13,12 +13,15 @@ import typer
 
 from app.cli import screen
 from app.cli.client import Client
+from app.cli.diffs import edit_counts
+from app.cli.listing import print_json
 from app.cli.screen import CliError, one_line, visible
 from app.messages import now
 
 _SAID = {"approve": "approved", "deny": "denied"}
 
 COMMAND = "execute_command"
+EDIT = "edit_file"
 _VERBS = {
     "read_file": ("read", "path"),
     "write_file": ("wrote", "path"),
@@ -45,10 +48,10 @@ async def decide(client: Client, session_id: str, call_id: str, decision: str, r
     await client.call("POST", f"/v1/sessions/{session_id}/approvals/{call_id}", json=body)
 
 
-async def show(client: Client, prefix: str, as_json: bool) -> None:
+async def show(client: Client, prefix: str, fields: Sequence[str] | None) -> None:
     items = await pending(client, await client.find(prefix))
-    if as_json:
-        typer.echo(json.dumps(items, indent=2))
+    if fields is not None:
+        print_json(items, fields)
         return
     known = _ids(items)
     for item in items:
@@ -168,8 +171,13 @@ class Call:
         value = self.arguments.get(name, "") if isinstance(self.arguments, dict) else self.arguments
         return value if isinstance(value, str) else json.dumps(value)
 
+    def summary(self) -> str:
+        """`execute_command ls -l`: the tool and its main argument, on one line."""
+        _, subject = _VERBS.get(self.name, ("", "command"))
+        return one_line(f"{self.name} {self.argument(subject)}")
+
     def headline(self) -> str:
-        """`$ ls -l`, or the tool and its main argument."""
+        """`$ ls -l`, or what was done to what."""
         if self.name == COMMAND:
             return "$ " + self.argument("command").strip().replace("\n", "\n  ")
         verb, subject = _VERBS.get(self.name, (self.name, ""))
@@ -189,7 +197,7 @@ def whole(call: Call) -> str:
     return (
         text
         if left <= 0
-        else f"{text[:MAX_SHOWN]}\n… {left:,} more characters; `palimpsest approvals ID --json` shows all"
+        else f"{text[:MAX_SHOWN]}\n… {left:,} more characters; `palimpsest approvals ID --json arguments` shows all"
     )
 
 
@@ -219,6 +227,9 @@ def outcome_line(call: Call, result: dict[str, Any]) -> tuple[str, dict[str, Any
 
 
 def _lines(call: Call) -> str:
+    if call.name == EDIT:
+        added, removed = edit_counts(call.argument("old_text"), call.argument("new_text"))
+        return f" (+{added} −{removed})" if added or removed else ""
     if call.name != "write_file":
         return ""
     count = len(call.argument("content").splitlines())

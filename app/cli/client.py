@@ -53,7 +53,7 @@ class Client:
         """`on_notice` is called with a sentence when the connection is lost."""
         self.url = target.url.rstrip("/")
         self.has_to_be_named = target.has_to_be_named
-        self._on_notice = on_notice
+        self.on_notice = on_notice
         host = _host(self.url)
         self._http = httpx.AsyncClient(
             base_url=self.url,
@@ -101,7 +101,10 @@ class Client:
             return piece
         found = screen.matching(piece, [str(item["id"]) async for item in self.sessions()])
         if not found:
-            raise CliError(f"No session id starts or ends with {piece}.", code="session_not_found")
+            raise CliError(
+                f"No session id starts or ends with {piece}; `palimpsest sessions ls` lists them.",
+                code="session_not_found",
+            )
         if len(found) > 1:
             several = f"{len(found)} session ids start or end with {piece}: {screen.listed(found)}."
             raise CliError(several, code="ambiguous_id")
@@ -185,7 +188,7 @@ class Client:
                 raise ConnectionLostError(
                     f"The connection to {self.url} was lost. Continue with `palimpsest sessions follow {session_id}`."
                 )
-            self._on_notice(f"connection lost, reconnecting ({failures} of {RECONNECTS}): {reason}")
+            self.on_notice(f"connection lost, reconnecting ({failures} of {RECONNECTS}): {reason}")
             await asyncio.sleep(RECONNECT_DELAY_S)
 
     async def _stream(self, session_id: str, last: int, until_idle: bool) -> AsyncGenerator[ServerEvent, None]:
@@ -265,7 +268,9 @@ def _check(response: httpx.Response) -> None:
         raise NoServerError(detail, code="unavailable")
     if response.status_code == httpx.codes.UNAUTHORIZED:
         detail += " Pass it with --key or PALIMPSEST_API_KEY."
-    raise ServerRefusedError(detail, code=code)
+    refused = ServerRefusedError(detail, code=code)
+    refused.extra.update(problem)
+    raise refused
 
 
 def _problem(response: httpx.Response) -> dict[str, Any]:

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 from app.cli.database_commands import database
+from app.cli.listing import Listing, chosen
+from app.cli.program import OF_PROGRAM, Commands, InstallCompletion, Man, ShowCompletion, Version, prepare_completion
 from app.cli.run_options import (
     ApprovalPolicy,
     BroughtFolder,
@@ -19,6 +20,7 @@ from app.cli.run_options import (
     Effort,
     GitUrl,
     ImageFiles,
+    MaxCost,
     MaxSteps,
     ModelName,
     NoIgnore,
@@ -33,33 +35,11 @@ from app.cli.run_options import (
     Title,
     ToolOptions,
 )
-from app.cli.screen import CANCELLED, CLOSED_PIPE, FAILED
-from app.cli.session_commands import CallId, Json, JsonLines, Key, Policy, Server, SessionId, sessions
+from app.cli.session_commands import CallId, Fields, Json, JsonLines, Key, Policy, Server, SessionId, sessions
 from app.cli.startup import loading, prepare_to_serve
-from app.errors import PalimpsestError
 
 if TYPE_CHECKING:
     from app.cli.client import Client
-
-
-class Commands(TyperGroup):
-    """Commands that report expected errors in one sentence, and exit silently on a closed pipe."""
-
-    def invoke(self, ctx: Any) -> Any:
-        try:
-            return super().invoke(ctx)
-        except PalimpsestError as error:
-            from app.cli.screen import visible
-
-            typer.echo(visible(f"palimpsest: {error.detail} ({error.code})"), err=True)
-            raise typer.Exit(getattr(error, "exit_status", FAILED)) from error
-        except KeyboardInterrupt as error:
-            raise typer.Exit(CANCELLED) from error
-        except BrokenPipeError as error:
-            from app.cli.screen import silence
-
-            silence()
-            raise typer.Exit(CLOSED_PIPE) from error
 
 
 app = typer.Typer(
@@ -76,19 +56,12 @@ app.add_typer(sessions, name="sessions")
 app.add_typer(database, name="db")
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
-        from app import __version__
-
-        typer.echo(f"palimpsest {__version__}")
-        raise typer.Exit
-
-
 @app.callback()
 def root(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
-    ] = (False),
+    version: Version = False,
+    man: Man = False,
+    install_completion: InstallCompletion = None,
+    show_completion: ShowCompletion = None,
 ) -> None:
     pass
 
@@ -130,6 +103,7 @@ def run(
     compaction: CompactionPolicy = None,
     system_prompt: SystemPrompt = None,
     max_steps: MaxSteps = None,
+    max_cost: MaxCost = None,
     title: Title = None,
     sandbox: SandboxKind = None,
     approval: ApprovalPolicy = None,
@@ -145,16 +119,17 @@ def run(
 ) -> None:
     """Run a task and follow it until it ends.
 
-    Uses the given server or the one on this machine, or starts one for this task. Ctrl-C cancels the run; a second
-    Ctrl-C quits at once. Asks in the terminal about calls that need approval; without a terminal, or with --json,
-    prints the command that decides to standard error. Exit status: 0 completed, 1 failed, 2 usage, 3 limit reached, 4
-    a call was denied because nobody decided in time, 130 cancelled, 141 output closed.
+    Uses the given server or the one on this machine, or starts one for this task. In a terminal, a line that you type
+    steers the run, and calls that need approval are asked about; without one, or with --json, the command that decides
+    is printed to standard error. Ctrl-C cancels the run; a second Ctrl-C quits at once. Exit status: 0 completed, 1
+    failed, 2 usage, 3 limit reached, 4 a call was denied because nobody decided in time, 130 cancelled, 141 output
+    closed.
     """
     from app.cli.packing import Folder
     from app.cli.run import TaskOptions, run_task
 
     asked = (model, system_prompt, max_steps, title, sandbox, approval, effort, compaction, git, output_schema, tool)
-    options = TaskOptions(*asked, tuple(images or ()))
+    options = TaskOptions(*asked, tuple(images or ()), max_cost)
     brought = None if folder is None else Folder(folder, all=no_ignore)
     raise typer.Exit(
         run_task(
@@ -170,6 +145,30 @@ def run(
             key=key,
         )
     )
+
+
+@app.command()
+def attach(
+    session: SessionId,
+    after: Annotated[
+        int | None,
+        typer.Option(
+            min=0, metavar="SEQ", help="Show the events after this one; default: from the start of the current run."
+        ),
+    ] = None,
+    json: JsonLines = False,
+    server: Server = None,
+    key: Key = None,
+) -> None:
+    """Follow a session's run and steer it: a line that you type is sent to the session.
+
+    Also asks about calls that need approval. Ctrl-C leaves; the run continues. Shows the last run of an idle session.
+    The exit status is as for `palimpsest run`.
+    """
+    from app.cli import attach as work
+    from app.cli.sessions import connected
+
+    raise typer.Exit(connected(server, key, lambda client: work.attach(client, session, after, json)))
 
 
 @app.command()
@@ -215,16 +214,18 @@ def fork(
     work.connected(server, key, lambda client: work.fork(client, session, after, title, json))
 
 
-@app.command()
-def approvals(session: SessionId, json: Json = False, server: Server = None, key: Key = None) -> None:
+@app.command(cls=Listing)
+def approvals(session: SessionId, json: Fields = None, server: Server = None, key: Key = None) -> None:
     """List a session's calls that wait for approval.
 
     Shows the short id that `palimpsest approve` and `palimpsest deny` take, and the time left to decide.
     """
     from app.cli import approvals as work
     from app.cli.sessions import connected
+    from app.runtime.values.queue import PendingApproval
 
-    connected(server, key, lambda client: work.show(client, session, json))
+    fields = chosen(json, PendingApproval)
+    connected(server, key, lambda client: work.show(client, session, fields))
 
 
 @app.command()
@@ -332,24 +333,27 @@ def evaluate(
     raise typer.Exit(run_evaluation(model, judge, policies, history or [], window, as_json=json, out=out))
 
 
-@app.command()
-def nodes(json: Json = False, server: Server = None, key: Key = None) -> None:
+@app.command(cls=Listing)
+def nodes(json: Fields = None, server: Server = None, key: Key = None) -> None:
     """List the nodes of a cluster: role, status, sessions, and when each was last seen."""
     from app.cli import nodes as work
     from app.cli.sessions import connected
+    from app.runtime.values.server import NodeView
 
-    connected(server, key, lambda client: work.show(client, json))
+    fields = chosen(json, NodeView)
+    connected(server, key, lambda client: work.show(client, fields))
 
 
 @app.command()
-def doctor(json: Json = False) -> None:
-    """Check this machine and suggest fixes.
+def doctor(json: Json = False, server: Server = None, key: Key = None) -> None:
+    """Check this machine and a running server, and suggest fixes.
 
-    Exit status 1 if something required is missing.
+    Asks the given server or the one on this machine for its version, its parts, its models and its nodes. Exit status 1
+    if something required is missing.
     """
     from app.cli.doctor import examine
 
-    raise typer.Exit(examine(as_json=json))
+    raise typer.Exit(examine(server, key, as_json=json))
 
 
 for _group in (app, sessions, database):
@@ -359,14 +363,11 @@ for _group in (app, sessions, database):
         _command.help = "\n\n".join(" ".join(paragraph.split()) for paragraph in _paragraphs)
 
 
-_OF_ALL = ("-h", "--help", "--version")
-"""Options of the program itself, not of a command."""
-
-
 def main(*, default: str | None = None) -> None:
     """Runs the command in the program's arguments, or `default` if they are empty or start with an option."""
     arguments = sys.argv[1:]
     first = arguments[0] if arguments else "-"
-    if default is not None and first.startswith("-") and first not in _OF_ALL:
+    if default is not None and first.startswith("-") and first.split("=")[0] not in OF_PROGRAM:
         arguments.insert(0, default)
+    prepare_completion()
     app(arguments, prog_name="palimpsest")

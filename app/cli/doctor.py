@@ -21,7 +21,8 @@ import typer
 from app.bootstrap import default_model, provider_configs
 from app.cli.check import Check
 from app.cli.cluster_checks import cluster
-from app.cli.screen import COMPLETED, FAILED, InvalidSettingsError, Screen
+from app.cli.screen import COMPLETED, FAILED, InvalidSettingsError, Screen, columns, wrapped
+from app.cli.server_checks import running_server
 from app.cli.startup import how_to_close, load_settings, unknown_variables
 from app.cli.target import answers, own_url
 from app.db.backends import backend_of
@@ -36,6 +37,8 @@ from app.sandbox.host.bubblewrap import BubblewrapFactory
 from app.server import bind, check_model, is_loopback, read_prompts
 from app.settings import DEMO_MODEL, Settings
 
+_INDENT = " " * 15
+"""Before lines that continue a check's detail."""
 _MARKS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "missing": ("✗", "red")}
 
 OLDEST_PYTHON = (3, 11)
@@ -46,9 +49,9 @@ NO_KEY = "its provider has no key"
 GIVE_A_KEY = "set OPENAI_API_KEY or ANTHROPIC_API_KEY, or configure your own provider in PALIMPSEST_PROVIDERS"
 
 
-def examine(*, as_json: bool) -> int:
-    """Prints all findings; returns the exit status."""
-    found = asyncio.run(_all())
+def examine(server: str | None, key: str | None, *, as_json: bool) -> int:
+    """Prints all findings, those of a running server too; returns the exit status."""
+    found = asyncio.run(_all(server, key))
     healthy = all(check.status != "missing" for check in found)
     if as_json:
         typer.echo(json.dumps({"healthy": healthy, "checks": [asdict(check) for check in found]}, indent=2))
@@ -56,21 +59,26 @@ def examine(*, as_json: bool) -> int:
         screen = Screen(sys.stdout)
         for check in found:
             mark, color = _MARKS[check.status]
-            screen.write(f"{mark} ", fg=color)
-            screen.write(f"{check.name:<12} {check.detail}\n")
+            name = check.name.replace("server.", "· ")
+            text = f"{mark} {name:<12} {check.detail}"
+            shown = wrapped(text, columns(sys.stdout), _INDENT) if sys.stdout.isatty() else text
+            screen.write(shown[0], fg=color)
+            screen.write(f"{shown[1:]}\n")
             if check.fix:
-                screen.line(f"  {'':<12} → {check.fix}", dim=True)
+                screen.line(f"{_INDENT}→ {check.fix}", indent=_INDENT, dim=True)
         screen.line("Ready to go." if healthy else "Something required is missing.", bold=True)
     return COMPLETED if healthy else FAILED
 
 
-async def _all() -> list[Check]:
+async def _all(server: str | None, key: str | None) -> list[Check]:
     first = [python()]
     try:
         settings = await asyncio.to_thread(load_settings)
     except InvalidSettingsError as error:
         return [*first, Check("settings", "missing", error.detail, "Set the variable to a valid value.")]
-    return [*first, *await asyncio.to_thread(variables), *await _of(settings)]
+    remote = running_server(settings, server, key)
+    groups = await asyncio.gather(asyncio.to_thread(variables), _of(settings), remote)
+    return [*first, *(check for group in groups for check in group)]
 
 
 async def _of(settings: Settings) -> list[Check]:

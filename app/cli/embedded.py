@@ -19,8 +19,10 @@ class EmbeddedServer:
     Entering it yields the URL, or raises the error that keeps the server from starting."""
 
     def __init__(self, settings: Settings) -> None:
-        log_level = settings.log_level if "log_level" in settings.model_fields_set else "warning"
-        self._settings = settings.model_copy(update={"host": "127.0.0.1", "port": 0, "log_level": log_level})
+        # A person watches its only task, which may take days; what the operator has set counts.
+        defaults = {"log_level": "warning", "max_steps": None}
+        chosen = {name: value for name, value in defaults.items() if name not in settings.model_fields_set}
+        self._settings = settings.model_copy(update={"host": "127.0.0.1", "port": 0, **chosen})
         self._ready = threading.Event()
         self._failure: BaseException | None = None
         self._server: Server | None = None

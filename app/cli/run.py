@@ -11,16 +11,19 @@ import sys
 import tarfile
 import tempfile
 from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from app.cli.client import Client
-from app.cli.following import CtrlC, asking, show_all, writer
+from app.cli.client import Client, Target
+from app.cli.following import CtrlC, show_all
 from app.cli.packing import Folder, pack
-from app.cli.screen import CliError, Screen, UsageError
+from app.cli.run_end import show_end
+from app.cli.screen import LIMIT, CliError, Notes, Screen, UsageError
 from app.cli.target import running_or_embedded
 from app.cli.tools import LocalTool, LocalTools
+from app.cli.watching import Form, watching
 from app.images import media_type_of
 from app.messages import new_id
 
@@ -41,6 +44,7 @@ class TaskOptions:
     output_schema: Path | None = None
     tool: Sequence[str] | None = None
     images: tuple[Path, ...] = ()
+    max_cost: float | None = None
 
     def tools(self) -> list[LocalTool]:
         """The tools that this machine carries out. Raises `UsageError`."""
@@ -48,6 +52,7 @@ class TaskOptions:
 
     def body(self, task: str) -> dict[str, Any]:
         """The request that creates the session. It includes an id, so that a retry does not create a second one."""
+        limits = {"max_steps": self.max_steps, "max_cost_usd": self.max_cost}
         fields = {
             "id": new_id(),
             "task": task if not self.images else [{"type": "text", "text": task}, *map(_image, self.images)],
@@ -59,7 +64,7 @@ class TaskOptions:
             "sandbox": self.sandbox,
             "approval": _approval(self.approval) if self.approval is not None else None,
             "source": _source(self.git) if self.git is not None else None,
-            "limits": {"max_steps": self.max_steps} if self.max_steps is not None else None,
+            "limits": {name: value for name, value in limits.items() if value is not None} or None,
             "tools": [tool.definition for tool in self.tools()] or None,
             "output": {"schema": _json_file(self.output_schema)} if self.output_schema is not None else None,
         }
@@ -140,22 +145,10 @@ def run_task(
         # Before the run, which may take hours.
         reason = "it is a directory" if patch.is_dir() else "its directory does not exist"
         raise CliError(f"The patch cannot be written to {patch}: {reason}.", code="not_written")
-    text = read_text(task)
-    notes = Screen(sys.stderr)
+    form: Form = "json" if as_json else "answer" if quiet else "text"
+    running = running_or_embedded(server, key)
     return asyncio.run(
-        _run(
-            text,
-            options,
-            notes,
-            folder=folder,
-            output=output,
-            patch=patch,
-            remove=remove,
-            as_json=as_json,
-            quiet=quiet,
-            server=server,
-            key=key,
-        )
+        _run(read_text(task), options, form, running, folder=folder, output=output, patch=patch, remove=remove)
     )
 
 
@@ -174,40 +167,41 @@ def read_text(given: str | None) -> str:
 async def _run(
     task: str,
     options: TaskOptions,
-    notes: Screen,
+    form: Form,
+    running: AbstractAsyncContextManager[tuple[Target, bool]],
     *,
     folder: Folder | None,
     output: Path | None,
     patch: Path | None,
     remove: bool,
-    as_json: bool,
-    quiet: bool,
-    server: str | None,
-    key: str | None,
 ) -> int:
-    def say(text: str) -> None:
-        if not quiet:
-            notes.line(text, dim=True)
-
-    async with running_or_embedded(server, key) as (target, embedded), Client(target, say) as client:
+    notes = Notes(quiet=form == "answer")
+    say = notes.say
+    async with running as (target, embedded), Client(target, say) as client:
         if folder is None:
             session = await client.call("POST", "/v1/sessions", json=options.body(task))
         else:
             session = await _bring(client, options.body(task), folder, say)
+        session_id = session["id"]
         where = "a server of this command" if embedded else target.url
-        say(f"session {session['id']} on {where}, model {session['model']}, sandbox {session['sandbox']['kind']}")
-        local = LocalTools(client, session["id"], options.tools(), say)
-        with CtrlC(client, session["id"], say).handled():
-            async with asking(client, session["id"], as_json=as_json) as hear, local.serving() as serve:
-                write = writer(as_json, own_task=True, quiet=quiet)
-                end = await show_all(client.follow(session["id"]), write, hear, serve)
+        say(f"session {session_id} on {where}, model {session['model']}, sandbox {session['sandbox']['kind']}")
+        local = LocalTools(client, session_id, options.tools(), say)
+        async with watching(client, session_id, notes, form, own_task=True) as watched, local.serving() as serve:
+            if watched.steers:
+                say("Type a message to steer the run. Ctrl-C cancels it.")
+            with CtrlC(client, session_id, say, watched.leave).handled():
+                end = await show_all(client.follow(session_id), *watched.takers, serve)
+        if form == "text":
+            if end.status == LIMIT and not embedded:
+                say(f"`palimpsest sessions resume {session_id}` continues it; a limit per run then starts again")
+            await show_end(client, session_id, Screen(), linked=not (embedded or remove))
         if output is not None:
-            await take_out(client, session["id"], output, say)
+            await take_out(client, session_id, output, say)
         if patch is not None:
-            await write_patch(client, session["id"], patch, say)
+            await write_patch(client, session_id, patch, say)
         if remove:
-            await client.call("DELETE", f"/v1/sessions/{session['id']}")
-            say(f"deleted session {session['id']}")
+            await client.call("DELETE", f"/v1/sessions/{session_id}")
+            say(f"deleted session {session_id}")
     return end.status
 
 

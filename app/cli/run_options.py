@@ -15,7 +15,7 @@ BroughtFolder = Annotated[
     Path | None,
     typer.Option("--dir", "-d", metavar="DIR", help="Start with the files of DIR, without what .gitignore names."),
 ]
-NoIgnore = Annotated[bool, typer.Option("--no-ignore", help="With --dir: all files, .git too.")]
+NoIgnore = Annotated[bool, typer.Option("--no-ignore", help="With --dir: every file of DIR.")]
 GitUrl = Annotated[str | None, typer.Option(metavar="URL[@REF]", help="Start with the files of a git repository.")]
 ModelName = Annotated[
     str | None, typer.Option("--model", "-m", help="The model, as provider/model; default: the server's.")
@@ -26,7 +26,7 @@ Effort = Annotated[
         "--effort",
         "-e",
         metavar="LEVEL",
-        help="How much the model reasons: none, minimal, low, medium, high or max.",
+        help="How much it reasons: none, minimal, low, medium, high or max.",
     ),
 ]
 CompactionPolicy = Annotated[
@@ -35,11 +35,12 @@ CompactionPolicy = Annotated[
 ]
 SystemPrompt = Annotated[str | None, typer.Option(help="Additional instructions.")]
 MaxSteps = Annotated[int | None, typer.Option(min=1, help="Max steps of the run.")]
+MaxCost = Annotated[float | None, typer.Option(min=0.0001, metavar="USD", help="Max cost in dollars.")]
 Title = Annotated[str | None, typer.Option(help="The session's title.")]
 SandboxKind = Annotated[str | None, typer.Option(help="docker or bubblewrap.")]
 ApprovalPolicy = Annotated[
     str | None,
-    typer.Option(metavar="POLICY", help="Which calls need approval: never, always, or JSON rules as in the API."),
+    typer.Option(metavar="POLICY", help="Which calls need approval: never, always or JSON."),
 ]
 PatchFile = Annotated[
     Path | None,
@@ -48,7 +49,7 @@ PatchFile = Annotated[
 Remove = Annotated[bool, typer.Option("--rm", help="Delete the session at the end.")]
 SchemaFile = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="JSON Schema of the output that the run has to end with."),
+    typer.Option(metavar="FILE", help="JSON Schema of the run's output."),
 ]
 ToolOptions = Annotated[
     list[str] | None,

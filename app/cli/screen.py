@@ -9,6 +9,7 @@ import re
 import sys
 from collections.abc import Collection, Iterable
 from datetime import datetime
+from textwrap import TextWrapper
 from typing import Any, TextIO
 
 from typer import style
@@ -105,7 +106,8 @@ class Screen:
 
     def __init__(self, out: TextIO | None = None, *, color: bool | None = None) -> None:
         self._out = out or sys.stdout
-        self._color = _wants_color(self._out) if color is None else color
+        self._color = is_capable(self._out) if color is None else color
+        self._wraps = self._out.isatty()
         self._at_start = True
         reconfigure = getattr(self._out, "reconfigure", None)
         if reconfigure is not None:
@@ -120,19 +122,61 @@ class Screen:
         self._out.flush()
         self._at_start = shown.endswith("\n")
 
+    def prose(self, text: str) -> None:
+        """Continues a text in Markdown, which is written as it is."""
+        self.write(text)
+
     def fresh(self) -> None:
         """Ends an open line."""
         if not self._at_start:
             self.write("\n")
 
-    def line(self, text: str = "", **styles: Any) -> None:
-        """Writes `text` on its own line or lines."""
+    def line(self, text: str = "", *, indent: str = "", wrap: bool = True, **styles: Any) -> None:
+        """Writes `text` on its own line or lines. At a terminal they are wrapped between words, with `indent` before
+        those that continue; not with `wrap=False`, for commands that are copied."""
         self.fresh()
-        self.write(text, **styles)
+        self.write(wrapped(text, columns(self._out), indent) if wrap and self._wraps else text, **styles)
         self.write("\n")
 
 
-def _wants_color(out: TextIO) -> bool:
+def columns(out: TextIO) -> int:
+    """The width of a terminal; 80 if it does not say."""
+    try:
+        return os.get_terminal_size(out.fileno()).columns or 80
+    except (OSError, ValueError):
+        return 80
+
+
+def wrapped(text: str, width: int, indent: str = "") -> str:
+    """Lines of at most `width` characters, broken between words; a longer word stays whole."""
+    wrapper = TextWrapper(
+        width,
+        subsequent_indent=indent,
+        expand_tabs=False,
+        replace_whitespace=False,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return "\n".join("\n".join(wrapper.wrap(line)) for line in text.split("\n"))
+
+
+class Notes:
+    """Sentences for the person who watches, on standard error; above the region of a live screen while one is drawn."""
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        self.screen = Screen(sys.stderr)
+        self._quiet = quiet
+
+    def say(self, text: str) -> None:
+        if not self._quiet:
+            self.screen.line(text, dim=True)
+
+    def warn(self, text: str) -> None:
+        self.screen.line(text, fg="yellow")
+
+
+def is_capable(out: TextIO) -> bool:
+    """Whether `out` is a terminal with colors and a cursor that can be moved."""
     return out.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 

@@ -33,7 +33,7 @@ def serve(settings: Settings) -> None:
             url = reachable(url)
             if not clustered:
                 announce(file, url)
-            Screen().line(greeting(settings, runtime.model, runtime.sandbox, url))
+            Screen().line(greeting(settings, runtime.model, runtime.sandbox, url), wrap=False)
             warn_of_open_directory(settings.data_dir)
 
         with suppress(KeyboardInterrupt):

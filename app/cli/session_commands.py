@@ -8,6 +8,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from app.cli.listing import Listing, chosen
+
 sessions = typer.Typer(no_args_is_help=True, help="List, show, follow and steer the sessions of a running server.")
 
 Server = Annotated[
@@ -21,6 +23,14 @@ Key = Annotated[
     typer.Option("--key", metavar="KEY", help="The server's API key; prefer PALIMPSEST_API_KEY."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
+Fields = Annotated[
+    str | None,
+    typer.Option(
+        "--json",
+        metavar="FIELDS",
+        help="Print these fields as JSON, comma-separated; `all` prints all, and --json alone lists them.",
+    ),
+]
 JsonLines = Annotated[bool, typer.Option("--json", help="Print each event as a line of JSON, for scripts.")]
 Policy = Literal["reactive", "threshold", "handoff"]
 SessionId = Annotated[str, typer.Argument(metavar="ID", help="The session's id, or enough of its start or end.")]
@@ -32,7 +42,7 @@ CallId = Annotated[
 ]
 
 
-@sessions.command("ls")
+@sessions.command("ls", cls=Listing)
 def list_sessions(
     status: Annotated[
         Literal["idle", "running", "awaiting_approval", "awaiting_client"] | None,
@@ -40,16 +50,23 @@ def list_sessions(
     ] = None,
     limit: Annotated[int, typer.Option(min=1, help="Max number of sessions.")] = 20,
     query: Annotated[
-        str | None, typer.Option("--query", "-q", help="Only sessions whose title or task contains this text.")
+        str | None,
+        typer.Option("--search", "--query", "-q", help="Only sessions whose title or task contains this text."),
     ] = None,
-    json: Json = False,
+    json: Fields = None,
     server: Server = None,
     key: Key = None,
 ) -> None:
-    """List sessions, newest first."""
-    from app.cli import sessions as work
+    """List sessions, newest first.
 
-    work.connected(server, key, lambda client: work.show_list(client, status, query, limit, json))
+    Shows the end of each id, which other commands accept. For other programs, prints lines with tabs: id, status, time
+    of the last update, steps, cost in dollars, and title.
+    """
+    from app.cli import sessions as work
+    from app.sessions import Session
+
+    fields = chosen(json, Session)
+    work.connected(server, key, lambda client: work.show_list(client, status, query, limit, fields))
 
 
 @sessions.command()
@@ -66,9 +83,10 @@ def follow(session: SessionId, json: JsonLines = False, server: Server = None, k
 
     Ctrl-C stops following; the run continues. The exit status is as for `palimpsest run`, by the last run's outcome.
     """
-    from app.cli import sessions as work
+    from app.cli import attach as work
+    from app.cli.sessions import connected
 
-    raise typer.Exit(work.connected(server, key, lambda client: work.follow(client, session, json)))
+    raise typer.Exit(connected(server, key, lambda client: work.follow(client, session, json)))
 
 
 @sessions.command()
@@ -122,16 +140,18 @@ def files(
     work.connected(server, key, lambda client: work.files(client, session, output))
 
 
-@sessions.command()
-def compactions(session: SessionId, json: Json = False, server: Server = None, key: Key = None) -> None:
+@sessions.command(cls=Listing)
+def compactions(session: SessionId, json: Fields = None, server: Server = None, key: Key = None) -> None:
     """List a session's compaction rounds, oldest first.
 
     Shows what each round saved and cost, or why it failed.
     """
     from app.cli import sessions as work
     from app.cli.sessions import connected
+    from app.sessions import CompactionEvent
 
-    connected(server, key, lambda client: work.show_rounds(client, session, json))
+    fields = chosen(json, CompactionEvent)
+    connected(server, key, lambda client: work.show_rounds(client, session, fields))
 
 
 @sessions.command()

@@ -7,7 +7,7 @@ import asyncio
 import json
 import re
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -18,7 +18,7 @@ import typer
 from app.cli import screen, view
 from app.cli.approvals import waiting_lines
 from app.cli.client import Client, ServerEvent
-from app.cli.following import asking, show_all, writer
+from app.cli.listing import Cell, ago, print_json, print_table, short_age
 from app.cli.run import read_text, take_out
 from app.cli.screen import (
     COMPLETED,
@@ -55,21 +55,40 @@ def connected(server: str | None, key: str | None, work: Callable[[Client], Awai
     return asyncio.run(run())
 
 
-async def show_list(client: Client, status: str | None, query: str | None, limit: int, as_json: bool) -> None:
+_COLORS = {"running": "cyan", "completed": "green", "failed": "red", "idle": None}
+"""Colors of a session's state; others are yellow."""
+
+
+async def show_list(
+    client: Client, status: str | None, query: str | None, limit: int, fields: Sequence[str] | None
+) -> None:
     items = [item async for item in client.sessions(limit, status=status, q=query)]
-    if as_json:
-        _print_json(items)
-        return
-    for item in items:
-        typer.echo(visible(list_line(item)))
+    if fields is not None:
+        print_json(items, fields)
+    elif items or not sys.stdout.isatty():
+        print_table(("ID", "STATUS", "UPDATED", "STEPS", "COST", "TITLE"), session_rows(items, datetime.now(UTC)))
+    else:
+        _say("No sessions match." if status or query else "No sessions yet. `palimpsest run` starts one.")
 
 
-def list_line(session: dict[str, Any]) -> str:
-    """Id, state, creation time, model, and title or task, in columns."""
-    state = session["status"] if session["status"] != "idle" else session["outcome"] or "idle"
-    about = one_line(session["title"] or session["task"] or "", 60)
-    created = session["created_at"][:16].replace("T", " ")
-    return f"{session['id']}  {state:<17}  {created}  {session['model']:<28}  {about}".rstrip()
+def session_rows(items: Sequence[dict[str, Any]], now: datetime) -> list[list[Cell]]:
+    """A row for each session: id, state, last update, steps, cost, and title or task."""
+    ids = [item["id"] for item in items]
+    return [
+        [
+            Cell(screen.short(item["id"], ids), item["id"], {"bold": True}),
+            Cell(_state(item).replace("_", " "), _state(item), {"fg": _COLORS.get(_state(item), "yellow")}),
+            Cell(ago(item["updated_at"], now), item["updated_at"], {"dim": True}),
+            Cell(f"{item['steps']:,}", str(item["steps"])),
+            Cell(screen.money(item["usage"]["cost_usd"]), str(item["usage"]["cost_usd"] or 0)),
+            Cell(item["title"] or item["task"] or ""),
+        ]
+        for item in items
+    ]
+
+
+def _state(session: dict[str, Any]) -> str:
+    return str(session["status"] if session["status"] != "idle" else session["outcome"] or "idle")
 
 
 async def show(client: Client, prefix: str, as_json: bool) -> None:
@@ -118,14 +137,6 @@ def _network(network: bool | dict[str, Any] | None) -> str:
     if isinstance(network, dict):
         return f"network limited to {' '.join(network['allowed_hosts'])}"
     return "with network" if network else "without network"
-
-
-async def follow(client: Client, prefix: str, as_json: bool) -> int:
-    """Returns the exit status for the last run's outcome; 0 if the session never ran."""
-    session_id = await client.find(prefix)
-    async with asking(client, session_id, as_json=as_json) as hear:
-        end = await show_all(client.follow(session_id), writer(as_json), hear)
-    return COMPLETED if end.outcome is None else end.status
 
 
 async def send(client: Client, prefix: str, text: str, mode: str) -> None:
@@ -222,10 +233,10 @@ async def _round(client: Client, session_id: str, round: int) -> dict[str, Any]:
     return item
 
 
-async def show_rounds(client: Client, prefix: str, as_json: bool) -> None:
+async def show_rounds(client: Client, prefix: str, fields: Sequence[str] | None) -> None:
     found = await client.call("GET", f"/v1/sessions/{await client.find(prefix)}/compactions")
-    if as_json:
-        typer.echo(json.dumps(found["items"], indent=2))
+    if fields is not None:
+        print_json(found["items"], fields)
         return
     for item in found["items"]:
         typer.echo(visible(view.list_line(item)))
@@ -327,14 +338,6 @@ def _is_unused(session: dict[str, Any], before: datetime) -> bool:
 
 def _updated(session: dict[str, Any]) -> datetime:
     return datetime.fromisoformat(session["updated_at"])
-
-
-def short_age(age: timedelta) -> str:
-    """`12 d`, `5 h` or `3 min`, rounded down."""
-    if age >= _UNITS["d"]:
-        return f"{age.days} d"
-    minutes = max(0, int(age.total_seconds())) // 60
-    return f"{minutes // 60} h" if minutes >= 60 else f"{minutes} min"
 
 
 def _sessions(count: int) -> str:

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from app.cli import screen
-from app.cli.approvals import COMMAND, Call, command_rest, outcome_line, whole
+from app.cli.approvals import COMMAND, EDIT, Call, command_rest, outcome_line, whole
 from app.cli.client import ServerEvent
+from app.cli.diffs import edit_lines
 from app.cli.screen import Screen, one_line, short
 
 Data = dict[str, Any]
@@ -18,6 +19,7 @@ _OUTCOMES = {
     "interrupted": ("■", "yellow"),
     "limit_reached": ("■", "yellow"),
 }
+_DIFF_STYLES = {"+": {"fg": "green"}, "-": {"fg": "red"}}
 
 _REASONS = {
     "overflow": "the window is full",
@@ -60,10 +62,10 @@ class View:
             ),
             "session.idle": self._idle,
             "message.created": self._message,
-            "text.delta": lambda data: self._part(data),
-            "text.completed": lambda data: self._part_end(data),
-            "reasoning.delta": lambda data: self._part(data, dim=True),
-            "reasoning.completed": lambda data: self._part_end(data, dim=True),
+            "text.delta": lambda data: self._part(data, self._screen.prose),
+            "text.completed": lambda data: self._part_end(data, self._screen.prose),
+            "reasoning.delta": lambda data: self._part(data, self._dim),
+            "reasoning.completed": lambda data: self._part_end(data, self._dim),
             "tool.call": self._call,
             "tool.output": self._output,
             "tool.result": self._result,
@@ -91,7 +93,10 @@ class View:
 
     # the model's text
 
-    def _part(self, data: Data, **styles: Any) -> None:
+    def _dim(self, text: str) -> None:
+        self._screen.write(text, dim=True)
+
+    def _part(self, data: Data, write: Callable[[str], None]) -> None:
         """Adds only new text: after a reconnect, a part is sent from its start again."""
         part, offset, text = data["part_id"], data.get("offset", 0), data["text"]
         seen = self._shown.get(part, 0)
@@ -101,11 +106,11 @@ class View:
         if self._open != part:
             self._screen.fresh()
             self._open = part
-        self._screen.write(new, **styles)
+        write(new)
         self._shown[part] = offset + len(text)
 
-    def _part_end(self, data: Data, **styles: Any) -> None:
-        self._part(data, **styles)
+    def _part_end(self, data: Data, write: Callable[[str], None]) -> None:
+        self._part(data, write)
         self._screen.fresh()
         self._shown.pop(data["part_id"], None)
         if data["interrupted"]:
@@ -137,8 +142,12 @@ class View:
     def _whole(self, message: Data) -> None:
         """A complete message, as from a fork or an imported history."""
         for part in message["parts"]:
-            if part["type"] in ("text", "reasoning"):
-                self._screen.line(part["text"], dim=part["type"] == "reasoning")
+            if part["type"] == "reasoning":
+                self._screen.line(part["text"], dim=True)
+            elif part["type"] == "text":
+                self._screen.fresh()
+                self._screen.prose(part["text"])
+                self._screen.fresh()
             elif part["type"] == "tool_call":
                 self._call(part)
             elif part["type"] == "tool_result":
@@ -180,11 +189,17 @@ class View:
         line, styles = outcome_line(call, data)
         if line:
             self._screen.line(line, **styles)
+        if call.name == EDIT and data["status"] == "completed":
+            self._edit(call)
         del self._pending[call_id]
         if self._current == call_id:
             self._current = None
             if self._pending:
                 self._enter(next(iter(self._pending)))
+
+    def _edit(self, call: Call) -> None:
+        for line in edit_lines(call.argument("old_text"), call.argument("new_text")):
+            self._screen.line(f"  {line}", **_DIFF_STYLES.get(line[0], {"dim": True}))
 
     def _approval(self, data: Data) -> None:
         call_id = short(data["call_id"], self._pending)

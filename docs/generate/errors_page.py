@@ -187,6 +187,7 @@ COMMAND_CODES: Mapping[str, str] = {
     "short_id": "The id is too short: it needs at least four characters.",
     "storage_unavailable": "The data directory or the database cannot be used.",
     "unavailable": "The server is starting or stopping.",
+    "unknown_field": "`--json` of a list was given a field that it does not have.",
     "unknown_model": "`palimpsest eval` was given a model that no configured provider has.",
     "unknown_policy": "`palimpsest eval` was given an unknown policy.",
     "unused_model": "`palimpsest eval --junk` or `--oracle` was given a model.",

@@ -32,7 +32,7 @@ ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.sta
 PR_SET_CHILD_SUBREAPER = 36
 REQUEST_BYTES = 128 * 1024
 IMPORTED = (
-    *(f"app.cli.{name}" for name in ("client", "evaluate", "following", "run", "serve", "sessions", "startup")),
+    *(f"app.cli.{name}" for name in ("attach", "client", "evaluate", "live", "run", "serve", "sessions", "startup")),
     *(f"uvicorn.{name}.auto" for name in ("loops", "protocols.http")),
     "uvicorn.lifespan.off",
     *("anyio._backends._asyncio", "genai_prices.data", "httpcore", "uvloop"),

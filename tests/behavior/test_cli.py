@@ -421,7 +421,8 @@ async def test_a_startup_error_of_the_commands_server_is_one_sentence(terminal: 
 
 
 @pytest.mark.parametrize(
-    "args", [("sessions", "ls"), ("sessions", "ls", "--json"), ("sessions", "show"), ("doctor",), ("doctor", "--json")]
+    "args",
+    [("sessions", "ls"), ("sessions", "ls", "--json", "id"), ("sessions", "show"), ("doctor",), ("doctor", "--json")],
 )
 async def test_an_unread_pipe_ends_a_command_silently(
     at_server: Terminal, client: Client, args: tuple[str, ...]
@@ -460,7 +461,8 @@ async def test_a_closed_pipe_ends_a_command_with_its_own_server(terminal: Termin
     reader, writer = os.pipe()
     command = await terminal.start("run", "show me", "--json", stdout=writer)
     os.close(writer)
-    assert await asyncio.to_thread(os.read, reader, 1)
+    created = await asyncio.to_thread(os.read, reader, 64 * 1024)
+    assert b'"max_steps":null' in created, "a task without a server may take days"
     os.close(reader)
     assert await command.end() == 141
     assert "generator" not in command.err
@@ -531,9 +533,10 @@ async def test_sessions_are_listed_shown_steered_and_removed(
     session_id = session["id"]
 
     listed = await at_server.ok("sessions", "ls", "--status", "idle", "--limit", "5", "-q", "first")
-    assert listed.out.startswith(f"{session_id}  completed ")
+    assert listed.out.startswith(f"{session_id}\tcompleted\t20")
     assert "first\\x1b task" in listed.out
-    assert [item["id"] for item in json.loads((await at_server.ok("sessions", "ls", "--json")).out)] == [session_id]
+    chosen = json.loads((await at_server.ok("sessions", "ls", "--json", "steps,id")).out)
+    assert chosen == [{"steps": 2, "id": session_id}]
 
     shown = (await at_server.ok("sessions", "show", session_id[:8])).out
     assert f"session    {session_id}\n" in shown
@@ -649,6 +652,17 @@ async def test_an_unknown_or_ambiguous_id_is_refused(at_server: Terminal, client
         assert (first in refused.err) == (code == "ambiguous_id")
     shown = await at_server.ok("sessions", "show", first[-8:].upper())
     assert f"session    {first}\n" in shown.out
+
+
+async def test_the_doctor_asks_the_server_too(at_server: Terminal, server: RunningServer) -> None:
+    report = json.loads((await at_server.run("doctor", "--json")).out)
+    checks = {check["name"]: check for check in report["checks"]}
+    assert checks["server"]["detail"].startswith(f"{server.url}, version ")
+    assert (checks["server.database"]["status"], checks["server.sandbox"]["status"]) == ("ok", "ok")
+    assert (
+        checks["server.models"]["detail"]
+        == f"default {OPENAI}; with a key: fake-anthropic, fake-openai, fake-responses"
+    )
 
 
 async def test_an_error_of_the_server_is_one_sentence(at_server: Terminal) -> None:

@@ -196,4 +196,4 @@ async def test_an_unknown_policy_is_refused(at_server: Terminal, client: Client)
     waiting = await client.create(approval=ALWAYS)
     async with following(client, waiting["id"]) as follower:
         await follower.type("session.created")
-    assert (await at_server.ok("approvals", waiting["id"], "--json")).out == "[]\n"
+    assert (await at_server.ok("approvals", waiting["id"], "--json", "all")).out == "[]\n"

@@ -58,7 +58,7 @@ async def test_a_round_is_made_listed_and_reverted(
 
     (line,) = (await at_server.ok("sessions", "compactions", session)).out.splitlines()
     assert line.startswith("  1  completed  handoff    ")
-    listed = json.loads((await at_server.ok("sessions", "compactions", session, "--json")).out)
+    listed = json.loads((await at_server.ok("sessions", "compactions", session, "--json", "all")).out)
     assert [(item["round"], item["status"]) for item in listed] == [(1, "completed")]
     assert listed[0]["summary"] == SUMMARY.format(step=STEPS + 1)
 

@@ -58,11 +58,11 @@ async def test_the_command_lists_the_nodes(cluster: Cluster, tmp_path: Path) -> 
     async with Client(node.url) as client, asyncio.timeout(20):
         while not (items := (await client.get("/v1/nodes"))["items"]):
             pass
-    printed = json.loads(await listing(node.url, tmp_path, "--json"))
-    assert [item["id"] for item in printed["items"]] == [items[0]["id"]]
-    _, line = (await listing(node.url, tmp_path)).splitlines()
-    assert line.split()[0] == items[0]["id"]
-    assert {"all", "ready"} < set(line.split())
+    printed = json.loads(await listing(node.url, tmp_path, "--json", "id,role"))
+    assert printed == [{"id": items[0]["id"], "role": "all"}]
+    (line,) = (await listing(node.url, tmp_path)).splitlines()
+    assert line.split("\t")[0] == items[0]["id"]
+    assert {"all", "ready"} < set(line.split("\t"))
 
 
 async def test_the_command_says_that_a_server_is_on_its_own(start_server: StartServer, tmp_path: Path) -> None:

@@ -105,6 +105,12 @@ def test_an_invalid_setting_is_named_without_its_value(
     assert CliRunner().invoke(app, ["sessions", "ls"]).exit_code == 2
 
 
+def test_the_default_limit_of_steps_can_be_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert load_settings().max_steps == 50
+    monkeypatch.setenv("PALIMPSEST_MAX_STEPS", "none")
+    assert load_settings().max_steps is None
+
+
 def test_a_server_is_set_by_option_variable_or_env_file(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert given(None, None) is None
     (home / ".env").write_text("PALIMPSEST_URL=http://file:1\nPALIMPSEST_API_KEYS= k1 ,k2\n")
@@ -167,6 +173,8 @@ def test_the_request_has_only_the_given_options() -> None:
     body = TaskOptions(model="a/b", max_steps=3).body("do it")
     assert len(body.pop("id")) == 36
     assert body == {"task": "do it", "model": "a/b", "limits": {"max_steps": 3}}
+    assert TaskOptions(max_cost=2.5).body("do it")["limits"] == {"max_cost_usd": 2.5}
+    assert "limits" not in TaskOptions().body("do it")
 
 
 @pytest.mark.parametrize(

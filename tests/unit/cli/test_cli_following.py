@@ -11,7 +11,9 @@ from collections.abc import AsyncGenerator
 import pytest
 
 from app.cli.client import Client, ServerEvent, Target
-from app.cli.following import CtrlC, show_all, writer
+from app.cli.following import CtrlC, show_all, write_json
+from app.cli.screen import Screen
+from app.cli.view import View
 from tests.unit.cli.events import completed, delta, idle
 
 
@@ -47,11 +49,11 @@ async def test_an_error_while_showing_closes_the_stream() -> None:
 
 
 def test_events_are_written_for_scripts_or_for_people(capsys: pytest.CaptureFixture[str]) -> None:
-    writer(as_json=True)(delta("a\x1b", 0))
+    write_json(delta("a\x1b", 0))
     line = capsys.readouterr().out
     assert json.loads(line)["data"]["text"] == "a\x1b"
     assert "\x1b" not in line
-    writer(as_json=False)(delta("a\x1b", 0))
+    View(Screen()).show(delta("a\x1b", 0))
     assert capsys.readouterr().out == r"a\x1b"
 
 

@@ -9,8 +9,9 @@ import pytest
 from typer.testing import CliRunner
 
 from app.cli import app
+from app.cli.listing import short_age
 from app.cli.screen import NoServerError, UsageError
-from app.cli.sessions import age_of, delete_old, short_age, show_old
+from app.cli.sessions import age_of, delete_old, show_old
 from app.messages import now, rfc3339
 from tests.unit.cli.test_cli_client import answer, as_json, client_of
 

@@ -61,6 +61,18 @@ def test_a_screen_knows_whether_a_line_is_open() -> None:
     assert out.getvalue() == "open\nnext\nlast\n"
 
 
+def test_lines_are_wrapped_between_words_at_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    out = Terminal()
+    screen = Screen(out)
+    screen.line("word " * 30 + "x" * 90, indent="  ")
+    screen.line("copied " * 20, wrap=False)
+    lines = out.getvalue().splitlines()
+    assert [len(line) for line in lines[:3]] == [79, 71, 92]
+    assert lines[1].startswith("  word")
+    assert lines[3] == "copied " * 20
+
+
 def test_styles_apply_only_with_color() -> None:
     out = io.StringIO()
     Screen(out, color=True).write("a\x1b[2Jb", dim=True)
