@@ -332,6 +332,18 @@ def evaluate(
     raise typer.Exit(run_evaluation(model, judge, policies, history or [], window, as_json=json, out=out))
 
 
+@app.command("mcp")
+def serve_mcp(server: Server = None, key: Key = None) -> None:
+    """Serve MCP on standard input and output: tools with which another agent starts sessions and gets their results.
+
+    For the configuration of an MCP client; see docs/mcp.md. Uses the given server or the one on this machine, or starts
+    one that ends with this command. Ends with its input, or at SIGTERM; sessions of another server keep running.
+    """
+    from app.cli.mcp_server import serve_mcp as start
+
+    start(server, key)
+
+
 @app.command()
 def nodes(json: Json = False, server: Server = None, key: Key = None) -> None:
     """List the nodes of a cluster: role, status, sessions, and when each was last seen."""

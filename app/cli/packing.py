@@ -18,7 +18,7 @@ from typing import IO, cast
 import typer
 from pathspec import GitIgnoreSpec
 
-from app.cli.screen import CliError, UsageError, visible
+from app.cli.screen import CliError, UsageError, one_line, visible
 
 SHOW_S, PAUSE_S = 1.0, 0.1
 """Seconds until progress is shown, and between two lines of it."""
@@ -33,6 +33,16 @@ class Folder:
 
     path: Path
     all: bool = False
+
+
+def project_folder(given: str) -> Path:
+    """The folder at an absolute path that a program gave. Raises `UsageError` if it is more than a project."""
+    path = Path(given)
+    if not path.is_absolute() or not path.is_dir():
+        raise UsageError(f"{one_line(given)} is not the absolute path of a folder.", code="no_folder")
+    if path in (Path.home(), Path(path.anchor)):
+        raise UsageError(f"{path} is a home directory or a whole disk, not a project.", code="folder_too_large")
+    return path
 
 
 class Meter:

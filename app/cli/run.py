@@ -193,7 +193,7 @@ async def _run(
         if folder is None:
             session = await client.call("POST", "/v1/sessions", json=options.body(task))
         else:
-            session = await _bring(client, options.body(task), folder, say)
+            session = await bring(client, options.body(task), folder, say)
         where = "a server of this command" if embedded else target.url
         say(f"session {session['id']} on {where}, model {session['model']}, sandbox {session['sandbox']['kind']}")
         local = LocalTools(client, session["id"], options.tools(), say)
@@ -211,7 +211,7 @@ async def _run(
     return end.status
 
 
-async def _bring(client: Client, body: dict[str, Any], folder: Folder, say: Callable[[str], None]) -> dict[str, Any]:
+async def bring(client: Client, body: dict[str, Any], folder: Folder, say: Callable[[str], None]) -> dict[str, Any]:
     """Creates a session with the files of a folder."""
     with tempfile.TemporaryFile() as archive:
         await asyncio.to_thread(pack, folder, archive, say)
