@@ -46,8 +46,9 @@ class TaskOptions:
         """The tools that this machine carries out. Raises `UsageError`."""
         return [LocalTool.parse(each) for each in self.tool or ()]
 
-    def body(self, task: str) -> dict[str, Any]:
-        """The request that creates the session. It includes an id, so that a retry does not create a second one."""
+    def body(self, task: str | None) -> dict[str, Any]:
+        """The request that creates the session, which is idle without a task. It includes an id, so that a retry does
+        not create a second session."""
         fields = {
             "id": new_id(),
             "task": task if not self.images else [{"type": "text", "text": task}, *map(_image, self.images)],
