@@ -29,7 +29,7 @@ _VERBS = {
     "list_directory": ("listed", "path"),
     "search_files": ("searched for", "pattern"),
 }
-_SILENT = {"update_plan"}
+SILENT = {"update_plan"}
 """Tools whose effect has its own event."""
 
 MAX_SHOWN = 10_000
@@ -222,7 +222,7 @@ def outcome_line(call: Call, result: dict[str, Any]) -> tuple[str, dict[str, Any
             ending += f" · {result['bytes']:,} bytes of output"
         return f"{ending} · {time}", {"dim": True} if good and code == 0 else {"fg": "red" if good else "yellow"}
     if good:
-        return ("", {}) if call.name in _SILENT else (f"· {call.headline()}{_lines(call)}", {"dim": True})
+        return ("", {}) if call.name in SILENT else (f"· {call.headline()}{_lines(call)}", {"dim": True})
     return f"· {call.headline()}: {status}: {one_line(str(result['output']), 300)}", {"fg": "yellow"}
 
 

@@ -34,6 +34,7 @@ ANSWER_S = 60.0
 UNPACK_S = 600.0
 """Read timeout for the response to an archive, which the server has to unpack first."""
 _PAGE = 500
+_PIECE_BYTES = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,9 +142,22 @@ class Client:
         """Writes the workspace's tar into `file`."""
         await self._save(f"/v1/sessions/{session_id}/archive", file)
 
-    async def patch(self, session_id: str, file: IO[bytes]) -> None:
-        """Writes what has changed in the workspace into `file`."""
-        await self._save(f"/v1/sessions/{session_id}/changes?format=patch", file)
+    async def patch(self, session_id: str, file: IO[bytes], start: str | None = None) -> None:
+        """Writes what has changed in the workspace into `file`: since the checkpoint `start`, by default the first."""
+        since = "" if start is None else f"&from={start}"
+        await self._save(f"/v1/sessions/{session_id}/changes?format=patch{since}", file)
+
+    async def unpack(self, session_id: str, archive: IO[bytes], *, replace: bool) -> None:
+        """Unpacks an archive in the workspace, which loses all other files with `replace`."""
+        archive.seek(0)
+
+        async def pieces() -> AsyncIterator[bytes]:
+            while piece := await asyncio.to_thread(archive.read, _PIECE_BYTES):
+                yield piece
+
+        params = {"mode": "replace" if replace else "merge"}
+        path = f"/v1/sessions/{session_id}/archive"
+        await self.call("PUT", path, params=params, content=pieces(), timeout=UNPACK_S)
 
     async def _save(self, path: str, file: IO[bytes]) -> None:
         try:

@@ -333,6 +333,47 @@ def evaluate(
     raise typer.Exit(run_evaluation(model, judge, policies, history or [], window, as_json=json, out=out))
 
 
+@app.command("acp")
+def serve_acp(
+    model: ModelName = None,
+    effort: Effort = None,
+    sandbox: SandboxKind = None,
+    approval: ApprovalPolicy = None,
+    server: Server = None,
+    key: Key = None,
+) -> None:
+    """Serve an editor that speaks the Agent Client Protocol on standard input and output.
+
+    For the configuration of an editor; see docs/editors.md. The editor's folder is copied into a session, and what a
+    prompt has changed is applied to the folder. Uses the given server or the one on this machine, or starts one that
+    ends with this command.
+    """
+    from app.cli.run import TaskOptions
+    from app.cli.screen import CliError
+
+    try:
+        from app.cli.acp import serve_acp as start
+    except ModuleNotFoundError as error:
+        raise CliError(
+            "The package agent-client-protocol is not installed; its releases exist for Python up to 3.14.",
+            code="acp_unavailable",
+        ) from error
+    options = TaskOptions(model=model, effort=effort, sandbox=sandbox, approval=approval)
+    start(options, server, key)
+
+
+@app.command("mcp")
+def serve_mcp(server: Server = None, key: Key = None) -> None:
+    """Serve MCP on standard input and output: tools with which another agent starts sessions and gets their results.
+
+    For the configuration of an MCP client; see docs/mcp.md. Uses the given server or the one on this machine, or starts
+    one that ends with this command. Ends with its input, or at SIGTERM; sessions of another server keep running.
+    """
+    from app.cli.mcp_server import serve_mcp as start
+
+    start(server, key)
+
+
 @app.command(cls=Listing)
 def nodes(json: Fields = None, server: Server = None, key: Key = None) -> None:
     """List the nodes of a cluster: role, status, sessions, and when each was last seen."""

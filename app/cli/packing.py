@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tarfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,7 @@ from typing import IO, cast
 import typer
 from pathspec import GitIgnoreSpec
 
-from app.cli.screen import CliError, UsageError, visible
+from app.cli.screen import CliError, UsageError, one_line, visible
 
 SHOW_S, PAUSE_S = 1.0, 0.1
 """Seconds until progress is shown, and between two lines of it."""
@@ -33,6 +33,16 @@ class Folder:
 
     path: Path
     all: bool = False
+
+
+def project_folder(given: str) -> Path:
+    """The folder at an absolute path that a program gave. Raises `UsageError` if it is more than a project."""
+    path = Path(given)
+    if not path.is_absolute() or not path.is_dir():
+        raise UsageError(f"{one_line(given)} is not the absolute path of a folder.", code="no_folder")
+    if path in (Path.home(), Path(path.anchor)):
+        raise UsageError(f"{path} is a home directory or a whole disk, not a project.", code="folder_too_large")
+    return path
 
 
 class Meter:
@@ -53,15 +63,16 @@ class Meter:
             typer.echo("\r\x1b[K", nl=False, err=True)
 
 
-def pack(folder: Folder, into: IO[bytes], say: Callable[[str], None]) -> None:
-    """Writes a tar.gz of a folder, and reports what was left out and how much was packed. Links that lead out of the
-    folder, special files and what cannot be read are left out. Blocks. Raises `CliError`."""
+def pack(folder: Folder, into: IO[bytes], say: Callable[[str], None], *, only: Collection[str] | None = None) -> None:
+    """Writes a tar.gz of a folder, or of its files in `only`, and reports what was left out and how much was packed.
+    Links that lead out of the folder, special files and what cannot be read are left out. Blocks. Raises
+    `CliError`."""
     if not folder.path.is_dir():
         raise UsageError(f"{folder.path} is not a folder.", code="no_folder")
     meter, files, size = Meter(), 0, 0
     try:
         with tarfile.open(fileobj=into, mode="w:gz", format=tarfile.PAX_FORMAT, compresslevel=LEVEL) as archive:
-            for name in chosen(folder):
+            for name in chosen(folder) if only is None else only:
                 if (info := _entry(archive, folder.path, name, say)) is None:
                     continue
                 _add(archive, info, folder.path / name)

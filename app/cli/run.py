@@ -50,8 +50,9 @@ class TaskOptions:
         """The tools that this machine carries out. Raises `UsageError`."""
         return [LocalTool.parse(each) for each in self.tool or ()]
 
-    def body(self, task: str) -> dict[str, Any]:
-        """The request that creates the session. It includes an id, so that a retry does not create a second one."""
+    def body(self, task: str | None) -> dict[str, Any]:
+        """The request that creates the session, which is idle without a task. It includes an id, so that a retry does
+        not create a second session."""
         limits = {"max_steps": self.max_steps, "max_cost_usd": self.max_cost}
         fields = {
             "id": new_id(),
@@ -181,7 +182,7 @@ async def _run(
         if folder is None:
             session = await client.call("POST", "/v1/sessions", json=options.body(task))
         else:
-            session = await _bring(client, options.body(task), folder, say)
+            session = await bring(client, options.body(task), folder, say)
         session_id = session["id"]
         where = "a server of this command" if embedded else target.url
         say(f"session {session_id} on {where}, model {session['model']}, sandbox {session['sandbox']['kind']}")
@@ -205,7 +206,7 @@ async def _run(
     return end.status
 
 
-async def _bring(client: Client, body: dict[str, Any], folder: Folder, say: Callable[[str], None]) -> dict[str, Any]:
+async def bring(client: Client, body: dict[str, Any], folder: Folder, say: Callable[[str], None]) -> dict[str, Any]:
     """Creates a session with the files of a folder."""
     with tempfile.TemporaryFile() as archive:
         await asyncio.to_thread(pack, folder, archive, say)

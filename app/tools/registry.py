@@ -93,7 +93,7 @@ class ToolRegistry:
         try:
             return tool, tool.arguments.model_validate(load_object(arguments_text))
         except ValidationError as exc:
-            raise ToolError(clean_text(f"Invalid arguments of {name}: {_describe(exc)}. {usage}")) from exc
+            raise ToolError(clean_text(f"Invalid arguments of {name}: {describe_errors(exc)}. {usage}")) from exc
         except ValueError as exc:
             raise ToolError(clean_text(f"The arguments of {name} {exc}. {usage}")) from exc
 
@@ -158,7 +158,8 @@ def _kind(value: Any) -> str:
     return kinds.get(type(value), "null")
 
 
-def _describe(exc: ValidationError) -> str:
+def describe_errors(exc: ValidationError) -> str:
+    """The first errors in arguments, in words for a model."""
     errors = exc.errors(include_url=False, include_context=False, include_input=False)
     named = "; ".join(_describe_one(error) for error in errors[:MAX_NAMED_ERRORS])
     more = len(errors) - MAX_NAMED_ERRORS

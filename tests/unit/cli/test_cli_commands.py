@@ -30,6 +30,8 @@ SESSIONS = ("ls", "show", "follow", "send", "cancel", "resume", "files", "compac
         (),
         ("serve",),
         ("run",),
+        ("acp",),
+        ("mcp",),
         ("compact",),
         ("fork",),
         ("prune",),
