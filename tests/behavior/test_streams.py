@@ -463,8 +463,9 @@ async def test_a_list_of_sessions_stays_current(client: Client, provider: FakePr
         (first["id"], "session.created"),
         (second["id"], "session.created"),
         (second["id"], "session.running"),
+        (second["id"], "session.activity"),
         (second["id"], "session.idle"),
         (first["id"], "session.updated"),
         (second["id"], "session.deleted"),
     ]
-    assert seen[4].data["session"]["title"] == "renamed"
+    assert seen[5].data["session"]["title"] == "renamed"

@@ -335,8 +335,22 @@ async def test_all_sessions_are_followed_from_the_moment_of_subscribing(stage: S
     stage.bus.publish("a", [StreamItem("session.created", 1, b"{}")])
     async with follow_all(stage.bus) as batches:
         # Nothing has been read yet, but events from now on belong to the stream.
-        stage.bus.publish("b", [StreamItem("session.created", 1, b'{"b":1}'), StreamItem("step.started", 2, b"{}")])
-        assert await anext(batches) == [StreamItem("session.created", None, b'{"b":1}')]
+        call = {"call_id": "c", "name": "write_file", "arguments": {"path": "a.py", "content": "x" * 999, "more": [1]}}
+        events = [
+            ("session.created", {"b": 1}),
+            ("step.started", {"step": 7}),
+            ("tool.call", call),
+            ("tool.result", {}),
+        ]
+        data = [(type_, orjson.dumps({"session_id": "b", "at": "now", **fields})) for type_, fields in events]
+        stage.bus.publish("b", [StreamItem(type_, seq, item) for seq, (type_, item) in enumerate(data)])
+        created, started, called = await anext(batches)
+        assert created == StreamItem("session.created", None, data[0][1])
+        brief = {"session_id": "b", "at": "now", "step": 7, "activity": None}
+        assert (started.type, started.seq, orjson.loads(started.data)) == ("session.activity", None, brief)
+        # A call in brief, whatever it writes.
+        shown = {"call_id": "c", "name": "write_file", "arguments": {"path": "a.py", "content": "x" * 200}}
+        assert orjson.loads(called.data) == {**brief, "step": None, "activity": shown}
         assert len(stage.bus.all.readers) == 1
     assert len(stage.bus.all.readers) == 0
 
