@@ -53,13 +53,14 @@ export function Choices({ label, text, onText, items, empty }) {
   </div>`;
 }
 
-/** What `load(text)` returns for the text, once the user has stopped writing for a moment; `[found, problem]`. */
+/** What `load` returns for the text, once the user has stopped writing for a moment: `[found, problem, text]`, which may
+ * still be for an earlier text. */
 export function useFound(text, load, pauseMs) {
-  const [state, setState] = useState([null, null]);
+  const [state, setState] = useState([null, null, null]);
   useEffect(() => {
     let isCurrent = true;
     const set = (state) => isCurrent && setState(state);
-    const start = () => load(text).then((found) => set([found, null]), (problem) => set([null, problem]));
+    const start = () => load(text).then((found) => set([found, null, text]), (problem) => set([null, problem, text]));
     const timer = setTimeout(start, text ? pauseMs : 0);
     return () => {
       isCurrent = false;

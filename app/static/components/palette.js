@@ -8,6 +8,7 @@ import { go, route, sessionLink, VIEWS } from "../core/router.js";
 import { theme, THEMES } from "../core/theme.js";
 import { html, useState } from "../core/ui.js";
 import { newSession, overlay, search } from "../state/keys.js";
+import { matches } from "../state/session_order.js";
 
 /** Sessions that are shown at a time. */
 const MOST = 8;
@@ -15,14 +16,17 @@ const PAUSE_MS = 120;
 
 export function Palette({ onClose }) {
   const [text, setText] = useState("");
-  const [page, problem] = useFound(text.trim(), sessionsWith, PAUSE_MS);
+  const q = text.trim();
+  const [page, problem] = useFound(q, sessionsWith, PAUSE_MS);
   const close = (run) => () => {
     onClose();
     run();
   };
-  const actions = actionsNow().filter(({ label }) => label.toLowerCase().includes(text.trim().toLowerCase()));
+  const actions = actionsNow().filter(({ label }) => label.toLowerCase().includes(q.toLowerCase()));
+  // Those found for an earlier text are shown as far as they match: Enter must not choose another one.
+  const found = (page?.items ?? []).filter((session) => matches(session, { q }));
   const items = [
-    ...(page?.items ?? []).map((session) => ({
+    ...found.map((session) => ({
       key: session.id,
       content: html`<span class="choice-name">${nameOf(session)}</span> <${StatusBadge} session=${session} />`,
       choose: close(() => go(sessionLink(session.id))),

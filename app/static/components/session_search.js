@@ -12,8 +12,10 @@ const ROLES = { user: "You", assistant: "Assistant", tool: "Output", control: "P
 
 export function SessionSearch({ id, onClose }) {
   const [text, setText] = useState("");
-  const [found, problem] = useFound(text.trim(), (q) => search(id, q), PAUSE_MS);
-  const items = (found?.items ?? []).map((hit) => ({
+  const q = text.trim();
+  const [found, problem, of] = useFound(q, () => search(id, q), PAUSE_MS);
+  const hits = of === q && found ? found.items : [];
+  const items = hits.map((hit) => ({
     key: `${hit.seq} ${hit.call_id}`,
     content: html`<span class="dim">${ROLES[hit.role] ?? hit.role}</span> <${Snippet} hit=${hit} />`,
     choose: () => {
@@ -21,7 +23,7 @@ export function SessionSearch({ id, onClose }) {
       go(sessionLink(id, "conversation", { message: hit.seq }));
     },
   }));
-  const empty = problem?.message ?? (text && found ? `No messages match “${text}”` : "");
+  const empty = problem?.message ?? (q && of === q ? `No messages match “${q}”` : "");
   return html`<${Dialog} title="Search this session" onClose=${onClose} wide>
     <${Choices} label="Words, paths or “phrases”" text=${text} onText=${setText} items=${items} empty=${empty} />
   <//>`;

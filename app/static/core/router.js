@@ -28,10 +28,10 @@ export function sessionLink(id, view = VIEWS[0], query = {}) {
 
 /** Changes parameters of the current address, without a new entry in the browser's history; empty ones are removed. */
 export function setQuery(changes) {
-  const path = location.hash.split("?", 1)[0] || "#/";
-  const query = Object.entries({ ...route.peek().query, ...changes }).filter(([, value]) => value);
-  const hash = `${path}${searchOf(Object.fromEntries(query))}`;
-  if (hash === location.hash) return;
+  const before = route.peek().query;
+  const query = Object.fromEntries(Object.entries({ ...before, ...changes }).filter(([, value]) => value));
+  if (searchOf(query) === searchOf(before)) return;
+  const hash = `${location.hash.split("?", 1)[0] || "#/"}${searchOf(query)}`;
   history.replaceState(history.state, "", hash);
   route.value = parse(hash);
 }
