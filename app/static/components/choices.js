@@ -53,8 +53,8 @@ export function Choices({ label, text, onText, items, empty }) {
   </div>`;
 }
 
-/** What `load` returns for the text, once the user has stopped writing for a moment: `[found, problem, text]`, which may
- * still be for an earlier text. */
+/** What `load` returns for the text, once the user has stopped writing for a moment: `[found, problem, text]`, which
+ * may still be for an earlier text. */
 export function useFound(text, load, pauseMs) {
   const [state, setState] = useState([null, null, null]);
   useEffect(() => {

@@ -2,6 +2,7 @@
 
 import { call, sessionPath } from "../core/http.js";
 import { useEffect } from "../core/ui.js";
+import { list } from "./sessions.js";
 
 /** Marks the end of the open session's last run as seen. `session` is null until it is loaded. */
 export function useSeen(session) {
@@ -12,7 +13,7 @@ export function useSeen(session) {
     const mark = () => {
       if (document.visibilityState !== "visible") return;
       document.removeEventListener("visibilitychange", mark);
-      call("POST", sessionPath(id, "seen")).catch(() => {});
+      call("POST", sessionPath(id, "seen")).then(() => list.seen(id), () => {});
     };
     document.addEventListener("visibilitychange", mark);
     mark();

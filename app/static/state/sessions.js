@@ -199,6 +199,12 @@ class SessionList {
     this.#set(session, held);
   }
 
+  /** Shows that the end of a session's last run was seen, for which there is no event. */
+  seen(id) {
+    this.#attends(id, false);
+    this.#change(id, { unseen: false });
+  }
+
   /** Removes a deleted session. */
   removed(id) {
     this.#stale.delete(id);
