@@ -29,6 +29,11 @@ class Status(StrEnum):
     """A client has to post the result of a call."""
 
 
+SessionFilter = Literal["idle", "running", "awaiting_approval", "awaiting_client", "needs_attention"]
+"""A status, or `needs_attention`: waits for an approval or a client's result, or has failed and nobody has seen it."""
+SessionSort = Literal["created", "activity"]
+
+
 class Outcome(StrEnum):
     """How the last run ended."""
 
@@ -252,8 +257,35 @@ class QueueState(Value):
     pending: int = 0
 
 
+SHOWN_ARGUMENTS, SHOWN_ARGUMENT_CHARS = 8, 200
+"""Arguments of a call, and characters of each, that an activity shows."""
+
+
+class Activity(Value):
+    """A tool call at work. `arguments` has the first of its plain arguments, shortened; for arguments that are not an
+    object, their beginning. The whole call is in the history."""
+
+    call_id: str
+    name: str
+    arguments: dict[str, str | int | float | bool] | str
+
+    @classmethod
+    def of_call(cls, call_id: str, name: str, arguments: dict[str, Any] | str) -> Activity:
+        if isinstance(arguments, str):
+            return cls(call_id=call_id, name=name, arguments=arguments[:SHOWN_ARGUMENT_CHARS])
+        plain = [(key, value) for key, value in arguments.items() if isinstance(value, str | int | float | bool)]
+        shown = {key[:SHOWN_ARGUMENT_CHARS]: _shortened(value) for key, value in plain[:SHOWN_ARGUMENTS]}
+        return cls(call_id=call_id, name=name, arguments=shown)
+
+
+def _shortened(value: str | float | bool) -> str | float | bool:
+    return value[:SHOWN_ARGUMENT_CHARS] if isinstance(value, str) else value
+
+
 class Session(Value):
     """One conversation with one agent. `last_seq` is the seq of its newest event, read in the same transaction.
+    `activity` is the newest tool call without a result; null while the model writes, and while no run is active.
+    `unseen` says whether the last run has ended since anyone opened the session: see `POST …/seen`.
     `reasoning_effort` null is the model's default. `answer` is the text of the last run's final message; null unless
     that run completed. `output` is the value that it submitted; null unless it had to submit one."""
 
@@ -263,6 +295,8 @@ class Session(Value):
     status: Status
     outcome: Outcome | None
     error: dict[str, Any] | None
+    activity: Activity | None = None
+    unseen: bool = False
     answer: str | None = None
     output: Any = None
     model: str

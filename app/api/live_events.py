@@ -1,11 +1,13 @@
-"""The live events of a session's stream, as its readers get them: they show a part while it is being written, have no
-id, and are never stored."""
+"""The live events, as readers get them: they show a part while it is being written, or to readers of all sessions what
+one does now. They have no id and are never stored."""
 
 from __future__ import annotations
 
 from typing import ClassVar, Literal
 
+from app.eventlog.news import ACTIVITY
 from app.events import Event
+from app.sessions import Activity
 
 
 class TextDelta(Event):
@@ -47,4 +49,13 @@ class ToolOutput(Event):
     text: str
 
 
-LIVE_EVENTS: tuple[type[Event], ...] = (TextDelta, ReasoningDelta, ToolArguments, ToolOutput)
+class SessionActivity(Event):
+    """Live, only in `GET /v1/events`: a session has started a step, `step`, or the model has made a call, which is the
+    `activity`. It may be missed; the session's own fields are what counts."""
+
+    type: ClassVar[str] = ACTIVITY
+    step: int | None = None
+    activity: Activity | None = None
+
+
+LIVE_EVENTS: tuple[type[Event], ...] = (TextDelta, ReasoningDelta, ToolArguments, ToolOutput, SessionActivity)

@@ -18,6 +18,7 @@ from app.cluster.wire import ASK, NUDGE, PING, MalformedUpdateError, Update, dec
 from app.eventlog.bus import Bus
 from app.eventlog.channel import Channel
 from app.eventlog.log import StreamItem
+from app.eventlog.news import news_of
 from app.eventlog.polling import LogPoll
 from app.messages import new_id
 from app.runtime.values.server import Component
@@ -79,8 +80,7 @@ class BrokerRelay:
             self._has_changed(session_id)
         else:
             self._send(self._channel_of(session_id), Update(self._node, session_id, items))
-        news = [StreamItem(item.type, None, item.data) for item in items if item.type.startswith("session.")]
-        if news:
+        if news := news_of(items):
             self._send(self._feed, Update(self._node, "", news))
 
     def deleted(self, session_id: str, last: StreamItem) -> None:

@@ -49,6 +49,7 @@ sessions = Table(
     Column("status", String(20), nullable=False),
     Column("outcome", String(20)),
     Column("error", Json),
+    Column("unseen", Boolean, comment="Whether its last run has ended since a client showed it; null: no."),
     Column("answer", Text, comment="Text of the last run's final message; null: it did not complete."),
     Column("output", Json, comment="What the last run has submitted, as it had to meet a schema."),
     Column("output_format", Json, comment="Schema, name and description of what runs submit; null: a text."),

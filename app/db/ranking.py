@@ -130,23 +130,13 @@ class Query:
         ]
 
     @cached_property
-    def _forms(self) -> list[tuple[int, str, re.Pattern[str]]]:
-        """For each term its number, a text that all its forms contain, and a pattern of them."""
-        return [(number, *_form(term)) for number, term in enumerate(self.terms)]
+    def _forms(self) -> list[tuple[str, re.Pattern[str]]]:
+        """For each term a text that all its forms contain, and a pattern of them."""
+        return [_form(term) for term in self.terms]
 
     def hits(self, folded: str) -> list[tuple[int, int]]:
         """Place and number of each term in a folded text, in any form of its words, in order."""
-        found: list[tuple[int, int]] = []
-        for number, part, form in self._forms:
-            # Much faster than a search for the pattern, which would try every character.
-            place = folded.find(part)
-            while place >= 0:
-                match = form.match(folded, place)
-                if match is not None:
-                    found.append((place, number))
-                place = folded.find(part, place + 1 if match is None else match.end())
-        found.sort()
-        return found
+        return sorted((place, number) for number, form in enumerate(self._forms) for place, _ in _places(folded, *form))
 
     def exact_share(self, folded: str) -> float:
         """The share of the exact terms that a folded text has with their very characters."""
@@ -155,6 +145,17 @@ class Query:
 
     def value(self, numbers: set[int]) -> float:
         return sum(self.weights[number] for number in numbers)
+
+
+def _places(folded: str, part: str, form: re.Pattern[str]) -> Iterator[tuple[int, int]]:
+    """Start and end of each match of a form, all of which contain `part`."""
+    # Much faster than a search for the pattern, which would try every character.
+    place = folded.find(part)
+    while place >= 0:
+        match = form.match(folded, place)
+        if match is not None:
+            yield place, match.end()
+        place = folded.find(part, place + 1 if match is None else match.end())
 
 
 def _form(term: Term) -> tuple[str, re.Pattern[str]]:
@@ -216,12 +217,15 @@ def _near(query: Query, hits: Sequence[tuple[int, int]]) -> float:
 # What is shown
 
 
-def shown(query: Query, ranked: Sequence[Passage], limit: int) -> list[tuple[Passage, str]]:
-    """The first passages with their snippets, at most `limit`. One whose text is an earlier one's, or whose snippet
+def shown(query: Query, ranked: Sequence[Passage], limit: int, chars: int | None = None) -> list[tuple[Passage, str]]:
+    """The first passages with their snippets, at most `limit`: each of at most about `chars` characters, or of its
+    share of `SNIPPETS_CHARS`. One whose text is an earlier one's, or whose snippet
     differs only in numbers from an earlier one's, is left out."""
     if not ranked:
         return []
     rooms = [min(PASSAGE_CHARS, SNIPPETS_CHARS * share // sum(SHARES[: len(ranked)])) for share in SHARES]
+    if chars is not None:
+        rooms = [chars] * limit
     chosen: dict[str, tuple[Passage, str]] = {}
     seen: set[str] = set()
     for passage in ranked:
@@ -285,3 +289,23 @@ def _joined(chosen: dict[int, str]) -> str:
         text += (" … " if number > last + 1 and text else " ") + chosen[number]
         last = number
     return text.strip()
+
+
+def highlights(query: str, text: str) -> list[tuple[int, int]]:
+    """Where a query's words are in a text, in any of their forms, or as a part of another word if none is there: start
+    and end in code points, in order, without overlaps."""
+    folded = [fold(char) for char in text]
+    origin = [place for place, chars in enumerate(folded) for _ in chars]
+    whole, terms = "".join(folded), terms_of(query)
+    found = [place for term in terms for place in _places(whole, *_form(term))]
+    if not found:
+        parts = filter(None, map(fold, [term.text for term in terms] or [query.strip()]))
+        found = [match.span() for part in parts for match in re.finditer(re.escape(part), whole)]
+    ranges: list[tuple[int, int]] = []
+    for start, end in sorted(found):
+        first, last = origin[start], origin[end - 1] + 1
+        if ranges and first <= ranges[-1][1]:
+            ranges[-1] = (ranges[-1][0], max(last, ranges[-1][1]))
+        else:
+            ranges.append((first, last))
+    return ranges

@@ -12,6 +12,7 @@ from typing import Protocol
 from app.errors import ServerBusyError
 from app.eventlog.channel import Channel, Reader
 from app.eventlog.log import StreamItem, page
+from app.eventlog.news import news_of
 
 GLOBAL_EVENTS = 1024
 """`session.*` events kept for readers of all sessions; a reader that falls further behind is disconnected."""
@@ -222,7 +223,8 @@ class GlobalFeed:
         self.readers: set[asyncio.Event] = set()
 
     def publish(self, items: Iterable[StreamItem]) -> None:
-        news = [StreamItem(item.type, None, item.data) for item in items if item.type.startswith("session.")]
+        # Without readers nobody will ask for what happens now, and a call's arguments need not be parsed.
+        news = news_of(items if self.readers else [item for item in items if item.type.startswith("session.")])
         if news:
             self._recent.extend(news)
             self._recent_bytes += sum(len(item.data) for item in news)

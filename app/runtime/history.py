@@ -43,7 +43,7 @@ from app.runtime.values.history import (
     ToolView,
 )
 from app.runtime.values.server import UsageByModel, UsageReport
-from app.sessions import ContextState, Session
+from app.sessions import ContextState, Session, SessionSort
 
 PAGE_BYTES = 512 * 1024
 """Bytes of messages after which a page is full: it stays in memory until it is sent."""
@@ -55,7 +55,7 @@ SCANNED = 50_000
 
 MAX_SEQ = 2**62
 _PLACE = re.compile(r"(?P<ms>[0-9]{1,15})/(?P<id>[0-9a-f-]{36})")
-"""The content of a cursor: when a session was created, in milliseconds, and its id."""
+"""The content of a cursor: when a session was created or changed, in milliseconds, and its id."""
 
 
 def message_page(connection: Connection, session_id: str, after: int, limit: int) -> MessagePage:
@@ -260,14 +260,14 @@ def log_page(
     return LogPage(tuple(items), last_seq, None if at_end else str(reached))
 
 
-def session_cursor(session: Session) -> str:
-    """An opaque cursor for the end of a page of sessions."""
-    return place_cursor(session.created_at, session.id)
+def session_cursor(session: Session, sort: SessionSort) -> str:
+    """An opaque cursor for the end of a page of sessions in this order."""
+    return place_cursor(session.created_at if sort == "created" else session.updated_at, session.id)
 
 
-def place_cursor(created_at: datetime, id_: str) -> str:
-    """An opaque cursor for the end of a page of what is listed by the time it was made."""
-    place = f"{round(created_at.timestamp() * 1000)}/{id_}"
+def place_cursor(at: datetime, id_: str) -> str:
+    """An opaque cursor for the end of a page of what is listed by a time."""
+    place = f"{round(at.timestamp() * 1000)}/{id_}"
     return base64.urlsafe_b64encode(place.encode()).decode().rstrip("=")
 
 

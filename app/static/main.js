@@ -1,10 +1,13 @@
 /** The page: its frame, and the view named by the address. */
 
 import { Notes } from "./components/basic.js";
+import { Overlays } from "./components/overlays.js";
 import { ThemeChooser } from "./components/theme_chooser.js";
 import { hasAnswered, needsKey } from "./core/http.js";
 import { route } from "./core/router.js";
-import { html, render } from "./core/ui.js";
+import { html, render, useEffect } from "./core/ui.js";
+import { notifies } from "./state/notices.js";
+import { list } from "./state/sessions.js";
 import { Login, LoginDialog, LogoutButton } from "./views/login.js";
 import { Sessions } from "./views/sessions.js";
 import { SessionView } from "./views/session.js";
@@ -13,7 +16,9 @@ import { UsageView } from "./views/usage.js";
 
 function Page() {
   // Once the page shows data, a login opens on top of it instead of replacing it.
-  if (needsKey.value && !hasAnswered()) return html`<${Login} />`;
+  const isLogin = needsKey.value && !hasAnswered();
+  useList(!isLogin);
+  if (isLogin) return html`<${Login} />`;
   const { page, id } = route.value;
   const current = (name) => (page === name ? "page" : undefined);
   return html`<header class="top">
@@ -31,7 +36,18 @@ function Page() {
     ${page === "usage" && html`<${UsageView} />`}
     ${page === "settings" && html`<${SettingsView} />`}
     <${Notes} />
+    <${Overlays} />
     ${needsKey.value && html`<${LoginDialog} />`}`;
+}
+
+/** Keeps the list of sessions current while it is shown, or notifies the user. */
+function useList(mayLoad) {
+  const isNeeded = mayLoad && (route.value.page === "sessions" || notifies.value);
+  useEffect(() => {
+    if (!isNeeded) return undefined;
+    list.open();
+    return () => list.close();
+  }, [isNeeded]);
 }
 
 /** Refuses files dropped outside a drop target: the browser would open them in place of the page. */

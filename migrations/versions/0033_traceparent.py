@@ -1,14 +1,14 @@
 """the traces of requests
 
 Revision: 0033
-After: 0029
+After: 0031
 """
 
 import sqlalchemy as sa
 from alembic import op
 
 revision = "0033"
-down_revision = "0029"
+down_revision = "0031"
 branch_labels = None
 depends_on = None
 

@@ -466,16 +466,17 @@ async def test_a_list_of_sessions_stays_current(client: Client, provider: FakePr
         (first["id"], "session.created"),
         (second["id"], "session.created"),
         (second["id"], "session.running"),
+        (second["id"], "session.activity"),
         (second["id"], "session.idle"),
         (first["id"], "session.updated"),
         (second["id"], "session.deleted"),
     ]
-    assert seen[4].data["session"]["title"] == "renamed"
+    assert seen[5].data["session"]["title"] == "renamed"
 
     renamed = await client.change(first["id"], title="renamed while nobody listens")
     third = await client.create(title="third")
     await client.http.delete(f"/v1/sessions/{third['id']}")
-    async with opened(client, "/v1/events", after=seen[4].data["cursor"]) as response:
+    async with opened(client, "/v1/events", after=seen[5].data["cursor"]) as response:
         missed: dict[tuple[str, str], Event] = {}
         async for event in read_events(response):
             missed[event.data["session_id"], event.type] = event

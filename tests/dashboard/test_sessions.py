@@ -72,7 +72,7 @@ async def test_only_running_sessions_in_the_list_are_reloaded(page: Page, site: 
         await page.clock.run_for(6_000)
 
     query = parse_qs(urlsplit((await asked.value).url).query)
-    assert query == {"status": ["running"], "limit": ["1"], "q": [task]}
+    assert query == {"status": ["running"], "limit": ["1"], "sort": ["activity"], "q": [task]}
     site.provider.open("again-1")
     await client.until_idle(made["id"])
 

@@ -52,6 +52,8 @@ from app.runtime.values.history import (
     FileList,
     FileView,
     MessagePage,
+    SearchHit,
+    SearchResult,
     StepPage,
     StepView,
     SystemSection,
@@ -211,6 +213,13 @@ ANSWERS: tuple[BaseModel, ...] = (
     ),
     USER,
     MessagePage(items=(USER, ASSISTANT, TOOL), last_seq=18, next_cursor=None),
+    SearchResult(
+        items=(
+            SearchHit(
+                message_id=RESULT_MESSAGE_ID, seq=7, role="tool", call_id=CALL_ID, snippet="hello", ranges=((0, 5),)
+            ),
+        )
+    ),
     ContextView(
         session_id=SESSION_ID,
         last_seq=18,

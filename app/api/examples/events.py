@@ -20,7 +20,7 @@ from app.api.examples.records import (
     USAGE,
     USER,
 )
-from app.api.live_events import LIVE_EVENTS, ReasoningDelta, TextDelta, ToolArguments, ToolOutput
+from app.api.live_events import LIVE_EVENTS, ReasoningDelta, SessionActivity, TextDelta, ToolArguments, ToolOutput
 from app.events import (
     ApprovalRequested,
     ApprovalResolved,
@@ -56,7 +56,7 @@ from app.events import (
 )
 from app.messages import FinishReason
 from app.runtime.values.history import StreamItem
-from app.sessions import Outcome, PlanItem, QueueMode
+from app.sessions import Activity, Outcome, PlanItem, QueueMode
 
 EVENTS: tuple[Event, ...] = (
     SessionCreated(**SENT, session=SESSION),
@@ -133,6 +133,7 @@ EVENTS: tuple[Event, ...] = (
         text='{"command": "py',
     ),
     ToolOutput(**SENT, call_id=CALL_ID, part_id=PART_ID, offset=0, stream="stdout", text="hel"),
+    SessionActivity(**SENT, activity=Activity.of_call(CALL_ID, "execute_command", {"command": "python hello.py"})),
 )
 
 

@@ -35,6 +35,7 @@ from app.runtime.values.history import (
     ContextView,
     ExportPage,
     MessagePage,
+    SearchResult,
     StepPage,
     ToolCallView,
 )
@@ -98,6 +99,19 @@ async def list_tools(services: Services, session_id: SessionId) -> ToolList:
 async def list_steps(services: Services, session_id: SessionId, after: Cursor = None, limit: Limit = 100) -> StepPage:
     """All attempts of all steps, oldest first."""
     return await services.history.steps(session_id, after=after, limit=limit)
+
+
+@router.get("/search", responses=problems("session_not_found"))
+async def search_messages(
+    services: Services,
+    session_id: SessionId,
+    q: Annotated[Text, Query(min_length=1, max_length=500, description='Words, `"phrases"` and paths to find.')],
+    limit: Annotated[int, Query(ge=1, le=40, description="Maximum number of places.")] = 20,
+) -> SearchResult:
+    """Places of the history that match a query, best first; one without any of its words matches as a part of words.
+    Covers everything that was said, called and returned, whether the model still sees it or not, except reasoning and
+    the step that is running."""
+    return await services.history.search(session_id, q, limit=limit)
 
 
 @router.get("/tool-calls/{call_id}", responses=problems("session_not_found", "call_not_found"))

@@ -16,7 +16,7 @@ from app.api.responses import EventStreamResponse
 from app.api.routers.queue import CONTENT
 from app.errors import InvalidRequestError
 from app.runtime.values.sessions import CancelRequest, ForkCreate, SessionCreate, SessionPage, SessionPatch, Text
-from app.sessions import Session, Status
+from app.sessions import Session, SessionFilter, SessionSort
 
 router = APIRouter(prefix="/v1/sessions", tags=["sessions"], route_class=JsonRoute, dependencies=STRICT)
 forks_router = APIRouter(prefix="/v1/sessions", tags=["sessions"], route_class=JsonRoute, dependencies=STRICT)
@@ -116,16 +116,26 @@ async def create_session(
 @router.get("", responses=problems("malformed_cursor"))
 async def list_sessions(
     services: Services,
-    status: Annotated[Status | None, Query(description="Only sessions with this status.")] = None,
+    status: Annotated[
+        SessionFilter | None,
+        Query(
+            description="Only sessions with this status; `needs_attention`: those that wait for an approval or a"
+            " client's result, or have failed and are `unseen`."
+        ),
+    ] = None,
     limit: Limit = 50,
     cursor: Cursor = None,
     q: Annotated[
         Text | None,
         Query(max_length=500, description="Only sessions whose title or task contains this text."),
     ] = None,
+    sort: Annotated[
+        SessionSort, Query(description="`created`: newest first. `activity`: the one with the last event first.")
+    ] = "created",
 ) -> SessionPage:
-    """Sessions, newest first. A page may have fewer than `limit` if their tasks are large."""
-    return await services.sessions.list(status=status, q=q, limit=limit, cursor=cursor)
+    """Sessions. A page may have fewer than `limit` if their tasks are large. A cursor continues the order that it came
+    from. By `activity`, a session that changes meanwhile moves to the front, and may be missing from later pages."""
+    return await services.sessions.list(status=status, q=q, limit=limit, cursor=cursor, sort=sort)
 
 
 @router.get("/{session_id}", responses=problems("session_not_found"))
@@ -148,6 +158,12 @@ async def patch_session(services: Services, session_id: SessionId, body: Session
 async def delete_session(services: Services, session_id: SessionId) -> None:
     """Cancels the session, removes its sandbox and then deletes all its data."""
     await services.sessions.delete(session_id)
+
+
+@router.post("/{session_id}/seen", status_code=204, responses=problems("session_not_found"))
+async def mark_session_seen(services: Services, session_id: SessionId) -> None:
+    """Marks the end of the last run as seen: `unseen` is false until another run ends. There is no event."""
+    await services.sessions.mark_seen(session_id)
 
 
 @router.post("/{session_id}/cancel", status_code=202, responses=problems("session_not_found"))

@@ -234,3 +234,13 @@ def open_calls(connection: Connection, session_id: str) -> list[Row[Any]]:
         part.session_id == session_id, part.type == "tool_call", _IS_OPEN, messages.c.voided_at.is_(None)
     )
     return list(connection.execute(query.order_by(messages.c.seq, part.index)).all())
+
+
+def newest_open_calls(connection: Connection, session_ids: Collection[str]) -> dict[str, ToolCallPart]:
+    """The newest call without a result of each session, once the model has written it whole."""
+    part = message_parts.c
+    query = select(message_parts).join(messages, IN_MESSAGE)
+    query = query.where(part.session_id.in_(session_ids), part.type == "tool_call", _IS_OPEN, part.closed.is_(True))
+    query = query.where(messages.c.voided_at.is_(None)).order_by(messages.c.seq, part.index)
+    found = {row.session_id: part_of(row) for row in connection.execute(query)}
+    return {id: call for id, call in found.items() if isinstance(call, ToolCallPart)}

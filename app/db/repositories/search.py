@@ -52,6 +52,15 @@ def seq_of_call(connection: Connection, session_id: str, call_id: str) -> int:
     return connection.execute(query).scalar() or 0
 
 
+def end_of_complete(connection: Connection, session_id: str, *, is_idle: bool) -> int:
+    """The seq up to which all messages are complete: the end of an idle session, else its newest answer, which may be
+    in the making."""
+    seqs = select(func.max(messages.c.seq)).where(messages.c.session_id == session_id)
+    if is_idle:
+        return (connection.execute(seqs).scalar() or 0) + 1
+    return connection.execute(seqs.where(messages.c.role == Role.ASSISTANT)).scalar() or 0
+
+
 def is_indexed(connection: Connection, session_id: str, *, before: int) -> bool:
     """Whether all messages before a seq are indexed, as far as that shows without reading them: after one without a
     text that can be searched, it does not."""
@@ -162,9 +171,12 @@ class Found(NamedTuple):
     snippet: str
 
 
-def find(connection: Connection, session_id: str, query: str, limit: int, *, before: int) -> list[Found]:
-    """Places older than `before` that match a query, best first. Without any place that has one of its words, those
-    that have the query as a substring, as in scripts without spaces."""
+def find(
+    connection: Connection, session_id: str, query: str, limit: int, *, before: int, chars: int | None = None
+) -> list[Found]:
+    """At most `limit` places older than `before` that match a query, best first, with snippets of `chars` characters or
+    as short as a model needs them. Without any place that has one of its words, those that have the query as a
+    substring, as in scripts without spaces."""
     terms, texts = terms_of(query), fulltext(connection)
     wanted = [Wanted((term.text,), MOST, spoken) for spoken in (True, False) for term in terms]
     hits = texts.matching(connection, session_id, wanted)
@@ -182,7 +194,7 @@ def find(connection: Connection, session_id: str, query: str, limit: int, *, bef
     if not ranked:
         substrings = [term.text for term in terms] or [query.strip()]
         ranked = one_each(texts.containing(connection, session_id, substrings, CANDIDATES, before=before))
-    return [Found(*passage[1:5], text) for passage, text in shown(asked, ranked, limit)]
+    return [Found(*passage[1:5], text) for passage, text in shown(asked, ranked, limit, chars)]
 
 
 def _likely(query: Query, of_term: Sequence[set[int]], said: set[int]) -> dict[int, set[int]]:

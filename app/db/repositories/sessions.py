@@ -11,10 +11,20 @@ from sqlalchemy import Connection, Row, and_, bindparam, delete, insert, or_, se
 
 from app.db.dialects import insert_new, lock_session, streamed, upsert
 from app.db.models import message_parts, messages, server, sessions
-from app.db.repositories import queue
+from app.db.repositories import parts, queue
 from app.db.repositories.events import session_not_found
 from app.messages import new_id
-from app.sessions import CompactionState, QueueState, SandboxSpec, Session, Status
+from app.sessions import (
+    Activity,
+    CompactionState,
+    Outcome,
+    QueueState,
+    SandboxSpec,
+    Session,
+    SessionFilter,
+    SessionSort,
+    Status,
+)
 
 
 def instance_id(connection: Connection) -> str:
@@ -70,6 +80,12 @@ def claim(connection: Connection, session_id: str, node: str | None = None) -> R
     return connection.execute(_CLAIM, {"sid": session_id, "node": node}).first()
 
 
+def mark_seen(connection: Connection, session_id: str) -> None:
+    """Stores that the end of the last run was shown. Raises `NotFoundError`."""
+    if row(connection, session_id).unseen:
+        change(connection, session_id, unseen=False)
+
+
 def remove(connection: Connection, session_id: str) -> Session:
     """Deletes a session and all its rows; returns it as it was. Raises `NotFoundError`."""
     last = snapshot(connection, session_id)
@@ -79,13 +95,25 @@ def remove(connection: Connection, session_id: str) -> Session:
 
 def snapshot(connection: Connection, session_id: str) -> Session:
     """The session as the API shows it. Raises `NotFoundError`."""
-    return view(row(connection, session_id), queue.count(connection, session_id))
+    found = row(connection, session_id)
+    return view(found, queue.count(connection, session_id), activities(connection, [found]).get(session_id))
 
 
-def view(row: Row[Any], pending: int) -> Session:
+def activities(connection: Connection, rows: Collection[Row[Any]]) -> dict[str, Activity]:
+    """What the sessions of these rows do now, by session; only those with a call at work."""
+    active = [row.id for row in rows if row.status != Status.IDLE]
+    if not active:
+        return {}
+    calls = parts.newest_open_calls(connection, active)
+    return {id: Activity.of_call(call.call_id, call.name, call.arguments) for id, call in calls.items()}
+
+
+def view(row: Row[Any], pending: int, activity: Activity | None) -> Session:
     """A row as the API shows it."""
     return Session.of(
         row,
+        activity=activity,
+        unseen=bool(row.unseen),
         compaction=CompactionState(
             policy=row.compaction["policy"],
             settings={name: value for name, value in row.compaction.items() if name != "policy"},
@@ -98,6 +126,11 @@ def view(row: Row[Any], pending: int) -> Session:
     )
 
 
+_NEEDS_ATTENTION = or_(
+    sessions.c.status.in_((Status.AWAITING_APPROVAL, Status.AWAITING_CLIENT)),
+    and_(sessions.c.status == Status.IDLE, sessions.c.outcome == Outcome.FAILED, sessions.c.unseen.is_(True)),
+)
+
 PAGE_CHARS = 512 * 1024
 """Total characters of the tasks, answers and outputs on a page; a first session with more comes alone."""
 
@@ -105,26 +138,29 @@ PAGE_CHARS = 512 * 1024
 def page(
     connection: Connection,
     *,
-    status: Status | None,
+    status: SessionFilter | None,
     q: str | None,
     before: tuple[datetime, str] | None,
     limit: int,
+    sort: SessionSort = "created",
 ) -> tuple[list[Session], bool]:
-    """Sessions, newest first, filtered by status, by text in title or task, and by a place in that order. Large tasks,
-    answers and outputs make a page smaller than `limit`; the second value says whether there are more."""
+    """Sessions, newest or last changed first, filtered by status, by text in title or task, and by a place in that
+    order. Large tasks, answers and outputs make a page smaller than `limit`; the second value says whether there are
+    more."""
     query = streamed(select(sessions))
     if status is not None:
-        query = query.where(sessions.c.status == status)
+        query = query.where(_NEEDS_ATTENTION if status == "needs_attention" else sessions.c.status == status)
     if q:
         query = query.where(
             or_(sessions.c.title.icontains(q, autoescape=True), sessions.c.task.icontains(q, autoescape=True))
         )
+    by = sessions.c.created_at if sort == "created" else sessions.c.updated_at
     if before is not None:
-        created_at = bindparam("before_at", before[0], type_=sessions.c.created_at.type)
-        query = query.where(tuple_(sessions.c.created_at, sessions.c.id) < tuple_(created_at, before[1]))
+        before_at = bindparam("before_at", before[0], type_=by.type)
+        query = query.where(tuple_(by, sessions.c.id) < tuple_(before_at, before[1]))
     rows: list[Row[Any]] = []
     chars, more = 0, False
-    query = query.order_by(sessions.c.created_at.desc(), sessions.c.id.desc())
+    query = query.order_by(by.desc(), sessions.c.id.desc())
     with connection.execute(query.limit(limit + 1)) as found:
         for row in found:
             chars += len(row.task or "") + len(row.answer or "") + len(orjson.dumps(row.output))
@@ -132,7 +168,8 @@ def page(
                 break
             rows.append(row)
     pending = queue.counts(connection, [row.id for row in rows])
-    return [view(row, pending.get(row.id, 0)) for row in rows], more
+    at_work = activities(connection, rows)
+    return [view(row, pending.get(row.id, 0), at_work.get(row.id)) for row in rows], more
 
 
 def sandboxes(connection: Connection, session_ids: Collection[str]) -> dict[str, SandboxSpec]:

@@ -27,6 +27,7 @@ from app.errors import (
     ToolError,
 )
 from app.messages import ImagePart, Part, ToolResultPart, ToolStatus, now, rfc3339
+from app.runtime.searching import search_history
 from app.runtime.setup import RuntimeSetup
 from app.runtime.skills import workspace_skills
 from app.runtime.vault import read_masking
@@ -184,28 +185,14 @@ class StoredHistory:
         return path
 
     async def search(self, query: str, *, asked_by: str, limit: int) -> Sequence[Finding]:
-        """See `SessionHistory.search`. First indexes the messages since the last search, in short writes, so that no
-        other session waits long for the writer; only messages before the calling one are certain to be complete."""
-
-        def look(connection: Connection) -> Sequence[search.Found] | int:
-            before = search.seq_of_call(connection, self._session_id, asked_by)
-            if not search.is_indexed(connection, self._session_id, before=before):
-                return before
-            return search.find(connection, self._session_id, query, limit, before=before)
-
-        found = await self._database.read(look)
-        if isinstance(found, int):
-            before = found
-            done: int | None = 0
-            while done is not None:
-                done = await self._index(before, done)
-            found = await self._database.read(lambda c: search.find(c, self._session_id, query, limit, before=before))
-        return [Finding(*place) for place in found]
-
-    async def _index(self, before: int, after: int) -> int | None:
-        return await self._database.writer.write(
-            lambda c: search.index(c, self._session_id, before=before, after=after), session_id=self._session_id
+        """See `SessionHistory.search`. Only messages before the calling one are certain to be complete."""
+        found = await search_history(
+            self._database,
+            self._session_id,
+            lambda c: search.seq_of_call(c, self._session_id, asked_by),
+            lambda c, before: search.find(c, self._session_id, query, limit, before=before),
         )
+        return [Finding(*place) for place in found]
 
 
 def _result(

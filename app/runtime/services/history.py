@@ -38,6 +38,7 @@ from app.runtime.mcp.offer import Offer
 from app.runtime.mcp.reading import read_tools, stored_offer
 from app.runtime.owner.notes import are_due as notes_are_due
 from app.runtime.owner.notes import read_beside_owner, swept
+from app.runtime.searching import search_messages
 from app.runtime.setup import RuntimeSetup
 from app.runtime.transactions import compactions
 from app.runtime.transactions.compactions import revert
@@ -53,6 +54,7 @@ from app.runtime.values.history import (
     LogPage,
     MessagePage,
     RawOutput,
+    SearchResult,
     StepPage,
     ToolCallView,
 )
@@ -106,6 +108,10 @@ class HistoryService:
     async def steps(self, session_id: str, *, after: str | None, limit: int) -> StepPage:
         start = read_seq(after)
         return await self._database.read(lambda c: history.step_page(c, session_id, start, limit))
+
+    async def search(self, session_id: str, query: str, *, limit: int) -> SearchResult:
+        """The places that match a query best; the step that is running is not searched."""
+        return await search_messages(self._database, session_id, query, limit)
 
     async def tool_call(self, session_id: str, call_id: str) -> ToolCallView:
         """A call with its result. Raises `NotFoundError` (code `call_not_found`)."""

@@ -41,7 +41,7 @@ from app.runtime.transactions.runs import Starter
 from app.runtime.values.sessions import ApprovalRequest, ForkCreate, SessionCreate, SessionPage, SessionPatch
 from app.sandbox import paths
 from app.sandbox.base import MovableSandbox
-from app.sessions import SandboxSpec, Session, Status
+from app.sessions import SandboxSpec, Session, SessionFilter, SessionSort, Status
 
 RESERVED = timedelta(minutes=15)
 """How long the id of a session that is created with an archive is reserved, if the node dies in the meantime."""
@@ -218,17 +218,29 @@ class SessionService:
             self._registry.wake(session.id, caller.key)
         return session
 
-    async def list(self, *, status: Status | None, q: str | None, limit: int, cursor: str | None) -> SessionPage:
-        """Sessions, newest first. Raises `MalformedRequestError` for an invalid cursor."""
+    async def list(
+        self,
+        *,
+        status: SessionFilter | None,
+        q: str | None,
+        limit: int,
+        cursor: str | None,
+        sort: SessionSort = "created",
+    ) -> SessionPage:
+        """Sessions, newest or last changed first. Raises `MalformedRequestError` for an invalid cursor."""
         before, at = read_place(cursor), now()
         items, more = await self._database.read(
-            lambda c: sessions.page(c, status=status, q=q, before=before, limit=limit)
+            lambda c: sessions.page(c, status=status, q=q, before=before, limit=limit, sort=sort)
         )
-        next_cursor = session_cursor(items[-1]) if more else None
+        next_cursor = session_cursor(items[-1], sort) if more else None
         return SessionPage(items=tuple(items), next_cursor=next_cursor, events_cursor=news_cursor(at))
 
     async def get(self, session_id: str) -> Session:
         return await self._database.read(lambda c: sessions.snapshot(c, session_id))
+
+    async def mark_seen(self, session_id: str) -> None:
+        """Stores that the end of the last run was shown; there is no event."""
+        await self._database.writer.write(lambda c: sessions.mark_seen(c, session_id), session_id=session_id)
 
     async def patch(self, session_id: str, body: SessionPatch) -> Session:
         """Changes a session from its next step on."""

@@ -180,6 +180,7 @@ def begin(
         error=None,
         answer=None,
         output=None,
+        unseen=False,
         # A resume continues the same work.
         **({} if trigger == "resume" else {"run_output_format": None}),
         queue_held=False,
@@ -274,6 +275,7 @@ def _end(
         error=result.error,
         answer=final.answer,
         output=final.output,
+        unseen=True,
         cancel_requested=False,
         queue_held=held,
     )

@@ -106,6 +106,22 @@ class ContextView(Value):
     source: str
 
 
+class SearchHit(Value):
+    """A place in the history. `call_id` is set for a call and for its result, which has the role `tool`. `ranges` are
+    the start and end, in code points, of the query's words in `snippet`, which may leave out parts of the text."""
+
+    message_id: str
+    seq: int
+    role: Literal["user", "assistant", "tool", "control", "system", "summary"]
+    call_id: str | None
+    snippet: str
+    ranges: tuple[tuple[int, int], ...]
+
+
+class SearchResult(Value):
+    items: tuple[SearchHit, ...]
+
+
 class ToolCallView(Value):
     """A call and its result; `result` is null while it is open."""
 

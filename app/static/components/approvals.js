@@ -4,7 +4,7 @@ import { Button, now, say, sayProblem } from "./basic.js";
 import { CallArguments } from "./call_arguments.js";
 import { toolName } from "./tool_labels.js";
 import { duration } from "../core/format.js";
-import { call, sessionPath } from "../core/http.js";
+import { call, get, patch, sessionPath } from "../core/http.js";
 import { html, useEffect, useId, useRef, useState } from "../core/ui.js";
 
 /** After a decision the next call takes the place of the first: a click within this time (ms) was meant for the first.
@@ -18,7 +18,7 @@ const DECIDED = 409;
 const LONGEST_REASON = 4_000;
 
 /** All calls that wait for approval, each with its buttons. */
-export function Approvals({ state }) {
+export function Approvals({ state, policy = state.session?.value?.approval.policy }) {
   const waiting = state.approvals.value;
   const section = useRef(null);
   const { changedAt, decidedHere } = useChange(waiting, section);
@@ -28,9 +28,11 @@ export function Approvals({ state }) {
     try {
       await call("POST", sessionPath(state.id, "approvals", callId), { body: answer });
     } catch (problem) {
-      if (problem.status !== DECIDED) decidedHere.delete(callId);
+      if (problem.status === DECIDED) forget(state, callId);
+      else decidedHere.delete(callId);
       throw problem;
     }
+    forget(state, callId);
   };
   const isStray = () => {
     const isSoon = performance.now() - changedAt.current < STRAY_CLICK_MS;
@@ -39,6 +41,11 @@ export function Approvals({ state }) {
   };
   const decide = async (callId, decision, reason) => {
     if (!isStray()) await post(callId, { decision, ...(reason ? { reason } : {}) });
+  };
+  const allow = async (callId, name) => {
+    if (isStray()) return;
+    await patch(sessionPath(state.id), { approval: await approvalWithout(state.id, name) });
+    await post(callId, { decision: "approve" });
   };
   const all = async (decision) => {
     if (!isStray()) await decideAll(waiting, (callId) => post(callId, { decision }));
@@ -57,9 +64,26 @@ export function Approvals({ state }) {
           approval=${approval}
           place=${waiting.length > 1 ? `${place + 1} of ${waiting.length}` : ""}
           decide=${decide}
+          allow=${isInPolicy(policy, approval.name) ? allow : null}
         />`,
       )}
     </section>`;
+}
+
+/** Whether a call waits for the name of its tool, so that the session can be changed to run the tool's calls. */
+const isInPolicy = (policy, name) => typeof policy === "object" && policy.tools.includes(name);
+
+/** The session's approval, without a tool. */
+async function approvalWithout(id, name) {
+  const { policy, timeout_s } = (await get(sessionPath(id))).approval;
+  const tools = policy.tools.filter((tool) => tool !== name);
+  const isAny = tools.length > 0 || policy.commands.length > 0;
+  return { policy: isAny ? { ...policy, tools } : "never", timeout_s };
+}
+
+/** Removes a decided call, without waiting for its event. */
+function forget(state, callId) {
+  state.approvals.value = state.approvals.value.filter(({ call_id: id }) => id !== callId);
 }
 
 /** Decides the calls one after another. Calls that were decided elsewhere or timed out are skipped. */
@@ -94,12 +118,12 @@ export function useChange(waiting, section) {
     const isDecidedHere = gone.filter((id) => decidedHere.delete(id)).length > 0;
     if (!isDecidedHere || document.activeElement !== document.body) return;
     const next = section.current.querySelector("h2") ?? document.querySelector(".composer textarea");
-    next.focus();
+    next?.focus();
   }, [ids.join()]);
   return { changedAt, decidedHere };
 }
 
-function Approval({ approval, place, decide }) {
+function Approval({ approval, place, decide, allow }) {
   const { call_id: callId, name, arguments: args, expires_at: expiresAt } = approval;
   const id = useId();
   const [hasReason, setHasReason] = useState(false);
@@ -114,8 +138,10 @@ function Approval({ approval, place, decide }) {
     <${CallArguments} name=${name} args=${args} />
     ${hasReason && html`<${Reason} value=${reason} onInput=${setReason} onEnter=${deny} />`}
     <footer>
-      <${Button} kind="primary" onClick=${() => decide(callId, "approve")}>Approve<//>
-      <${Button} kind="danger" onClick=${deny}>${reason.trim() ? "Deny with reason" : "Deny"}<//>
+      <${Button} kind="primary" data-decision="approve" onClick=${() => decide(callId, "approve")}>Approve<//>
+      <${Button} kind="danger" data-decision="deny" onClick=${deny}>${reason.trim() ? "Deny with reason" : "Deny"}<//>
+      ${allow &&
+      html`<${Button} onClick=${() => allow(callId, name)}>Approve, and allow ${toolName(name)} in this session<//>`}
       <button type="button" class="plain" aria-expanded=${hasReason} onClick=${() => setHasReason(!hasReason)}>
         ${hasReason ? "Remove reason" : "Add reason"}
       </button>

@@ -1,5 +1,6 @@
 /** A tool call's full arguments. */
 
+import { LongCode } from "./highlight.js";
 import { LongText } from "./long_text.js";
 import { plain, plainLine } from "../core/format.js";
 import { html } from "../core/ui.js";
@@ -16,12 +17,14 @@ export function CallArguments({ name, args }) {
   const entries = Object.entries(args).map(([key, value]) => [plainLine(key), asText(value)]);
   if (entries.length === 0) return html`<p class="dim">No arguments.</p>`;
   const isCommand = (key) => name === "execute_command" && key === "command";
+  // What decides comes first.
+  entries.sort(([one], [other]) => isCommand(other) - isCommand(one));
   const isBrief = ([key, text]) => text.length <= BRIEF && !text.includes("\n") && !isCommand(key);
   const brief = entries.filter(isBrief);
   return html`<div class="call-arguments">
     ${entries
       .filter((entry) => !isBrief(entry))
-      .map(([key, text]) => html`<${Argument} key=${key} label=${key} text=${text} />`)}
+      .map(([key, text]) => html`<${Argument} key=${key} label=${key} text=${text} isCommand=${isCommand(key)} />`)}
     ${brief.length > 0 &&
     html`<dl>
       ${brief.map(([key, text]) => html`<div key=${key}><dt>${key}</dt><dd><code>${plainLine(text)}</code></dd></div>`)}
@@ -31,9 +34,11 @@ export function CallArguments({ name, args }) {
 
 const asText = (value) => (typeof value === "string" ? value : JSON.stringify(value, null, 2));
 
-function Argument({ label, text }) {
+function Argument({ label, text, isCommand = false }) {
   return html`<figure class="argument">
     <figcaption>${label}</figcaption>
-    <${LongText} label=${label} text=${plain(text)} />
+    ${isCommand
+      ? html`<${LongCode} label=${label} text=${plain(text)} language="bash" />`
+      : html`<${LongText} label=${label} text=${plain(text)} />`}
   </figure>`;
 }

@@ -4,10 +4,13 @@ import { bytes } from "../core/format.js";
 import { go, sessionLink } from "../core/router.js";
 import { html, useEffect, useRef, useState } from "../core/ui.js";
 import { contentOf } from "../state/attachments.js";
-import { changeDraft, clearDraft, createSession, draft, errorsOf, requestOf, taskImages } from "../state/draft.js";
+import {
+  changeDraft, checkModel, clearDraft, createSession, draft, errorsOf, hasSettings, requestOf, resetSettings,
+  taskImages,
+} from "../state/draft.js";
 import { secretNames } from "../state/draft_inputs.js";
 import { clearIncoming, incoming, takeDropped } from "../state/incoming.js";
-import { loadModels } from "../state/models.js";
+import { loadModels, models } from "../state/models.js";
 import { AttachButton, Attached, onPasteInto, useFileDrop } from "./attachments.js";
 import { CreateMore } from "./create_more.js";
 import { AreaField, Form } from "./fields.js";
@@ -30,7 +33,7 @@ export function CreateForm({ onClose }) {
   const [hasSecrets, setHasSecrets] = useState(draft.peek().secrets.length > 0);
   const { isOver, ...dropping } = useFileDrop(takeFiles);
   useEffect(() => {
-    loadModels().catch(sayProblem);
+    loadModels().then(() => checkModel(models.peek()), sayProblem);
     // The user has opened the form, so it takes the focus.
     if (onClose) form.current.querySelector("textarea").focus();
   }, []);
@@ -77,8 +80,10 @@ export function CreateForm({ onClose }) {
         <${SecretFields} />
       </details>
       <details open=${isMore} onToggle=${(event) => setMore(event.currentTarget.open)}>
-        <summary>More</summary>
+        <summary>More${hasSettings(draft.value) && html` <span class="dim">settings changed</span>`}</summary>
         <${CreateMore} />
+        ${hasSettings(draft.value) &&
+        html`<p><button type="button" onClick=${resetSettings}>Use the server's settings</button></p>`}
       </details>
       ${rest.length > 0 &&
       html`<div class="failure" role="alert">${rest.map((text) => html`<p key=${text}>${text}</p>`)}</div>`}

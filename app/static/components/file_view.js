@@ -2,13 +2,14 @@
 
 import { bytes, count, day, plain, plainLine } from "../core/format.js";
 import { filePath } from "../core/http.js";
+import { route, setQuery } from "../core/router.js";
 import { copy } from "../core/save.js";
 import { pieces, textRows } from "../core/text_rows.js";
-import { html, signal, useEffect, useMemo, useState } from "../core/ui.js";
+import { html, signal, useEffect, useLayoutEffect, useMemo, useRef, useState } from "../core/ui.js";
 import { folderOf, nameOf, SHOWN_BYTES } from "../state/files.js";
 import { Button, Failure, say } from "./basic.js";
 import { characterWidth } from "./character_width.js";
-import { FixedRows } from "./fixed_rows.js";
+import { FixedRows, reveal } from "./fixed_rows.js";
 import { colored, highlighted, languageOf } from "./highlight.js";
 
 /** The height of a line in px, as in the style sheet. */
@@ -67,12 +68,21 @@ function Text({ path, text: raw }) {
   const rows = useMemo(() => textRows(text, columns), [text, columns]);
   const tokens = useTokens(path, text);
   const fit = (width) => setFitting(Math.max(FEWEST, Math.floor(width / characterWidth()) - NUMBERS));
-  const row = (index) => html`<div key=${index} class="line">
-    <span class="line-number" aria-hidden="true">${rows.lines[index] || ""}</span>
+  const box = useRef(null);
+  const linked = Number(route.value.query.line);
+  useLayoutEffect(() => {
+    const index = linked ? rows.lines.indexOf(linked) : -1;
+    if (index >= 0) reveal(box.current, index, LINE);
+  }, [rows, linked]);
+  const row = (index) => html`<div key=${index} class="line ${linked && rows.lines[index] === linked ? "linked" : ""}">
+    <span class="line-number" aria-hidden="true" onClick=${() => setQuery({ line: rows.lines[index] })}>
+      ${rows.lines[index] || ""}
+    </span>
     <code>${pieces(text, rows.starts[index], rows.ends[index], tokens).map(colored)}</code>
   </div>`;
   return html`<${FixedRows}
     class="file-lines"
+    box=${box}
     tabindex="0"
     role="region"
     aria-label=${`${plainLine(nameOf(path))}, ${count(rows.lines.findLast((line) => line > 0))} lines`}

@@ -52,6 +52,14 @@ export function Code({ text, language, isOpen = false }) {
   </pre>`;
 }
 
+/** Code like `LongText`: in a box that scrolls, with a label for screen readers. */
+export function LongCode({ label, text, language }) {
+  const tokens = useTokens(text, text.length > LONGEST ? null : language);
+  return html`<pre class="long-text" tabindex="0" role="region" aria-label=${label} dir="ltr">
+    ${tokens ? pieces(text, 0, text.length, tokens).map(colored) : blocks(text)}
+  </pre>`;
+}
+
 function blocks(text) {
   const cut = inBlocks(text);
   return cut.length === 1 ? text : cut.map((piece, place) => html`<div key=${place} class="block">${piece}</div>`);

@@ -1,5 +1,6 @@
 /** One message of the transcript. */
 
+import { EditInFork } from "./edit_in_fork.js";
 import { Fold } from "./fold.js";
 import { Markdown } from "./markdown.js";
 import { Reasoning } from "./reasoning.js";
@@ -7,6 +8,7 @@ import { ToolCall } from "./tool_call.js";
 import { MessageImages } from "./images.js";
 import { AsIs, UserText } from "./user_content.js";
 import { clock, count, day, plainLine } from "../core/format.js";
+import { sessionLink } from "../core/router.js";
 import { html } from "../core/ui.js";
 
 const LABELS = { user: "You", control: "Palimpsest", assistant: "Assistant", system: "System" };
@@ -20,9 +22,14 @@ export function Message({ state, id }) {
   const writing = isWriting(message) && state.session.value?.status !== "idle";
   return html`<header class="row-head">
       <h2>${writing ? html`<span class="writing">Writing…</span>` : labelOf(message)}</h2>
-      <time class="dim numbers" datetime=${message.created_at} title=${day(message.created_at)}>
-        ${clock(message.created_at)}
-      </time>
+      <div class="row-tools">
+        <a class="row-link" href=${sessionLink(state.id, "conversation", { message: message.seq })}>
+          <time class="dim numbers" datetime=${message.created_at} title=${day(message.created_at)}>
+            ${clock(message.created_at)}
+          </time>
+        </a>
+        ${message.role === "user" && html`<${EditInFork} state=${state} message=${message} />`}
+      </div>
     </header>
     <div class="row-body">${bodyOf(state, message)}</div>`;
 }

@@ -27,9 +27,13 @@ export function ModelField() {
     />`}`;
 }
 
+/** Those that can run come first, then the demo. */
+const rank = (model) => (isDemo(model) ? 1 : model.key_present ? 0 : 2);
+
 function byProvider(items) {
   const groups = new Map();
-  for (const model of items) groups.set(model.provider, [...(groups.get(model.provider) ?? []), model]);
+  const usableFirst = items.toSorted((one, other) => rank(one) - rank(other));
+  for (const model of usableFirst) groups.set(model.provider, [...(groups.get(model.provider) ?? []), model]);
   return [...groups];
 }
 

@@ -4,31 +4,53 @@ import { compact, count, dollars, plainLine } from "../core/format.js";
 import { post, sessionPath } from "../core/http.js";
 import { sessionLink } from "../core/router.js";
 import { html } from "../core/ui.js";
+import { needsYou } from "../state/session_order.js";
+import { callWords } from "./tool_labels.js";
+import { RowApprovals } from "./row_approvals.js";
 import { Ago, Badge, say, sayProblem, StatusBadge } from "./basic.js";
 import { Menu } from "./menu.js";
 
 /** `name` is the displayed name; `onChanged(session)` gets the session after an action, and `openDialog(dialog,
  * session)` opens a dialog. */
 export function SessionRow({ session, name, onChanged, openDialog }) {
-  return html`<li class="session-row" data-session-id=${session.id}>
+  return html`<li class="session-row ${session.unseen ? "unseen" : ""}" data-session-id=${session.id}>
     <div class="row-name">
       <a href=${sessionLink(session.id)}>${name}</a>
-      ${session.error && html`<${Problem} error=${session.error} outcome=${session.outcome} />`}
-      ${!session.error && html`<${Result} session=${session} />`}
+      ${session.unseen && html`<span class="hidden">, not opened since it ended</span>`}
+      <${Now} session=${session} />
     </div>
     <div class="row-status"><${StatusBadge} session=${session} /><${MoreBadges} session=${session} /></div>
     <span class="row-model dim">${session.model}</span>
     <span class="row-steps numbers">${plural(session.steps, "step")}</span>
     <span class="row-cost numbers"><${Cost} usage=${session.usage} /></span>
     <span class="row-context numbers"><${Context} context=${session.context} /></span>
-    <span class="row-time dim"><${Ago} time=${session.updated_at} /></span>
+    <span class="row-time dim">
+      <${Ago} time=${session.status === "running" ? session.created_at : session.placed_at} />
+    </span>
     <${Actions} session=${session} name=${name} onChanged=${onChanged} openDialog=${openDialog} />
+    ${session.status === "awaiting_approval" && html`<${RowApprovals} session=${session} />`}
   </li>`;
 }
 
-function Problem({ error, outcome }) {
+/** What the session does now, or what came of its last run. */
+function Now({ session }) {
+  if (session.status === "idle") {
+    if (!session.error) return html`<${Result} session=${session} />`;
+    return html`<${Problem} error=${session.error} isBad=${needsYou(session)} />`;
+  }
+  if (session.status === "awaiting_approval") return null;
+  return html`<p class="row-now dim"><${Activity} session=${session} /></p>`;
+}
+
+function Activity({ session: { activity, compaction } }) {
+  if (!activity) return compaction.in_progress ? "Compacting…" : "Thinking…";
+  const { verb, argument, more } = callWords(activity);
+  return html`${verb} <code>${argument}</code>${more}`;
+}
+
+function Problem({ error, isBad }) {
   const text = plainLine(error.detail || error.title || error.code || "");
-  return html`<p class="row-error ${outcome === "failed" ? "" : "dim"}" title=${text}>${text}</p>`;
+  return html`<p class="row-error ${isBad ? "" : "dim"}" title=${text}>${text}</p>`;
 }
 
 /** Characters of a result in the list. */

@@ -25,7 +25,7 @@ const TOOLS = {
   history_search: (args) => ["Search history", args.query],
   memory_read: () => ["Read memory", ""],
   memory_search: (args) => ["Search memory", args.query],
-  update_plan: (args) => ["Plan", `${args.items?.length ?? 0} items`],
+  update_plan: (args) => ["Plan", args.items ? `${args.items.length} items` : ""],
 };
 
 /** All tools of the server. */

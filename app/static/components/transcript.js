@@ -7,6 +7,7 @@
 import { Button, Failure } from "./basic.js";
 import { FoldsContext } from "./fold.js";
 import { McpNote } from "./mcp_note.js";
+import { useLinkedRow } from "./linked_row.js";
 import { labelOf, Message } from "./message.js";
 import { WholeOutput, WholeOutputContext } from "./output.js";
 import { offsetOf, usePlace } from "./scroll_position.js";
@@ -46,6 +47,7 @@ export function Transcript({ state }) {
   });
   const place = usePlace(transcript, virtualizer, box);
   useEdges(transcript, virtualizer, rows.length);
+  const linked = useLinkedRow(transcript, virtualizer, rows);
   const isBusy = transcript.loading.value !== null;
   const setSize = transcript.hasEarlier.value || transcript.hasLater.value ? -1 : rows.length;
   return html`<div class="transcript">
@@ -68,7 +70,7 @@ export function Transcript({ state }) {
             return html`<article
               key=${key}
               ref=${virtualizer.measureElement}
-              class=${classOf(row)}
+              class="${classOf(row)} ${key === linked ? "linked" : ""}"
               style=${{ top: `${start}px` }}
               data-index=${index}
               aria-posinset=${index + 1}

@@ -31,6 +31,7 @@ export class Follower {
   #path;
   #onEvents;
   #onLost;
+  #staysOpen;
   #stopped = false;
   #abort = null;
   #backoff = new Backoff();
@@ -41,13 +42,15 @@ export class Follower {
 
   /** `onEvents(events)` gets all events of one read, each `{seq, type, data}`, with `seq` null for live events;
    * `onConnected()` is called on each new connection before its events. `onLost(problem)` is called with an error that
-   * retrying cannot fix (404, 409, …), after which the follower is closed. */
-  constructor(path, { after = null, onEvents, onConnected = () => {}, onLost = () => {} }) {
+   * retrying cannot fix (404, 409, …), after which the follower is closed. `staysOpen()` says whether a hidden page
+   * keeps its connection. */
+  constructor(path, { after = null, onEvents, onConnected = () => {}, onLost = () => {}, staysOpen = () => false }) {
     this.#path = path;
     this.lastId = after;
     this.#onEvents = onEvents;
     this.onConnected = onConnected;
     this.#onLost = onLost;
+    this.#staysOpen = staysOpen;
     document.addEventListener("visibilitychange", this.#look);
     this.#begin();
   }
@@ -83,6 +86,7 @@ export class Follower {
   };
 
   #rest() {
+    if (this.#staysOpen()) return;
     this.#isResting = true;
     this.#abort?.abort();
   }

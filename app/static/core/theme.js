@@ -1,14 +1,13 @@
 /** Light or dark theme: the system's, or the one chosen in this browser. */
 
+import { remembered } from "./preferences.js";
 import { computed, effect, signal } from "./ui.js";
-
-const KEY = "palimpsest-theme";
 
 /** The available themes. */
 export const THEMES = ["system", "light", "dark"];
 
 /** The chosen theme; setting it applies and stores it. */
-export const theme = signal(remembered());
+export const theme = remembered("theme", "system", (found) => THEMES.includes(found));
 
 const system = matchMedia("(prefers-color-scheme: dark)");
 const systemIsDark = signal(system.matches);
@@ -21,7 +20,6 @@ effect(() => {
   const { dataset } = document.documentElement;
   if (theme.value === "system") delete dataset.theme;
   else dataset.theme = theme.value;
-  remember(theme.value);
 });
 
 /** A color of styles/base.css in a form that a canvas accepts: `color("--accent")` is "rgb(138, 75, 20)". The variable
@@ -33,23 +31,4 @@ export function color(name) {
   const found = getComputedStyle(probe).color;
   probe.remove();
   return found;
-}
-
-// Storage may be disabled or full: the choice then lasts until the page is closed.
-function remembered() {
-  try {
-    const found = localStorage.getItem(KEY);
-    return THEMES.includes(found) ? found : "system";
-  } catch {
-    return "system";
-  }
-}
-
-function remember(choice) {
-  try {
-    if (choice === "system") localStorage.removeItem(KEY);
-    else localStorage.setItem(KEY, choice);
-  } catch {
-    // As above.
-  }
 }

@@ -1,15 +1,15 @@
 /** The draft of a new session: the form's values, the request made from them, and the fields of its errors. */
 
 import { post } from "../core/http.js";
+import { remembered } from "../core/preferences.js";
 import { signal } from "../core/ui.js";
 import { send } from "../core/upload.js";
 import { uuid7 } from "../core/uuid.js";
 import { Attachments } from "./attachments.js";
 import { NO_INPUTS, outputOf, secretField, secretsOf, sourceOf } from "./draft_inputs.js";
 
-const EMPTY = {
-  task: "",
-  title: "",
+/** The settings that a new session takes over from the one before. */
+const SETTINGS = {
   model: "",
   otherModel: "",
   compaction: "",
@@ -23,15 +23,29 @@ const EMPTY = {
   tools: [],
   commands: "",
   timeout: "",
-  systemPrompt: "",
-  ...NO_INPUTS,
 };
+const EMPTY = { task: "", title: "", systemPrompt: "", ...SETTINGS, ...NO_INPUTS };
+
+const isSettings = (found) =>
+  Object.entries(SETTINGS).every(([name, value]) =>
+    Array.isArray(value) ? Array.isArray(found[name]) : typeof found[name] === typeof value,
+  );
+const recent = remembered("new-session", null, isSettings);
+
+const settingsOf = (values) => Object.fromEntries(Object.keys(SETTINGS).map((name) => [name, values[name]]));
+
+/** Whether settings other than the model differ from the server's. */
+export const hasSettings = ({ model, otherModel, ...values }) =>
+  JSON.stringify(settingsOf({ ...values, model: "", otherModel: "" })) !== JSON.stringify(SETTINGS);
 
 /** The value of `model` that selects `otherModel`. */
 export const OTHER = "other";
 
 /** Kept while the page is open, so that closing the form loses nothing. */
-export const draft = signal(EMPTY);
+export const draft = signal({ ...EMPTY, ...recent.peek() });
+
+/** Whether the form is open. */
+export const isCreating = signal(false);
 
 /** The images of the task, kept like the draft. */
 export const taskImages = new Attachments();
@@ -40,9 +54,23 @@ export function changeDraft(changes) {
   draft.value = { ...draft.value, ...changes };
 }
 
+/** Empties the form; its settings stay, and are remembered. */
 export function clearDraft() {
-  draft.value = EMPTY;
+  recent.value = settingsOf(draft.peek());
+  draft.value = { ...EMPTY, ...recent.peek() };
   taskImages.clear();
+}
+
+/** Gives up the settings for those of the server. */
+export function resetSettings() {
+  recent.value = null;
+  changeDraft(SETTINGS);
+}
+
+/** Gives up a model that the server no longer has. */
+export function checkModel(known) {
+  const { model } = draft.peek();
+  if (model && model !== OTHER && !known.some(({ name }) => name === model)) changeDraft({ model: "" });
 }
 
 /** The form's fields, by API field name. */

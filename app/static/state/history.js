@@ -26,6 +26,12 @@ export class History {
     return { items: page.items, lastSeq: page.last_seq, more: page.next_cursor !== null };
   }
 
+  /** The messages around a seq, and whether there may be earlier ones. */
+  async around(seq) {
+    const start = Math.max(0, seq - LOOK_BACK);
+    return { ...(await this.after(start)), hasEarlier: start > 0 };
+  }
+
   /** The session's newest messages. */
   async newest() {
     const { last_seq: lastSeq } = await get(sessionPath(this.#id));

@@ -23,6 +23,17 @@ export function draftOf(state) {
   return drafts.get(state);
 }
 
+/** Stores a text as the draft of a session that is not open yet. */
+export function keepDraft(sessionId, text) {
+  try {
+    sessionStorage.setItem(keyOf(sessionId), JSON.stringify({ text }));
+  } catch {
+    // Storage is full or disabled.
+  }
+}
+
+const keyOf = (sessionId) => `palimpsest.draft.${sessionId}`;
+
 class MessageDraft {
   text = signal("");
   attachments = new Attachments();
@@ -112,7 +123,7 @@ class MessageDraft {
   }
 
   get #key() {
-    return `palimpsest.draft.${this.#state.id}`;
+    return keyOf(this.#state.id);
   }
 
   #restore() {

@@ -1,24 +1,28 @@
 /** The list of sessions: API pages, kept up to date by the event stream of all sessions.
  *
- * That stream reports starts and ends, not every step, and has no ids. So an event updates its row at once and reloads
- * it; rows of running sessions are reloaded every few seconds; and each new connection reloads the list.
+ * That stream reports starts, calls and ends, but not what a step has cost, and has no ids. So an event updates its row
+ * and, unless it is only about a call, reloads it; rows of running sessions are reloaded every few seconds; and each
+ * new connection reloads the list.
  */
 
 import { Follower } from "../core/follow.js";
 import { get, sessionPath } from "../core/http.js";
 import { batch, effect, signal, untracked } from "../core/ui.js";
-import { matches, place } from "./session_order.js";
+import { matches, needsYou, ordered, place } from "./session_order.js";
 
 const PAGE = 50;
 /** The API's maximum page size. */
 const LARGEST_PAGE = 500;
+/** How long events are collected before they are applied, in ms: many running sessions have dozens a second, and each
+ * time the list is drawn again. */
+const APPLY_MS = 80;
 /** How long events are collected before their rows are reloaded, in ms: a starting or ending run has several. */
 const GATHER_MS = 200;
 /** How often the rows of running sessions are reloaded, in ms: about as often as they make a new step. */
 const RUNNING_MS = 5_000;
 
-export class SessionList {
-  /** Sessions, newest first. */
+class SessionList {
+  /** Sessions, last changed first. */
   items = signal([]);
   nextCursor = signal(null);
   loading = signal(true);
@@ -27,15 +31,23 @@ export class SessionList {
   problem = signal(null);
   /** The filter: `status` ("" for all) and `q`, a text. */
   filter = signal({ status: "", q: "" });
+  /** Whether the stream stays open while the page is hidden. */
+  staysOpen = () => false;
   follower = signal(null);
-  /** Called with `(session, before)` when the status of a session in the list changes. */
-  onStatus = () => {};
+  /** Ids of the sessions that wait for the user, whether they match the filter or not. */
+  attention = signal(new Set());
+  /** Called with a session when its status changes, whether it matches the filter or not. */
+  watchers = new Set();
+  /** The last known status of each session. */
+  #statuses = new Map();
   #request = 0;
   /** Ids of rows to reload. */
   #stale = new Set();
   #refreshing = false;
   /** Events received while the list is loading, which it may not include; null when it is not loading. */
   #missed = null;
+  /** Events that are not applied yet. */
+  #arrived = [];
   #timer = null;
   #unwatch = () => {};
 
@@ -44,6 +56,7 @@ export class SessionList {
       onEvents: (events) => this.#take(events),
       onConnected: () => this.load({ keep: true }),
       onLost: (problem) => (this.problem.value = problem),
+      staysOpen: () => this.staysOpen(),
     });
     this.#timer = setInterval(() => this.#refreshRunning(), RUNNING_MS);
     this.#unwatch = effect(() => {
@@ -58,14 +71,21 @@ export class SessionList {
     clearInterval(this.#timer);
     this.#unwatch();
     this.#stale.clear();
+    this.attention.value = new Set();
     this.#request += 1;
   }
 
-  /** Loads the list for the filter: its first page, or with `keep` about as many sessions as are loaded. */
+  /** Loads the list for the filter: its first page, or with `keep` about as many sessions as are loaded. Without a
+   * filter by status, those that wait or run are loaded too, however long ago they have changed. */
   async load({ keep = false } = {}) {
     const wanted = keep ? Math.max(PAGE, this.items.value.length) : PAGE;
     this.#missed = [];
     await this.#loading(async (isCurrent) => {
+      const waiting = get(`/v1/sessions?status=needs_attention&sort=activity&limit=${LARGEST_PAGE}`);
+      const running = this.filter.value.status ? { items: [] } : get(this.#path(null, LARGEST_PAGE, "running"));
+      const others = Promise.all([waiting, running]);
+      // A problem of the page is the one that is reported.
+      others.catch(() => {});
       const items = [];
       let cursor = null;
       do {
@@ -74,7 +94,11 @@ export class SessionList {
         items.push(...page.items);
         cursor = page.next_cursor;
       } while (cursor !== null && items.length < wanted);
-      this.#replace(items, cursor);
+      const [{ items: attention }, { items: active }] = await others;
+      if (!isCurrent()) return;
+      this.attention.value = new Set(attention.map(({ id }) => id));
+      const found = attention.filter((session) => matches(session, this.filter.value));
+      this.#replace(ordered([...found, ...active, ...items]), cursor);
     });
   }
 
@@ -85,9 +109,8 @@ export class SessionList {
     await this.#loading(async (isCurrent) => {
       const page = await get(this.#path(cursor, PAGE));
       if (!isCurrent()) return;
-      const held = new Set(this.items.value.map(({ id }) => id));
       batch(() => {
-        this.items.value = [...this.items.value, ...page.items.filter(({ id }) => !held.has(id))];
+        for (const session of page.items) if (!this.#held(session.id)) this.#set(session, null, false);
         this.nextCursor.value = page.next_cursor;
         this.problem.value = null;
       });
@@ -114,6 +137,7 @@ export class SessionList {
   #replace(items, cursor) {
     batch(() => {
       this.items.value = items;
+      for (const { id, status } of items) this.#statuses.set(id, status);
       this.nextCursor.value = cursor;
       this.problem.value = null;
       this.loaded.value = true;
@@ -121,14 +145,16 @@ export class SessionList {
     });
   }
 
-  setFilter(changes) {
-    this.filter.value = { ...this.filter.value, ...changes };
+  setFilter({ status, q }) {
+    const before = this.filter.value;
+    if (status === before.status && q === before.q) return undefined;
+    this.filter.value = { status, q };
     this.loaded.value = false;
     return this.load();
   }
 
   #path(cursor, limit, status = this.filter.value.status) {
-    const query = new URLSearchParams({ limit });
+    const query = new URLSearchParams({ limit, sort: "activity" });
     const { q } = this.filter.value;
     if (status) query.set("status", status);
     if (q) query.set("q", q);
@@ -138,6 +164,12 @@ export class SessionList {
 
   #take(events) {
     this.#missed?.push(...events);
+    if (this.#arrived.push(...events) === events.length) setTimeout(() => this.#applyAll(), APPLY_MS);
+  }
+
+  #applyAll() {
+    const events = this.#arrived;
+    this.#arrived = [];
     batch(() => {
       for (const event of events) this.#apply(event);
     });
@@ -146,10 +178,16 @@ export class SessionList {
   #apply({ type, data }) {
     const id = data.session_id;
     if (type === "session.deleted") return this.removed(id);
+    if (type === "session.activity") {
+      return this.#change(id, { activity: data.activity, ...(data.step === null ? {} : { steps: data.step }) });
+    }
     if (data.session) this.put(data.session);
-    else if (type === "session.running") this.#change(id, { status: "running", outcome: null, error: null });
-    else if (type === "session.idle") {
-      this.#change(id, { status: "idle", outcome: data.outcome, error: data.error ?? null });
+    else if (type === "session.running") {
+      this.#statuses.set(id, "running");
+      this.#change(id, { status: "running", outcome: null, error: null, activity: null, updated_at: data.at });
+    } else if (type === "session.idle") {
+      const { outcome, error = null } = data;
+      this.#change(id, { status: "idle", outcome, error, activity: null, unseen: true, updated_at: data.at });
     }
     this.#refresh(id);
   }
@@ -161,9 +199,17 @@ export class SessionList {
     this.#set(session, held);
   }
 
+  /** Shows that the end of a session's last run was seen, for which there is no event. */
+  seen(id) {
+    this.#attends(id, false);
+    this.#change(id, { unseen: false });
+  }
+
   /** Removes a deleted session. */
   removed(id) {
     this.#stale.delete(id);
+    this.#statuses.delete(id);
+    this.#attends(id, false);
     this.items.value = this.items.value.filter((item) => item.id !== id);
   }
 
@@ -176,17 +222,27 @@ export class SessionList {
     if (held) this.#set({ ...held, ...changes }, held);
   }
 
-  #set(session, held) {
+  #set(session, held, hasMore = this.nextCursor.value !== null) {
     const wanted = matches(session, this.filter.value);
     this.items.value = wanted
-      ? place(this.items.value, session, this.nextCursor.value !== null)
+      ? place(this.items.value, session, hasMore)
       : this.items.value.filter(({ id }) => id !== session.id);
-    if (held && held.status !== session.status) this.onStatus(session, held);
+    this.#attends(session.id, needsYou(session));
+    const before = this.#statuses.get(session.id);
+    this.#statuses.set(session.id, session.status);
+    if (before !== undefined && before !== session.status) for (const watch of this.watchers) watch(session);
   }
 
-  /** Reloads a row soon, if it is in the list or may now match the status filter. */
+  #attends(id, isNeeded) {
+    if (this.attention.value.has(id) === isNeeded) return;
+    const ids = new Set(this.attention.value);
+    if (isNeeded) ids.add(id);
+    else ids.delete(id);
+    this.attention.value = ids;
+  }
+
+  /** Reloads a row soon, or adds it: a session with news belongs to the start of the list. */
   #refresh(id) {
-    if (!this.#held(id) && !this.filter.value.status) return;
     this.#stale.add(id);
     if (this.#refreshing) return;
     this.#refreshing = true;
@@ -212,7 +268,6 @@ export class SessionList {
     const running = this.items.value.filter(({ status }) => status === "running").length;
     if (running === 0 || document.visibilityState !== "visible" || this.loading.value) return;
     try {
-      // The sessions in the list are the newest ones.
       const { items } = await get(this.#path(null, Math.min(LARGEST_PAGE, running), "running"));
       batch(() => {
         for (const session of items) if (this.#held(session.id) && !this.#stale.has(session.id)) this.put(session);
@@ -222,3 +277,6 @@ export class SessionList {
     }
   }
 }
+
+/** Kept while the page is open, so that the list is unchanged when the user returns to it. */
+export const list = new SessionList();

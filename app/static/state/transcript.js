@@ -85,6 +85,17 @@ export class Transcript {
     });
   }
 
+  /** Loads the message with this seq and those around it, unless it is loaded. */
+  async loadAround(seq) {
+    const { first, last } = this.#held;
+    if (seq >= first && (seq <= last || !this.hasLater.value)) return;
+    await this.#loading("all", () => this.#history.around(seq), ({ items, more, hasEarlier }) => {
+      this.#held.replace(items);
+      this.hasEarlier.value = hasEarlier;
+      this.hasLater.value = more;
+    });
+  }
+
   async loadEarlier() {
     if (!this.hasEarlier.value || this.loading.value) return;
     await this.#loading("earlier", () => this.#history.before(this.#held.first), ({ items, more }) => {

@@ -6,19 +6,21 @@ import { EventRow, textOf } from "../components/event_row.js";
 import { useVirtualizer } from "../components/virtual.js";
 import { count } from "../core/format.js";
 import { sessionPath } from "../core/http.js";
+import { route, setQuery } from "../core/router.js";
 import { copy } from "../core/save.js";
 import { html, useCallback, useEffect, useLayoutEffect, useMemo, useRef, useSignal, useState } from "../core/ui.js";
-import { EventLog } from "../state/event_log.js";
+import { EventLog, TYPES } from "../state/event_log.js";
 
 /** Within this many px of the end, the log is followed. */
 const AT_END = 4;
 /** More is loaded when fewer rows than this are left beyond the visible ones. */
 const NEAR_EDGE = 20;
 const ROW = 32;
+const ALL_TYPES = new Set(Object.values(TYPES).flat());
 
 export function EventsView({ state }) {
-  const [types, setTypes] = useState([]);
-  const [text, setText] = useState("");
+  const { types: named = "", q: text = "" } = route.value.query;
+  const types = useMemo(() => named.split(",").filter((type) => ALL_TYPES.has(type)), [named]);
   const log = useMemo(() => new EventLog(state, types), [state, types]);
   const follows = useSignal(true);
   useEffect(() => {
@@ -33,7 +35,12 @@ export function EventsView({ state }) {
   const box = useRef(null);
   return html`<div class="events-view">
     <div class="toolbar">
-      <${EventFilter} types=${types} onTypes=${setTypes} text=${text} onText=${setText} />
+      <${EventFilter}
+        types=${types}
+        onTypes=${(chosen) => setQuery({ types: chosen.join() })}
+        text=${text}
+        onText=${(q) => setQuery({ q })}
+      />
       <${Curl} state=${state} />
     </div>
     <p class="events-count dim">

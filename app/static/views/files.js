@@ -5,6 +5,7 @@ import { FileTree } from "../components/file_tree.js";
 import { FileView } from "../components/file_view.js";
 import { percent, plainLine } from "../core/format.js";
 import { sessionPath } from "../core/http.js";
+import { route, setQuery } from "../core/router.js";
 import { html, useEffect, useId, useRef, useSignal, useState } from "../core/ui.js";
 import { filesOf, folderOf, joined } from "../state/files.js";
 
@@ -15,6 +16,7 @@ export function FilesView({ state }) {
   const files = filesOf(state);
   const active = useSignal(files.file.peek()?.path ?? null);
   useFresh(state, files);
+  useFileOfAddress(files);
   const [conflict, setConflict] = useState(null);
   const panes = useRef(null);
   useFocusOfClosed(files.file.value !== null, panes);
@@ -45,6 +47,19 @@ export function FilesView({ state }) {
     </div>
     ${conflict && html`<${Replace} files=${files} ...${conflict} onClose=${() => setConflict(null)} />`}
   </div>`;
+}
+
+/** Opens the file that the address names, and keeps the address at the open file. */
+function useFileOfAddress(files) {
+  const { path } = route.value.query;
+  useEffect(() => {
+    if (path && path !== files.file.peek()?.path) files.show(path);
+  }, [path]);
+  const shown = files.file.value?.path;
+  useEffect(() => {
+    const { path: now = "" } = files.file.peek() ?? {};
+    if (now !== (route.peek().query.path ?? "")) setQuery({ path: now, line: "" });
+  }, [shown]);
 }
 
 /** Loads the tree when the view is opened, and whenever a step or a run ends. */

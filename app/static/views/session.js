@@ -8,7 +8,10 @@ import { RunsOn } from "../components/nodes.js";
 import { SessionActions } from "../components/session_actions.js";
 import { nameOf, plain } from "../core/format.js";
 import { route, sessionLink, VIEWS } from "../core/router.js";
+import { title } from "../core/title.js";
 import { html, useEffect, useMemo } from "../core/ui.js";
+import { search } from "../state/keys.js";
+import { useSeen } from "../state/seen_ends.js";
 import { SessionState } from "../state/session.js";
 import { ChangesView } from "./changes.js";
 import { ContextView } from "./context.js";
@@ -42,8 +45,9 @@ export function SessionView({ id }) {
   }, [state]);
   const session = state.session.value;
   useEffect(() => {
-    document.title = session ? `${nameOf(session)} · Palimpsest` : "Palimpsest";
+    title.value = session ? nameOf(session) : "";
   }, [session && nameOf(session)]);
+  useSeen(session);
   if (state.deleted.value) return html`<${Gone} />`;
   if (state.problem.value) {
     return html`<main class="page"><${Failed} problem=${state.problem.value} state=${state} /></main>`;
@@ -91,5 +95,6 @@ function Tabs({ id, view, state }) {
         ${NAMES[name]}${name === "conversation" && waiting ? badge : ""}
       </a>`,
     )}
+    <button type="button" class="plain tabs-search" onClick=${search}>Search</button>
   </nav>`;
 }

@@ -1,4 +1,4 @@
-/** The list of sessions, with filter and search, live updates, and the form for new sessions. */
+/** The list of sessions in sections, with filter and search, and the form for new ones. */
 
 import { Failure } from "../components/basic.js";
 import { ConnectionState } from "../components/connection.js";
@@ -7,11 +7,16 @@ import { FirstVisit } from "../components/first_visit.js";
 import { SessionDialog } from "../components/session_dialogs.js";
 import { SessionRow } from "../components/session_row.js";
 import { count, nameOf, plainLine } from "../core/format.js";
-import { html, signal, useEffect, useLayoutEffect, useRef, useState } from "../core/ui.js";
-import { SessionList } from "../state/sessions.js";
+import { route, setQuery } from "../core/router.js";
+import { title } from "../core/title.js";
+import { html, useEffect, useId, useLayoutEffect, useRef, useState } from "../core/ui.js";
+import { isCreating } from "../state/draft.js";
+import { SECTIONS } from "../state/session_order.js";
+import { list } from "../state/sessions.js";
 
 const STATUSES = {
   "": "All",
+  needs_attention: "Needs you",
   running: "Running",
   awaiting_approval: "Awaiting approval",
   awaiting_client: "Awaiting client",
@@ -19,6 +24,7 @@ const STATUSES = {
 };
 const NOUNS = {
   "": "sessions",
+  needs_attention: "sessions that need you",
   running: "running sessions",
   awaiting_approval: "sessions awaiting approval",
   awaiting_client: "sessions awaiting a client",
@@ -29,20 +35,17 @@ const SEARCH_MS = 250;
 /** How long changes are collected before they are announced, in ms, to keep screen readers quiet. */
 const SAY_MS = 3_000;
 
-/** Kept while the page is open, so that the list is unchanged when the user returns to it. */
-const list = new SessionList();
+/** The scroll position, kept like the list. */
 const place = { top: 0 };
-const isCreating = signal(false);
 
 export function Sessions() {
   const page = useRef(null);
   const [dialog, setDialog] = useState(null);
   const openDialog = (name, session) => setDialog({ name, session });
   useEffect(() => {
-    document.title = "Sessions · Palimpsest";
-    list.open();
-    return () => list.close();
+    title.value = "Sessions";
   }, []);
+  useFilterOfAddress();
   useLayoutEffect(() => {
     page.current.scrollTop = place.top;
   }, []);
@@ -57,6 +60,18 @@ export function Sessions() {
     ${dialog && html`<${RowDialog} ...${dialog} onClose=${() => setDialog(null)} />`}
     <${News} />
   </main>`;
+}
+
+/** Shows what the address asks for, when the list is opened and when the address changes. Without a filter in the
+ * address, as in the links of the page, the list keeps its own. */
+function useFilterOfAddress() {
+  const { status = "", q = "" } = route.value.query;
+  const isKept = useRef(!status && !q);
+  useEffect(() => {
+    if (isKept.current) setQuery(list.filter.peek());
+    else list.setFilter({ status: status in STATUSES ? status : "", q });
+    isKept.current = false;
+  }, [status, q]);
 }
 
 /** Reopens the stream if it has failed permanently; otherwise only loads the list. */
@@ -82,12 +97,21 @@ function Head({ isFirst }) {
 function Filter() {
   const { status, q } = list.filter.value;
   const [text, setText] = useState(q);
-  const onStatus = (event) => list.setFilter({ status: event.currentTarget.value });
+  const sent = useRef(q);
+  const onStatus = (event) => setQuery({ status: event.currentTarget.value });
   useEffect(() => {
     if (text === q) return undefined;
-    const timer = setTimeout(() => list.setFilter({ q: text }), SEARCH_MS);
+    const timer = setTimeout(() => {
+      sent.current = text;
+      setQuery({ q: text });
+    }, SEARCH_MS);
     return () => clearTimeout(timer);
   }, [text]);
+  useEffect(() => {
+    // The address has changed in another way; otherwise the user may have written more meanwhile.
+    if (q !== sent.current) setText(q);
+    sent.current = q;
+  }, [q]);
   return html`<div class="filter" role="search">
     <input
       type="search"
@@ -120,18 +144,34 @@ function Rows({ dialog, openDialog }) {
   const isLoading = list.loading.value;
   const focus = useKeptFocus(items, dialog);
   if (items.length === 0) return html`<${Nothing} isLoading=${isLoading || !list.loaded.value} />`;
-  return html`<ul class="session-list" aria-label="Sessions" aria-busy=${isLoading} ...${focus}>
-      ${items.map(
-        (session) => html`<${SessionRow}
-          key=${session.id}
-          session=${session}
-          name=${nameOf(session)}
-          onChanged=${(changed) => list.put(changed)}
-          openDialog=${openDialog}
-        />`,
-      )}
-    </ul>
+  const sections = SECTIONS.map(([name, contains]) => [name, items.filter(contains)]);
+  return html`<div class="session-sections" aria-busy=${isLoading} ...${focus}>
+      ${sections
+        .filter(([, found]) => found.length > 0)
+        .map(([name, found]) => html`<${Section} key=${name} name=${name} items=${found} openDialog=${openDialog} />`)}
+    </div>
     <${More} />`;
+}
+
+function Section({ name, items, openDialog }) {
+  const id = useId();
+  // The element of an unchanged session is the same, so that its row is not drawn again.
+  const { current: drawn } = useRef(new WeakMap());
+  const rowOf = (session) => {
+    if (!drawn.has(session)) drawn.set(session, html`<${Row} key=${session.id} ...${{ session, openDialog }} />`);
+    return drawn.get(session);
+  };
+  return html`<section aria-labelledby=${id}>
+    <h2 id=${id}>${name} <span class="dim numbers">${count(items.length)}</span></h2>
+    <ul class="session-list" aria-label=${name}>
+      ${items.map(rowOf)}
+    </ul>
+  </section>`;
+}
+
+function Row({ session, openDialog }) {
+  const onChanged = (changed) => list.put(changed);
+  return html`<${SessionRow} ...${{ session, name: nameOf(session), onChanged, openDialog }} />`;
 }
 
 /** When the focused row disappears, because it was deleted or filtered out, the row in its place gets the focus once no
@@ -143,19 +183,21 @@ function useKeptFocus(items, dialog) {
     if (last.current === null || document.activeElement !== document.body) return;
     const { id, index } = last.current;
     if (items.some((item) => item.id === id)) return;
-    rows.current?.children[Math.min(index, items.length - 1)]?.querySelector("a").focus();
+    rowsOf(rows.current)[Math.min(index, items.length - 1)]?.querySelector("a").focus();
   }, [items, dialog]);
   const onFocusIn = ({ target }) => {
     // A dialog closed together with the list returns the focus to a row that is already removed.
     if (!rows.current) return;
     const row = target.closest(".session-row");
-    last.current = { id: row.dataset.sessionId, index: [...rows.current.children].indexOf(row) };
+    last.current = row && { id: row.dataset.sessionId, index: rowsOf(rows.current).indexOf(row) };
   };
   const onFocusOut = ({ relatedTarget: to }) => {
     if (to && !rows.current?.contains(to) && !to.closest("dialog")) last.current = null;
   };
   return { ref: rows, onFocusIn, onFocusOut };
 }
+
+const rowsOf = (list) => [...(list?.querySelectorAll(".session-row") ?? [])];
 
 function Nothing({ isLoading }) {
   if (list.problem.value) return null;
@@ -190,7 +232,7 @@ function News() {
   useEffect(() => {
     const changes = new Map();
     let timer = null;
-    list.onStatus = (session) => {
+    const watch = (session) => {
       if (session.status === "running") return;
       changes.set(session.id, `${nameOf(session)}: ${stateOf(session)}.`);
       timer ??= setTimeout(() => {
@@ -200,9 +242,10 @@ function News() {
         timer = null;
       }, SAY_MS);
     };
+    list.watchers.add(watch);
     return () => {
       clearTimeout(timer);
-      list.onStatus = () => {};
+      list.watchers.delete(watch);
     };
   }, []);
   return html`<p class="hidden" role="status">${text}</p>`;

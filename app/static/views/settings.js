@@ -1,8 +1,10 @@
-/** The server's settings that can be changed on the page: its webhooks. */
+/** Settings: those of this browser, and the server's webhooks. */
 
 import { Button, Failure } from "../components/basic.js";
+import { BrowserSettings } from "../components/browser_settings.js";
 import { WebhookDialog } from "../components/webhook_dialog.js";
 import { WebhookRow } from "../components/webhook_row.js";
+import { title } from "../core/title.js";
 import { html, useEffect, useState } from "../core/ui.js";
 import { loadWebhooks, moreWebhooks, nextWebhooks, webhooks } from "../state/webhooks.js";
 
@@ -11,12 +13,13 @@ export function SettingsView() {
   const [isCreating, setCreating] = useState(false);
   const load = () => loadWebhooks().then(() => setProblem(null), setProblem);
   useEffect(() => {
-    document.title = "Settings · Palimpsest";
+    title.value = "Settings";
     load();
   }, []);
   const items = webhooks.value;
   return html`<main class="page settings">
     <div class="page-head"><h1>Settings</h1></div>
+    <${BrowserSettings} />
     <section aria-labelledby="webhooks">
       <div class="page-head">
         <h2 id="webhooks">Webhooks</h2>

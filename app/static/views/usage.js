@@ -1,10 +1,12 @@
-/** The usage of all sessions, including deleted ones: in total, by day and by model. */
+/** The usage of all sessions, including deleted ones: in total, as charts, by day and by model. */
 
 import { Failure } from "../components/basic.js";
 import { NodesSection } from "../components/nodes.js";
+import { UsageCharts } from "../components/usage_chart.js";
 import { Figures, Legend, TableBox, UsageBar, UsageCells, UsageHeads } from "../components/usage_table.js";
 import { count } from "../core/format.js";
 import { get } from "../core/http.js";
+import { title } from "../core/title.js";
 import { html, useEffect, useState } from "../core/ui.js";
 import { sumUsage, totalTokens } from "../core/usage.js";
 import { loadNodes } from "../state/nodes.js";
@@ -18,7 +20,7 @@ const DAY = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeZone: 
 export function UsageView() {
   const { report, problem, load } = useReport();
   useEffect(() => {
-    document.title = "Usage · Palimpsest";
+    title.value = "Usage";
   }, []);
   return html`<main class="page usage">
     <div class="page-head"><h1>Usage</h1></div>
@@ -60,6 +62,7 @@ function Report({ report: { total, items } }) {
   const days = byDay.map(([day, models]) => ({ day, models, usage: sumOf(models) }));
   const most = Math.max(...days.map(({ usage }) => totalTokens(usage)));
   return html`<section aria-label="Total usage"><${Figures} usage=${total} atLeast=${knownCost(items)} /></section>
+    <${UsageCharts} items=${items} />
     <${Unpriced} items=${items} />
     <section aria-labelledby="by-day">
       <h2 id="by-day">By day and model</h2>

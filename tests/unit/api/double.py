@@ -45,6 +45,7 @@ from app.runtime.values.history import (
     ImageFile,
     MessagePage,
     RawOutput,
+    SearchResult,
     StepPage,
     StreamItem,
     SystemView,
@@ -76,7 +77,7 @@ from app.runtime.values.server import (
     UsageReport,
 )
 from app.runtime.values.sessions import ForkCreate, SessionCreate, SessionPage, SessionPatch
-from app.sessions import CompactionEvent, ContextState, Session, Status
+from app.sessions import CompactionEvent, ContextState, Session, SessionFilter, SessionSort, Status
 from tests.unit.api.double_streams import InMemoryEvents, InMemoryFiles, InMemoryIdempotency
 from tests.unit.api.double_webhooks import InMemoryWebhooks
 from tests.unit.api.memory import Memory
@@ -116,8 +117,16 @@ class InMemorySessions(SessionService):
         await self._memory.append(session.id, StreamItem("session.created", 1, b'{"n":1}'))
         return session, True
 
-    async def list(self, *, status: Status | None, q: str | None, limit: int, cursor: str | None) -> SessionPage:
-        self._memory.listed = {"status": status, "q": q, "limit": limit, "cursor": cursor}
+    async def list(
+        self,
+        *,
+        status: SessionFilter | None,
+        q: str | None,
+        limit: int,
+        cursor: str | None,
+        sort: SessionSort = "created",
+    ) -> SessionPage:
+        self._memory.listed = {"status": status, "q": q, "limit": limit, "cursor": cursor, "sort": sort}
         items = [session for session in self._memory.sessions.values() if status in (None, session.status)]
         return SessionPage(items=tuple(items[:limit]), next_cursor=None, events_cursor="0")
 
@@ -142,6 +151,9 @@ class InMemorySessions(SessionService):
         fork = parent.model_copy(update={"id": new_id(), "parent_id": parent.id, "title": body.title or parent.title})
         self._memory.sessions[fork.id] = fork
         return fork
+
+    async def mark_seen(self, session_id: str) -> None:
+        self._memory.get(session_id)
 
     async def cancel(self, session_id: str, *, clear_queue: bool) -> Session:
         session = self._memory.get(session_id)
@@ -305,6 +317,11 @@ class InMemoryHistory(HistoryService):
     async def messages(self, session_id: str, *, after: str | None, limit: int) -> MessagePage:
         self._memory.get(session_id)
         return MessagePage(items=(), last_seq=1, next_cursor=None)
+
+    async def search(self, session_id: str, query: str, *, limit: int) -> SearchResult:
+        self._memory.get(session_id)
+        self._memory.listed = {"query": query, "limit": limit}
+        return SearchResult(items=())
 
     async def export(self, session_id: str, *, format: WireFormat, after: str | None, limit: int) -> ExportPage:
         self._memory.get(session_id)

@@ -7,7 +7,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.db.fulltext import Passage
-from app.db.ranking import PASSAGE_CHARS, SNIPPETS_CHARS, Query, best, pairs, passages, shown, snippet, terms_of
+from app.db.ranking import (
+    PASSAGE_CHARS,
+    SNIPPETS_CHARS,
+    Query,
+    best,
+    highlights,
+    pairs,
+    passages,
+    shown,
+    snippet,
+    terms_of,
+)
 
 LOG = "".join(f"payment {n} of the bank booked in {n % 9} ms\n" for n in range(30))
 
@@ -93,3 +104,20 @@ def test_places_that_differ_only_in_numbers_are_shown_once() -> None:
     found = shown(asked, [*alike, *other], 8)
     assert [passage.id for passage, _ in found] == [0, *range(100, 107)]
     assert sum(len(text) for _, text in found) <= SNIPPETS_CHARS + 16
+
+
+@pytest.mark.parametrize(
+    ("query", "text", "found"),
+    [
+        ("port", "Ports, a port and a report.", ["Ports", "port"]),
+        ("cafe", "The café, the cafe\u0301s, a CAFÉ", ["café", "cafe\u0301s", "CAFÉ"]),
+        ('"not found"', "found: not found", ["not found"]),
+        ("src/app.py", "In src/app.py, app and src", ["src/app.py", "app", "src"]),
+        ("eport", "A report.", ["eport"]),
+        ("nothing", "A report.", []),
+        ("?!", "What?!", ["?!"]),
+        ("東京", "旅行は東京から", ["東京"]),
+    ],
+)
+def test_the_words_of_a_query_are_found_in_a_snippet(query: str, text: str, found: list[str]) -> None:
+    assert [text[start:end] for start, end in highlights(query, text)] == found

@@ -340,11 +340,24 @@ async def test_all_sessions_are_followed_from_the_moment_of_subscribing(stage: S
     stage.bus.publish("a", [StreamItem("session.created", 1, b"{}")])
     async with follow_all(stage.log, stage.bus) as batches:
         # Nothing has been read yet, but events from now on belong to the stream.
-        stage.bus.publish("b", [StreamItem("session.created", 1, b'{"b":1}'), StreamItem("step.started", 2, b"{}")])
-        [item] = await anext(batches)
-        data = orjson.loads(item.data)
-        assert re.fullmatch("[0-9a-f]+", data.pop("cursor"))
-        assert (item.type, item.seq, data) == ("session.created", None, {"b": 1})
+        call = {"call_id": "c", "name": "write_file", "arguments": {"path": "a.py", "content": "x" * 999, "more": [1]}}
+        events: list[tuple[str, dict[str, Any]]] = [
+            ("session.created", {"b": 1}),
+            ("step.started", {"step": 7}),
+            ("tool.call", call),
+            ("tool.result", {}),
+        ]
+        data = [(type_, orjson.dumps({"session_id": "b", "at": "now", **fields})) for type_, fields in events]
+        stage.bus.publish("b", [StreamItem(type_, seq, item) for seq, (type_, item) in enumerate(data)])
+        created, started, called = await anext(batches)
+        shown_data = [orjson.loads(item.data) for item in (created, started, called)]
+        assert all(re.fullmatch("[0-9a-f]+", each.pop("cursor")) for each in shown_data)
+        assert (created.type, created.seq, shown_data[0]) == ("session.created", None, orjson.loads(data[0][1]))
+        brief = {"session_id": "b", "at": "now", "step": 7, "activity": None}
+        assert (started.type, started.seq, shown_data[1]) == ("session.activity", None, brief)
+        # A call in brief, whatever it writes.
+        shown = {"call_id": "c", "name": "write_file", "arguments": {"path": "a.py", "content": "x" * 200}}
+        assert shown_data[2] == {**brief, "step": None, "activity": shown}
         assert len(stage.bus.all.readers) == 1
     assert len(stage.bus.all.readers) == 0
 

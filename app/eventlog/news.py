@@ -1,0 +1,33 @@
+"""What readers of all sessions get: `session.*` events, and the live ones that show what a session does now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import orjson
+
+from app.eventlog.log import StreamItem
+from app.events import StepStarted, ToolCalled
+from app.sessions import Activity
+
+ACTIVITY = "session.activity"
+
+
+def news_of(items: Iterable[StreamItem]) -> list[StreamItem]:
+    """The items for readers of all sessions, without seqs."""
+    news: list[StreamItem] = []
+    for item in items:
+        if item.type.startswith("session."):
+            news.append(StreamItem(item.type, None, item.data))
+        elif item.type in (StepStarted.type, ToolCalled.type) and item.data:
+            news.append(StreamItem(ACTIVITY, None, _activity(item)))
+    return news
+
+
+def _activity(item: StreamItem) -> bytes:
+    """A step or a call in brief, since its event may be as large as a file."""
+    data = orjson.loads(item.data)
+    brief = {"session_id": data["session_id"], "at": data["at"], "step": data.get("step"), "activity": None}
+    if item.type == ToolCalled.type:
+        brief["activity"] = Activity.of_call(data["call_id"], data["name"], data["arguments"]).model_dump()
+    return orjson.dumps(brief)

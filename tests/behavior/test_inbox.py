@@ -1,0 +1,56 @@
+"""What a list of sessions needs: what each does now, which need someone, and which have changed last."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.behavior.approving import ALWAYS, approve_all
+from tests.behavior.checks import following
+from tests.behavior.harness import Client
+from tests.provider import FakeProvider, Gate, HttpError, Reply, Text, ToolCall
+
+LONG = "x" * 500
+
+
+async def listed(client: Client, **params: Any) -> list[str]:
+    return [item["id"] for item in (await client.get("/v1/sessions", **params))["items"]]
+
+
+async def test_a_session_shows_what_it_does_and_whether_it_needs_someone(
+    client: Client, provider: FakeProvider
+) -> None:
+    write = ToolCall("write_file", {"path": "a.py", "content": LONG})
+    provider.script_for("waits", Reply(Text("I write."), write), Reply(Text("x"), Gate("held"), Text("y")))
+    provider.script_for("fails", HttpError(400))
+    waits = (await client.create("waits", approval={**ALWAYS, "policy": {"tools": ["write_file"]}}))["id"]
+    async with following(client, waits) as follower:
+        await follower.type("approval.requested")
+    failed, _ = await client.run("fails")
+    done, _ = await client.run("is done")
+
+    session = await client.session(waits)
+    assert session["status"] == "awaiting_approval"
+    assert session["activity"]["name"] == "write_file"
+    assert session["activity"]["arguments"] == {"path": "a.py", "content": LONG[:200]}
+    assert (failed["outcome"], failed["unseen"], failed["activity"]) == ("failed", True, None)
+    assert done["unseen"]
+    attention = {"status": "needs_attention", "sort": "activity"}
+    assert await listed(client, **attention) == [failed["id"], waits]
+
+    for _ in range(2):
+        assert (await client.http.post(f"/v1/sessions/{failed['id']}/seen")).status_code == 204
+    assert not (await client.session(failed["id"]))["unseen"]
+    assert await listed(client, **attention) == [waits]
+
+    # The one that was created first has changed last.
+    await approve_all(client, waits)
+    await provider.reached("held")
+    (page,) = [item for item in (await client.get("/v1/sessions"))["items"] if item["id"] == waits]
+    assert (page["status"], page["activity"]) == ("running", None)
+    first = await client.get("/v1/sessions", sort="activity", limit=1)
+    assert [item["id"] for item in first["items"]] == [waits]
+    rest = await listed(client, sort="activity", cursor=first["next_cursor"])
+    assert rest[:2] == [done["id"], failed["id"]]
+    assert await listed(client, limit=3) == [done["id"], failed["id"], waits]
+    provider.open("held")
+    await client.until_idle(waits)
