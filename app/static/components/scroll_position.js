@@ -5,13 +5,17 @@ import { useLayoutEffect, useRef } from "../core/ui.js";
 /** Within this many px of the end, the user is reading the newest message. */
 const AT_END = 4;
 
+/** Input within this time (ms) before a scroll may be its cause. */
+const INPUT_MS = 500;
+
 const isAtEnd = ({ scrollHeight, clientHeight, scrollTop }) => scrollHeight - clientHeight - scrollTop <= AT_END;
 
 /** Keeps the scroll position in the list, and returns handlers to change it. */
 export function usePlace(transcript, virtualizer, box) {
   const { reading } = transcript;
   const goal = useRef(reading.isFollowed ? "end" : null);
-  const top = useRef(0);
+  const before = useRef({ scrollTop: 0, scrollHeight: 0, clientHeight: 0 });
+  const touchedAt = useRef(-Infinity);
   /** Starts following if the newest message is visible, and returns whether it is. */
   const followAtEnd = (element) => {
     const isThere = isAtEnd(element) && !transcript.hasLater.peek();
@@ -23,6 +27,7 @@ export function usePlace(transcript, virtualizer, box) {
     if (goal.current === "start") virtualizer.scrollToOffset(0);
     else if (goal.current === "end" || isBehind) virtualizer.scrollToEnd();
     goal.current = null;
+    before.current = { ...sizesOf(box.current), scrollTop: before.current.scrollTop };
   });
   // Opening or closing a row may bring the end into view.
   useLayoutEffect(() => void followAtEnd(box.current), [virtualizer.getTotalSize()]);
@@ -31,11 +36,18 @@ export function usePlace(transcript, virtualizer, box) {
     return () => (reading.place = reading.isFollowed ? null : placeOf(virtualizer));
   }, [transcript]);
   const focus = () => box.current.focus({ preventScroll: true });
-  /** Runs in the capture phase, before the list's own handler, which would otherwise scroll back to the end. */
+  /** Runs in the capture phase, before the list's own handler, which would otherwise scroll back to the end. A browser
+   * also scrolls up when the list gets shorter or its box higher: only without such a change, or soon after some input,
+   * it was the user. */
   const onScroll = ({ currentTarget: element }) => {
-    if (!followAtEnd(element) && element.scrollTop < top.current) reading.follow(false);
-    top.current = element.scrollTop;
+    const { scrollTop, scrollHeight, clientHeight } = before.current;
+    const isUp = element.scrollTop < scrollTop;
+    const isResized = element.scrollHeight !== scrollHeight || element.clientHeight !== clientHeight;
+    before.current = sizesOf(element);
+    if (followAtEnd(element) || !isUp) return;
+    if (!isResized || performance.now() - touchedAt.current < INPUT_MS) reading.follow(false);
   };
+  const onInput = () => (touchedAt.current = performance.now());
   const toFirst = async () => {
     if (transcript.hasEarlier.peek()) await transcript.loadOldest();
     reading.follow(false);
@@ -43,21 +55,24 @@ export function usePlace(transcript, virtualizer, box) {
     virtualizer.scrollToOffset(0);
   };
   const toNewest = async () => {
-    if (transcript.hasLater.peek()) await transcript.loadNewest();
-    reading.follow(true);
+    await transcript.followNewest();
     goal.current = "end";
     virtualizer.scrollToEnd();
     focus();
   };
   const onKeyDown = (event) => {
+    onInput();
     if (event.target !== event.currentTarget || event.altKey || event.metaKey) return;
     const go = { Home: toFirst, End: toNewest }[event.key];
     if (!go) return;
     event.preventDefault();
     go().catch(() => {});
   };
-  return { focus, onScroll, onKeyDown, toFirst, toNewest };
+  const inputs = { onWheel: onInput, onPointerDown: onInput, onTouchMove: onInput, onKeyDown };
+  return { focus, handlers: { ...inputs, onScrollCapture: onScroll }, toFirst, toNewest };
 }
+
+const sizesOf = ({ scrollTop, scrollHeight, clientHeight }) => ({ scrollTop, scrollHeight, clientHeight });
 
 /** The row at the top, how far it is scrolled past the top (px), and the heights of all measured rows. */
 function placeOf(virtualizer) {

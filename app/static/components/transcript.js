@@ -57,8 +57,7 @@ export function Transcript({ state }) {
       aria-label="Messages"
       aria-busy=${isBusy}
       tabindex="0"
-      onScrollCapture=${place.onScroll}
-      onKeyDown=${place.onKeyDown}
+      ...${place.handlers}
     >
       ${rows.length === 0 && !isBusy && html`<${Empty} />`}
       <${FoldsContext.Provider} value=${reading.folds}><${WholeOutputContext.Provider} value=${whole}>
