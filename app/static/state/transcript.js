@@ -249,7 +249,7 @@ export class Transcript {
     this.loadMarks();
   }
 
-  /** Reloads the marks of all loaded results, after a round or a revert has changed which are pruned. */
+  /** Reloads the marks of all loaded messages, after a round or a revert has changed what the model sees. */
   loadMarks() {
     this.#marks.loadSoon();
   }
