@@ -21,7 +21,7 @@ export function Message({ state, id, isMore }) {
   const writing = isWriting(message) && state.session.value?.status !== "idle";
   const isUnseen = message.round != null;
   const text = textOf(message);
-  return html`<header class="row-head ${isMore && !writing ? "more" : ""}">
+  return html`<header class="row-head ${isMore && !writing ? "is-more" : ""}">
       <h2>${writing ? html`<span class="writing">Writing…</span>` : labelOf(message)}</h2>
       <time class="dim numbers" datetime=${message.created_at} title=${day(message.created_at)}>
         ${clock(message.created_at)}

@@ -1,0 +1,66 @@
+"""The frame of the conversation: its header, its compactions, and the room that it keeps."""
+
+from __future__ import annotations
+
+import re
+
+from playwright.async_api import Page, expect
+
+from tests.behavior.harness import Client, command
+from tests.behavior.rounds import compacted
+from tests.dashboard import IN_BROWSER
+from tests.dashboard.places import button, head, messages, open_session
+from tests.dashboard.site import SMALL, Site
+from tests.provider import Reply, Text
+
+pytestmark = [*IN_BROWSER]
+
+SHARE = "(box) => box.clientHeight / innerHeight"
+
+
+async def test_the_conversation_explains_itself_and_keeps_its_room(page: Page, site: Site, client: Client) -> None:
+    long = "A task with a name that is much longer than the header is wide, " * 3
+    task = site.task(
+        long,
+        *(Reply(Text(f"Part {part}."), command(f"seq {part} {part + 900}")) for part in (1, 2, 3)),
+        Reply(Text("Half is done.")),
+        Reply(Text("Now the rest."), command("make deploy")),
+    )
+    approval = {"policy": {"tools": [], "commands": ["deploy"]}, "timeout_s": 600}
+    session_id = (await client.create(task, model=SMALL, approval=approval, compaction={"policy": "seed-reactive"}))[
+        "id"
+    ]
+    await client.until_idle(session_id)
+    await open_session(page, session_id)
+    await expect(head(page)).to_contain_text(re.compile(r"4 steps\d+ m?s"))
+    await expect(page.get_by_role("heading", level=1)).to_have_attribute("title", task)
+    await expect(head(page).get_by_role("meter", name="Context")).to_have_attribute(
+        "aria-valuetext", re.compile(r"[\d,]+ of 4,726 usable tokens")
+    )
+    unseen = page.locator(".row-body.unseen")
+    await expect(unseen).to_have_count(0)
+    round_number = (await compacted(client, session_id)).data["round"]
+
+    # What happens while the page is open looks the same as after a reload.
+    for _ in range(2):
+        await page.get_by_role("feed", name="Messages").press("Home")
+        rule = page.locator(f'[data-round="{round_number}"]')
+        await expect(rule).to_contain_text(re.compile(r"Compacted [\d.]+K → [\d.]+K"))
+        await expect(unseen.first).to_contain_text("Part 1.")
+        await expect(messages(page, "user").first.locator(".unseen")).to_have_count(0)
+        await expect(page.get_by_text("Not in the model's context").first).to_be_attached()
+        await button(rule, "read summary").click()
+        await expect(rule).to_contain_text("The first steps of the task.")
+        await page.reload()
+        await expect(messages(page).last).to_be_visible()
+
+    await client.post(session_id, "Go on.")
+    await client.wait_for(session_id, lambda event: event.type == "approval.requested")
+    await client.post(session_id, "And tell me.", "follow_up")
+    await expect(page.get_by_role("region", name="Pending messages")).to_contain_text("And tell me.")
+    for width, height in ((1280, 720), (390, 844)):
+        await page.set_viewport_size({"width": width, "height": height})
+        await expect(button(page, "Approve")).to_be_in_viewport()
+        await expect(button(page, "Cancel run")).to_be_in_viewport()
+        assert await page.get_by_role("feed", name="Messages").evaluate(SHARE) >= 0.6
+    await client.http.post(f"/v1/sessions/{session_id}/cancel")
