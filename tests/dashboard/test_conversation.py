@@ -54,6 +54,8 @@ async def test_the_conversation_explains_itself_and_keeps_its_room(page: Page, s
         await page.reload()
         await expect(messages(page).last).to_be_visible()
 
+    await _the_chart_opens_its_points(page, session_id)
+    await open_session(page, session_id)
     await client.post(session_id, "Go on.")
     await client.wait_for(session_id, lambda event: event.type == "approval.requested")
     await client.post(session_id, "And tell me.", "follow_up")
@@ -64,3 +66,34 @@ async def test_the_conversation_explains_itself_and_keeps_its_room(page: Page, s
         await expect(button(page, "Cancel run")).to_be_in_viewport()
         assert await page.get_by_role("feed", name="Messages").evaluate(SHARE) >= 0.6
     await client.http.post(f"/v1/sessions/{session_id}/cancel")
+
+
+async def _the_chart_opens_its_points(page: Page, session_id: str) -> None:
+    """A click on a step opens its request below the chart, and a compaction opens next to it."""
+    await open_session(page, session_id, "context")
+    steps = page.get_by_role("region", name="Context over steps")
+    await expect(steps).to_contain_text("when it nears the usable limit, Palimpsest shortens what is sent")
+    chart = page.get_by_role("group", name="Chart of context tokens")
+    canvas = chart.locator(".u-over").first
+    box = await canvas.bounding_box()
+    assert box is not None
+    # Four steps, with half a step of margin at both ends, and the compaction after the last one.
+    await canvas.click(position={"x": box["width"] * 1.5 / 5.5, "y": box["height"] / 2})
+    seen = page.get_by_role("region", name="Model's view vs. full history")
+    await expect(seen).to_contain_text("Step 2 sent")
+    await expect(seen.get_by_role("heading", level=2)).to_be_focused()
+
+    await chart.press("End")
+    text = page.locator(".chart-text")
+    while "Compaction 1" not in await text.inner_text():
+        await chart.press("ArrowLeft")
+    await chart.press("Enter")
+    selected = page.get_by_role("region", name="Selected in the chart")
+    await expect(selected.get_by_role("heading", name="Compaction 1")).to_be_focused()
+    await expect(selected).to_contain_text("The first steps of the task.")
+    panel, drawn = await selected.bounding_box(), await chart.bounding_box()
+    assert panel is not None
+    assert drawn is not None
+    assert panel["x"] > drawn["x"] + drawn["width"]
+    await button(selected, "Close").click()
+    await expect(selected).to_be_hidden()
