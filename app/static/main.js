@@ -18,7 +18,7 @@ function Page() {
   const { page, id } = route.value;
   const current = (name) => (page === name ? "page" : undefined);
   return html`<header class="top">
-      <a class="brand" href="#/"><${Icon} name="mark" />Palimpsest</a>
+      <a class="brand" href="#/"><${Icon} name="mark" /><span>Palimpsest</span></a>
       <nav aria-label="Pages">
         <a href="#/" aria-current=${current("sessions")}>Sessions</a>
         <a href="#/usage" aria-current=${current("usage")}>Usage</a>

@@ -119,7 +119,7 @@ async def test_nothing_but_the_user_stops_following(bare: Page, client: Client) 
     session_id = (await client.create())["id"]
     await bare.set_viewport_size(DESKTOP)
 
-    found = await module(bare, "views/conversation.js", ROUNDS, [session_id, 15])
+    found = await module(bare, "views/conversation.js", ROUNDS, [session_id, 10])
 
     assert found["lost"] == []
     assert found["isLeft"]

@@ -5,7 +5,9 @@ import { imageHeight } from "./images.js";
 /** Estimated heights of a row before it is measured, in px: its frame, a line, a fold. */
 const FRAME = 12;
 const LINE = 23;
-const FOLD = 34;
+const FOLD = 27;
+const DIFF_LINE = 20;
+const DIFF_LINES = 18;
 const END = 90;
 const NOTE = 34;
 /** Characters per line of text. */
@@ -75,6 +77,14 @@ export function estimate(transcript, row) {
 
 function heightOf(part) {
   if (part.type === "image") return imageHeight(part);
-  if (part.type !== "text") return FOLD;
+  if (part.type !== "text") return FOLD + diffHeight(part);
   return Math.min(20_000, Math.ceil(part.text.length / ACROSS) * LINE + 8);
+}
+
+/** The height of an edit's diff, which shows its first lines. */
+function diffHeight({ name, arguments: args }) {
+  if (name !== "write_file" && name !== "edit_file") return 0;
+  const texts = [args?.content, args?.old_text, args?.new_text].filter((text) => typeof text === "string");
+  const lines = texts.reduce((sum, text) => sum + text.split("\n", DIFF_LINES).length, 0);
+  return Math.min(DIFF_LINES, lines) * DIFF_LINE;
 }
