@@ -8,13 +8,13 @@ const AT_END = 4;
 /** Input within this time (ms) before a scroll may be its cause. */
 const INPUT_MS = 500;
 
-const isAtEnd = ({ scrollHeight, clientHeight, scrollTop }) => scrollHeight - clientHeight - scrollTop <= AT_END;
+const isAtEnd = (element) => endOf(element) - element.scrollTop <= AT_END;
 
 /** Keeps the scroll position in the list, and returns handlers to change it. */
 export function usePlace(transcript, virtualizer, box) {
   const { reading } = transcript;
   const goal = useRef(reading.isFollowed ? "end" : null);
-  const before = useRef({ scrollTop: 0, scrollHeight: 0, clientHeight: 0 });
+  const before = useRef({ scrollTop: 0, scrollHeight: 0, clientHeight: 0, lowest: Infinity });
   const touchedAt = useRef(-Infinity);
   /** Starts following if the newest message is visible, and returns whether it is. */
   const followAtEnd = (element) => {
@@ -27,7 +27,8 @@ export function usePlace(transcript, virtualizer, box) {
     if (goal.current === "start") virtualizer.scrollToOffset(0);
     else if (goal.current === "end" || isBehind) virtualizer.scrollToEnd();
     goal.current = null;
-    before.current = { ...sizesOf(box.current), scrollTop: before.current.scrollTop };
+    const { scrollTop, lowest } = before.current;
+    before.current = { ...sizesOf(box.current), scrollTop, lowest: Math.min(lowest, endOf(box.current)) };
   });
   // Opening or closing a row may bring the end into view.
   useLayoutEffect(() => void followAtEnd(box.current), [virtualizer.getTotalSize()]);
@@ -37,15 +38,16 @@ export function usePlace(transcript, virtualizer, box) {
   }, [transcript]);
   const focus = () => box.current.focus({ preventScroll: true });
   /** Runs in the capture phase, before the list's own handler, which would otherwise scroll back to the end. A browser
-   * also scrolls up when the list gets shorter or its box higher: only without such a change, or soon after some input,
-   * it was the user. */
+   * also scrolls up when the list gets shorter or its box higher. It was the user if neither happened, soon after some
+   * input, or if it is farther than that explains. */
   const onScroll = ({ currentTarget: element }) => {
-    const { scrollTop, scrollHeight, clientHeight } = before.current;
+    const { scrollTop, scrollHeight, clientHeight, lowest } = before.current;
     const isUp = element.scrollTop < scrollTop;
-    const isResized = element.scrollHeight !== scrollHeight || element.clientHeight !== clientHeight;
+    const isSame = element.scrollHeight === scrollHeight && element.clientHeight === clientHeight;
+    const isFar = element.scrollTop < Math.min(lowest, endOf(element)) - element.clientHeight;
     before.current = sizesOf(element);
     if (followAtEnd(element) || !isUp) return;
-    if (!isResized || performance.now() - touchedAt.current < INPUT_MS) reading.follow(false);
+    if (isSame || isFar || performance.now() - touchedAt.current < INPUT_MS) reading.follow(false);
   };
   const onInput = () => (touchedAt.current = performance.now());
   const toFirst = async () => {
@@ -72,7 +74,13 @@ export function usePlace(transcript, virtualizer, box) {
   return { focus, handlers: { ...inputs, onScrollCapture: onScroll }, toFirst, toNewest };
 }
 
-const sizesOf = ({ scrollTop, scrollHeight, clientHeight }) => ({ scrollTop, scrollHeight, clientHeight });
+const endOf = ({ scrollHeight, clientHeight }) => scrollHeight - clientHeight;
+
+/** The position and the sizes of a box; `lowest` is the lowest end that it has had since its last scroll. */
+function sizesOf(element) {
+  const { scrollTop, scrollHeight, clientHeight } = element;
+  return { scrollTop, scrollHeight, clientHeight, lowest: endOf(element) };
+}
 
 /** The row at the top, how far it is scrolled past the top (px), and the heights of all measured rows. */
 function placeOf(virtualizer) {
