@@ -63,6 +63,7 @@ async def test_calls_read_like_a_log(page: Page, site: Site, client: Client, con
     await messages(page, "assistant").first.get_by_role("button", name="Copy message").click()
     assert "```python" in await page.evaluate("navigator.clipboard.readText()")
     await failed.locator(".fold-head").click()
+    await expect(tail).to_be_hidden()
     await button(failed, "Copy output").click()
     assert "\n<b>FAILED</b> x\n" in await page.evaluate("navigator.clipboard.readText()")
 

@@ -62,8 +62,8 @@ async def test_the_conversation_explains_itself_and_keeps_its_room(page: Page, s
     await expect(page.get_by_role("region", name="Pending messages")).to_contain_text("And tell me.")
     for width, height in ((1280, 720), (390, 844)):
         await page.set_viewport_size({"width": width, "height": height})
-        await expect(button(page, "Approve")).to_be_in_viewport()
-        await expect(button(page, "Cancel run")).to_be_in_viewport()
+        await expect(button(page, "Approve")).to_be_in_viewport(ratio=1)
+        await expect(button(page, "Cancel run")).to_be_in_viewport(ratio=1)
         assert await page.get_by_role("feed", name="Messages").evaluate(SHARE) >= 0.6
     await client.http.post(f"/v1/sessions/{session_id}/cancel")
 
