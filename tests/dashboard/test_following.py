@@ -8,7 +8,7 @@ from playwright.async_api import Page, expect
 
 from tests.behavior.harness import Client
 from tests.dashboard import IN_BROWSER
-from tests.dashboard.browser import DESKTOP, module
+from tests.dashboard.browser import module
 from tests.dashboard.places import messages, open_session, say
 from tests.dashboard.site import Site
 from tests.provider import Reply, Text
@@ -117,7 +117,7 @@ ROUNDS = """async ({ ConversationView }, [id, rounds]) => {
 async def test_nothing_but_the_user_stops_following(bare: Page, client: Client) -> None:
     """Retries, queued messages, approvals, results and images change the heights of the list and of its rows."""
     session_id = (await client.create())["id"]
-    await bare.set_viewport_size(DESKTOP)
+    await bare.set_viewport_size({"width": 1280, "height": 800})
 
     found = await module(bare, "views/conversation.js", ROUNDS, [session_id, 10])
 
