@@ -18,11 +18,12 @@ export function SelectedEntry({ state, history }) {
   const round = history.rounds.value.find((each) => `round-${each.round}` === key);
   const prune = history.prunes.value.find((each) => `prune-${each.seq}` === key);
   useEffect(() => heading.current?.focus(), [selected]);
+  const close = () => (history.selected.value = null);
   if (!round && !prune) return null;
   return html`<section class="cx-selected" aria-label="Selected in the chart">
     <header>
       <h3 ref=${heading} tabindex="-1">${round ? `Compaction ${round.round}` : `${clearedOf(prune)} cleared`}</h3>
-      <button type="button" class="plain" aria-label="Close" onClick=${() => (history.selected.value = null)}>×</button>
+      <button type="button" class="plain" aria-label="Close" onClick=${close}>×</button>
     </header>
     ${round
       ? html`<${RoundDetails} round=${round} state=${state} history=${history} />`

@@ -32,7 +32,8 @@ export function ToolCall({ state, part }) {
         ? html`<span class="hidden">${status.word}</span>`
         : html`<${Badge} kind=${status.kind}>${status.word}<//>`}
     </span>`;
-  return html`<div class="call ${status.kind}" data-call-id=${part.call_id} data-status=${result?.status ?? status.word}>
+  const data = { "data-call-id": part.call_id, "data-status": result?.status ?? status.word };
+  return html`<div class="call ${status.kind}" ...${data}>
     <${Fold} id=${part.call_id ?? part.id} head=${head} kind="tool">
       ${() => html`<${Opened} state=${state} part=${part} result=${result} hasDiff=${diff !== null} />`}
     <//>

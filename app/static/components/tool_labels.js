@@ -32,7 +32,8 @@ const TOOLS = {
 const ICONS = {
   ...{ execute_command: "terminal", stop_command: "terminal", command_output: "terminal", read_file: "file" },
   ...{ write_file: "edit", edit_file: "edit", list_directory: "folder", search_files: "search", update_plan: "plan" },
-  ...{ recall: "search", history_search: "search", memory_read: "memory", memory_write: "memory", memory_search: "memory" },
+  ...{ recall: "search", history_search: "search" },
+  ...{ memory_read: "memory", memory_write: "memory", memory_search: "memory" },
 };
 
 /** The icon of a tool. */

@@ -51,7 +51,8 @@ function changed(before, codes) {
     else if (code >= 90 && code <= 97) style = { ...style, color: NAMES[code - 90] };
     else if (code === 38 || code === 48) {
       const isPalette = codes[at + 1] === 5;
-      if (code === 38) style = { ...style, color: isPalette ? indexed(codes[at + 2]) : named(codes.slice(at + 2, at + 5)) };
+      const color = isPalette ? indexed(codes[at + 2]) : named(codes.slice(at + 2, at + 5));
+      if (code === 38) style = { ...style, color };
       at += isPalette ? 2 : 4;
     }
   }

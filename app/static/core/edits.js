@@ -70,7 +70,8 @@ function placesAt(lines, start, parts) {
   const [head, end] = [lines.get(start), lines.get(last) ?? (parts.at(-1) === "" ? "" : undefined)];
   if (head === undefined || end === undefined || !isThere) return [];
   const around = (from, to) => [...lines].filter(([number]) => number >= from && number <= to).map(([, line]) => line);
-  const place = (prefix, suffix) => ({ start, above: around(1, start - 1), prefix, suffix, below: around(last + 1, Infinity) });
+  const [above, below] = [around(1, start - 1), around(last + 1, Infinity)];
+  const place = (prefix, suffix) => ({ start, above, prefix, suffix, below });
   if (parts.length > 1) {
     if (!head.endsWith(parts[0]) || !end.startsWith(parts.at(-1))) return [];
     return [place(head.slice(0, head.length - parts[0].length), end.slice(parts.at(-1).length))];
