@@ -1,6 +1,7 @@
 /** The page: its frame, and the view named by the address. */
 
 import { Notes } from "./components/basic.js";
+import { Icon } from "./components/icon.js";
 import { Overlays } from "./components/overlays.js";
 import { ThemeChooser } from "./components/theme_chooser.js";
 import { hasAnswered, needsKey } from "./core/http.js";
@@ -22,7 +23,7 @@ function Page() {
   const { page, id } = route.value;
   const current = (name) => (page === name ? "page" : undefined);
   return html`<header class="top">
-      <a class="brand" href="#/">Palimpsest</a>
+      <a class="brand" href="#/"><${Icon} name="mark" /><span>Palimpsest</span></a>
       <nav aria-label="Pages">
         <a href="#/" aria-current=${current("sessions")}>Sessions</a>
         <a href="#/usage" aria-current=${current("usage")}>Usage</a>

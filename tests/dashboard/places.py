@@ -70,7 +70,7 @@ async def same_as_afterwards(page: Page) -> None:
             while await transcript(fresh) != shown:
                 shown = await transcript(page)
     assert await transcript(fresh) == shown
-    assert await head(fresh).inner_text() == await head(page).inner_text()
+    await expect(head(fresh)).to_have_text(await head(page).inner_text(), use_inner_text=True)
     await fresh.close()
 
 

@@ -57,9 +57,11 @@ TURNED = "photo_\u202egnp.exe"
 COLORS = "\x1b[31mred\x1b[0m \x1b]0;title\x07 \x1b[2Jafter"
 
 HREFS = "() => [...document.querySelectorAll('a[href]')].map((link) => [link.href, link.target, link.rel])"
-FOREIGN = """() =>
+FOREIGN = r"""() =>
   [...document.querySelectorAll("img, iframe, object, embed, svg, audio, video, base, meta[http-equiv]")]
-  .map((element) => element.outerHTML)"""
+  .map((element) => element.outerHTML)
+  .filter((html) => !/^<svg class="icon" [-\w ="]+><path d="[-\w. ]+"><\/path><\/svg>$/.test(html))"""
+"""Elements that could load or run something, except the page's own icons."""
 
 
 async def _nothing_ran(page: Page, site: Site) -> None:

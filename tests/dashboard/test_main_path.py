@@ -122,7 +122,7 @@ async def _view_and_revert_the_compaction(page: Page) -> None:
     await revert.click()
     await button(page.get_by_role("dialog"), "Revert").click()
     await expect(head(page).get_by_role("meter", name="Context")).to_be_visible()
-    await page.get_by_role("button", name=re.compile("Compaction \\d+ reverted")).click()
+    await expect(page.get_by_role("button", name=re.compile("Compaction \\d+ reverted"))).to_be_visible()
     await _same_compactions_afterwards(page)
 
 

@@ -2,12 +2,14 @@
 
 import { bytes } from "../core/format.js";
 import { MEDIA_TYPES } from "../core/images.js";
+import { Icon } from "./icon.js";
 import { html, useEffect, useId, useRef, useState } from "../core/ui.js";
 
 /** The height of a thumbnail in px, with room for dense screens. */
 const THUMBNAIL = 128;
 
-export function AttachButton({ attachments }) {
+/** `isBrief` shows an icon instead of the words. */
+export function AttachButton({ attachments, isBrief = false }) {
   const id = useId();
   const input = useRef(null);
   const onChange = ({ currentTarget }) => {
@@ -18,7 +20,14 @@ export function AttachButton({ attachments }) {
   };
   return html`<label class="hidden" for=${id}>Images to attach</label>
     <input ref=${input} id=${id} type="file" accept=${MEDIA_TYPES.join()} multiple hidden onChange=${onChange} />
-    <button type="button" class="attach" onClick=${() => input.current.click()}>Attach images</button>`;
+    <button
+      type="button"
+      class="attach"
+      title=${isBrief ? "Attach images" : undefined}
+      onClick=${() => input.current.click()}
+    >
+      ${isBrief ? html`<${Icon} name="attach" /><span class="hidden">Attach images</span>` : "Attach images"}
+    </button>`;
 }
 
 /** The attached images, and why others were not attached. */

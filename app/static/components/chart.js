@@ -13,7 +13,7 @@ import { StepTable } from "./step_table.js";
 const LOW = 0.2;
 const KEYS = { ArrowLeft: -1, ArrowRight: 1, PageUp: -10, PageDown: 10, Home: -Infinity, End: Infinity };
 
-/** `onPick(key)` is called with the key of the mark that the user selects. */
+/** `onPick(point)` is called with the step or mark that the user selects. */
 export function Chart({ history, onPick }) {
   const points = history.points.value;
   const chosen = useSignal(null);
@@ -22,10 +22,7 @@ export function Chart({ history, onPick }) {
   const peak = points.reduce((most, { tokens }) => Math.max(most, tokens), 0);
   const whole = wholeChosen.value ?? peak >= LOW * (points.at(-1)?.limit ?? 0);
   const at = chosen.value !== null && points[chosen.value] ? chosen.value : points.length - 1;
-  const pick = (index) => {
-    const mark = points[index]?.mark;
-    if (mark) onPick(mark.key);
-  };
+  const pick = (index) => points[index] && onPick(points[index]);
   function onKeyDown(event) {
     if (event.key === "Enter") return pick(at);
     const by = KEYS[event.key];
@@ -41,14 +38,14 @@ export function Chart({ history, onPick }) {
       tabindex="0"
       role="group"
       aria-label="Chart of context tokens over ${count(history.steps.value.length)} steps. Use the arrow keys to move
-        between steps and Enter to open a compaction."
+        between steps and Enter to open a step or a compaction."
       onKeyDown=${onKeyDown}
     >
       <${Canvas} plot=${plot} points=${points} whole=${whole} chosen=${chosen} onPick=${pick} />
     </div>
     <figcaption>
       <${Legend} />
-      <span class="dim cx-zoom">Drag to zoom in, double-click to zoom out.</span>
+      <span class="dim cx-zoom">Click a point to open it, drag to zoom in, double-click to zoom out.</span>
       <label class="cx-check">
         <input type="checkbox" checked=${whole} onChange=${(event) => (wholeChosen.value = event.target.checked)} />
         Show the full context window
@@ -120,5 +117,5 @@ function MarkText({ mark: { kind, item, before, after } }) {
     ${" "}${sizes}, ${saved};
     ${" "}${REASONS[item.reason] ?? item.reason}. Cost ${price(item.usage)}:
     ${" "}${count(promptTokens(item.usage))} tokens read (${percent(cacheReuse(item.usage))} from the cache),
-    ${" "}${count(item.usage.output_tokens)} written. Press Enter or click to open.`;
+    ${" "}${count(item.usage.output_tokens)} written.`;
 }

@@ -5,9 +5,10 @@ import { compact } from "../core/format.js";
 import { color } from "../core/theme.js";
 import { cacheReuse } from "../core/usage.js";
 
-const HEIGHT = 240;
+const HEIGHT = 258;
 const REUSE_HEIGHT = 86;
 const AXIS_WIDTH = 46;
+const TITLE_SIZE = 18;
 /** The minimum width of a step to get its own dot, in px. */
 const DOT_ROOM = 9;
 /** Margin at both ends, in steps. */
@@ -113,8 +114,8 @@ export class ContextPlot {
       ...shared(width, HEIGHT),
       scales: { x: { time: false, range: xRange }, y: { range: () => [0, this.#top()] } },
       axes: [
-        this.#axis({ size: 26, incrs: WHOLE_NUMBERS }),
-        this.#axis({ size: AXIS_WIDTH, values: (_, ticks) => ticks.map(compact) }),
+        this.#axis({ label: "Step", size: 26, incrs: WHOLE_NUMBERS }),
+        this.#axis({ label: "Tokens", size: AXIS_WIDTH, values: (_, ticks) => ticks.map(compact) }),
       ],
       series: [
         {},
@@ -142,6 +143,7 @@ export class ContextPlot {
       axes: [
         this.#axis({ show: false }),
         this.#axis({
+          label: "Cache reuse",
           size: AXIS_WIDTH,
           splits: () => [0, 50, 100],
           values: (_, ticks) => ticks.map((tick) => `${tick}%`),
@@ -165,6 +167,8 @@ export class ContextPlot {
     return {
       stroke: () => this.#colors.dim,
       font: font(),
+      labelFont: font(),
+      labelSize: TITLE_SIZE,
       grid: { stroke: () => this.#colors.line, width: 1 },
       ticks: { show: false },
       gap: 4,

@@ -13,8 +13,9 @@ const LONGEST = 1_000_000;
 /** Touch keyboards have no Shift+Enter, so there Enter inserts a line break. */
 const isTouch = matchMedia("(pointer: coarse)");
 
-/** The message box: text, images, mode and Send. They stay until the server has accepted them. */
-export function Composer({ state }) {
+/** The message box: text, images, mode and Send. They stay until the server has accepted them. `children` are the
+ * controls of the active run. */
+export function Composer({ state, children }) {
   const draft = draftOf(state);
   const text = draft.text.value;
   const { attachments } = draft;
@@ -35,6 +36,9 @@ export function Composer({ state }) {
   };
   const sending = draft.sending.value;
   const tooLong = text.length > LONGEST;
+  const hint = tooLong
+    ? `A message can have at most ${count(LONGEST)} characters; this one has ${count(text.length)}.`
+    : modeHint(draft.mode.value, state.session.value);
   const onSubmit = (event) => {
     event.preventDefault();
     send();
@@ -50,7 +54,7 @@ export function Composer({ state }) {
     <textarea
       ref=${area}
       id="${ids}-text"
-      rows="2"
+      rows="1"
       placeholder=${`Message the agent${isTouch.matches ? "" : " · Enter to send, Shift+Enter for a new line"}`}
       value=${text}
       aria-describedby="${ids}-hint"
@@ -62,12 +66,9 @@ export function Composer({ state }) {
     <${Attached} attachments=${attachments} />
     <div class="composer-foot">
       <${ModeChooser} draft=${draft} name="${ids}-mode" />
-      <p class="dim" id="${ids}-hint">
-        ${tooLong
-          ? `A message can have at most ${count(LONGEST)} characters; this one has ${count(text.length)}.`
-          : modeHint(draft.mode.value, state.session.value)}
-      </p>
-      <${AttachButton} attachments=${attachments} />
+      <p class="dim" id="${ids}-hint" title=${hint}>${hint}</p>
+      ${children}
+      <${AttachButton} attachments=${attachments} isBrief=${true} />
       <button type="submit" class="primary" disabled=${sending || tooLong || isEmpty} aria-busy=${sending}>
         ${sending ? "Sending…" : "Send"}
       </button>

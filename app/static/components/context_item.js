@@ -7,7 +7,6 @@ import { Badge, Failure } from "./basic.js";
 import { CoveredMessages, Originals } from "./message_list.js";
 import { MessageParts, preview } from "./message_parts.js";
 import { ITEM_REASONS } from "./round_labels.js";
-import { showEntry } from "./rounds.js";
 
 const KINDS = { placeholder: "running", clip: "warn", summary: "good", repair: "bad", control: "" };
 
@@ -89,7 +88,7 @@ function isSame(stored, sent) {
 function Summarized({ message, state, history }) {
   const round = history.rounds.value.findLast((made) => hasMade(made, message));
   if (!round) return html`<p>The compaction that made this summary is no longer known.</p>`;
-  const show = () => showEntry(history, `round-${round.round}`);
+  const show = () => history.select(`round-${round.round}`);
   return html`<p>
       Made by compaction ${round.round}, which merged earlier summaries and ${count(round.messages_compacted)} new
       messages.

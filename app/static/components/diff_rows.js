@@ -60,7 +60,7 @@ function Row({ row: { line, from, to }, diff, tokens }) {
 function useSight(box, count) {
   const [start, setStart] = useState({ first: 0, last: 2 * BEYOND });
   useLayoutEffect(() => {
-    const scroller = box.current.closest(".view");
+    const scroller = box.current.closest(".transcript-box, .view");
     const look = () => {
       const above = scroller.getBoundingClientRect().top - box.current.getBoundingClientRect().top;
       const top = Math.floor(above / LINE / BEYOND) * BEYOND;

@@ -1,5 +1,6 @@
 /** Collapsible elements that keep their state while their rows scroll out of view and back. */
 
+import { Icon } from "./icon.js";
 import { createContext, html, useContext } from "../core/ui.js";
 
 /** The `Folds` of the current session; null by default. */
@@ -11,7 +12,7 @@ export function Fold({ id, head, kind = "", children }) {
   const isOpen = folds.of(id).value;
   return html`<div class="fold ${kind}">
     <button type="button" class="fold-head" aria-expanded=${isOpen} onClick=${() => folds.toggle(id)}>
-      <span class="fold-mark" aria-hidden="true">${isOpen ? "▾" : "▸"}</span>${head}
+      <${Icon} name=${isOpen ? "down" : "right"} />${head}
     </button>
     ${isOpen && html`<div class="fold-body">${children()}</div>`}
   </div>`;

@@ -1,6 +1,6 @@
-/** How full a context is: its tokens against the usable part of the model's window, as a bar and as numbers. */
+/** How full a context is: its tokens against the usable part of the model's window, as a ring and as numbers. */
 
-import { count } from "../core/format.js";
+import { compact, count, percent } from "../core/format.js";
 import { html } from "../core/ui.js";
 
 /** The share of the usable tokens from which a context is near the limit: where background compaction starts. */
@@ -20,31 +20,25 @@ export function fullness({ tokens, usable }) {
   return tokens >= usable * NEAR ? "near" : "calm";
 }
 
-/** The bar spans the whole window; a line marks the end of the usable part. */
+/** A ring that fills up to the usable tokens; its tooltip has the exact numbers. */
 export function Gauge({ context }) {
   const { tokens, limit, usable, source } = context;
   if (!limit) return html`<span class="gauge dim">no context yet</span>`;
   const state = fullness(context);
   const description = `${count(tokens)} of ${count(usable)} usable tokens, in a window of ${count(limit)};
     ${SOURCES[source] ?? source}${STATES[state] ? `; ${STATES[state]}` : ""}`.replace(/\s+/g, " ");
-  const share = (number) => `${Math.min(100, (number / limit) * 100)}%`;
   return html`<span class="gauge ${state}" title=${description}>
     <span
-      class="gauge-bar"
+      class="ring"
+      style=${{ "--share": percent(Math.min(1, tokens / usable)) }}
       role="meter"
       aria-label="Context"
       aria-valuemin="0"
       aria-valuemax=${limit}
       aria-valuenow=${Math.min(tokens, limit)}
       aria-valuetext=${description}
-    >
-      <span class="gauge-fill" style=${{ width: share(tokens) }}></span>
-      <span class="gauge-usable" style=${{ left: share(usable) }}></span>
-    </span>
-    <span class="gauge-text numbers" aria-hidden="true">
-      ${count(tokens)} of ${count(usable)} usable (${count(limit)})
-    </span>
-    <span class="gauge-source dim" aria-hidden="true">${source}</span>
+    ></span>
+    <span class="numbers" aria-hidden="true">${compact(tokens)} of ${compact(usable)}</span>
     ${STATES[state] &&
     html`<span class="badge ${state === "over" ? "bad" : "warn"}" aria-hidden="true">${STATES[state]}</span>`}
   </span>`;

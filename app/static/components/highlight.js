@@ -1,5 +1,6 @@
 /** Code with syntax highlighting by highlight.js, which runs in the worker. */
 
+import { CopyButton } from "./copy_button.js";
 import { inBlocks } from "./long_text.js";
 import { plain } from "../core/format.js";
 import { BoundedWorker } from "../core/in_worker.js";
@@ -47,9 +48,10 @@ export function Code({ text, language, isOpen = false }) {
   const known = isOpen || shown.length > LONGEST ? null : languageNamed(language ?? "");
   const tokens = useTokens(shown, known);
   // Without an explicit direction, the browser searches all of the text for one on each change if it is only digits.
-  return html`<pre class="code" dir="ltr">
-    ${tokens ? pieces(shown, 0, shown.length, tokens).map(colored) : blocks(shown)}
-  </pre>`;
+  return html`<div class="copyable">
+    <pre class="code" dir="ltr">${tokens ? pieces(shown, 0, shown.length, tokens).map(colored) : blocks(shown)}</pre>
+    ${!isOpen && html`<${CopyButton} text=${text} name="code" />`}
+  </div>`;
 }
 
 /** Code like `LongText`: in a box that scrolls, with a label for screen readers. */

@@ -3,12 +3,12 @@
 import { count, dollars, duration } from "../core/format.js";
 import { html } from "../core/ui.js";
 import { totalTokens } from "../core/usage.js";
-import { stepsOf } from "../state/run_meter.js";
+import { stepsOf } from "../state/run_ends.js";
 import { now } from "./basic.js";
 
 const seconds = (number) => duration(number * 1000);
 
-/** `run` comes from a RunMeter, `attempts` are those of all steps; `knownCost` is the part of the cost with known
+/** `run` is the newest one (state/run_ends.js), `attempts` are those of all steps; `knownCost` is the part of the cost with known
  * prices, which counts against the limit. */
 export function Limits({ session, run, attempts, knownCost }) {
   const { limits, usage } = session;

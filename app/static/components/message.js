@@ -1,26 +1,29 @@
 /** One message of the transcript. */
 
+import { CopyButton } from "./copy_button.js";
 import { EditInFork } from "./edit_in_fork.js";
-import { Fold } from "./fold.js";
 import { Markdown } from "./markdown.js";
 import { Reasoning } from "./reasoning.js";
 import { ToolCall } from "./tool_call.js";
 import { MessageImages } from "./images.js";
 import { AsIs, UserText } from "./user_content.js";
-import { clock, count, day, plainLine } from "../core/format.js";
+import { clock, day, plainLine } from "../core/format.js";
 import { sessionLink } from "../core/router.js";
 import { html } from "../core/ui.js";
 
 const LABELS = { user: "You", control: "Palimpsest", assistant: "Assistant", system: "System" };
 
 /** A message's sender. */
-export const labelOf = (message) => (message.is_summary ? "Summary" : (LABELS[message.role] ?? message.role));
+export const labelOf = ({ role }) => LABELS[role] ?? role;
 
-export function Message({ state, id }) {
+/** `isMore` if it continues the previous message of the same sender. */
+export function Message({ state, id, isMore }) {
   const message = state.transcript.message(id)?.value;
   if (!message) return null;
   const writing = isWriting(message) && state.session.value?.status !== "idle";
-  return html`<header class="row-head">
+  const isUnseen = message.round != null;
+  const text = textOf(message);
+  return html`<header class="row-head ${isMore && !writing ? "is-more" : ""}">
       <h2>${writing ? html`<span class="writing">Writing…</span>` : labelOf(message)}</h2>
       <div class="row-tools">
         <a class="row-link" href=${sessionLink(state.id, "conversation", { message: message.seq })}>
@@ -30,12 +33,20 @@ export function Message({ state, id }) {
         </a>
         ${message.role === "user" && html`<${EditInFork} state=${state} message=${message} />`}
       </div>
+      ${isUnseen && html`<span class="hidden">Not in the model's context</span>`}
     </header>
-    <div class="row-body">${bodyOf(state, message)}</div>`;
+    <div class="row-body ${isUnseen ? "unseen" : ""}" title=${isUnseen ? "Not in the model's context" : undefined}>
+      ${bodyOf(state, message)}
+      ${text && !writing && html`<${CopyButton} text=${text} name="message" />`}
+    </div>`;
+}
+
+/** The written text of a message, as it was sent. */
+function textOf({ parts }) {
+  return parts.filter(({ type }) => type === "text").map(({ text }) => text).join("\n\n");
 }
 
 function bodyOf(state, message) {
-  if (message.is_summary) return html`<${Summary} message=${message} />`;
   if (message.role !== "assistant") return html`<${Written} state=${state} message=${message} />`;
   const last = message.parts.at(-1);
   return [
@@ -86,16 +97,6 @@ function groupsOf(parts) {
     else groups.push([part]);
   }
   return groups;
-}
-
-function Summary({ message }) {
-  const text = message.parts.filter(({ type }) => type === "text").map((part) => part.text).join("\n\n");
-  const round = message.parts.find(({ type }) => type === "compaction_marker")?.round;
-  const head = html`<span>Replaces earlier messages for the model${round ? `, from compaction ${round}` : ""}</span>
-    <span class="dim numbers">${count(text.length)} characters</span>`;
-  return html`<${Fold} id=${message.id} head=${head} kind="summary">
-    ${() => html`<${Markdown} id=${message.id} text=${text} isWhole=${true} />`}
-  <//>`;
 }
 
 const ENDS = {

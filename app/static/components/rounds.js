@@ -1,7 +1,7 @@
 /** Compaction rounds and cleared outputs, newest first; each expands to its details. */
 
 import { count, dollars, duration, percent, plainLine } from "../core/format.js";
-import { html, useSignal } from "../core/ui.js";
+import { html, useEffect, useRef, useSignal } from "../core/ui.js";
 import { savedShare } from "../state/context_marks.js";
 import { Ago, Badge } from "./basic.js";
 import { OriginalOutput } from "./original_output.js";
@@ -10,15 +10,25 @@ import { clearedOf, PRUNE_REASONS, REASONS, RUNGS, STATUS_KINDS } from "./round_
 
 const SLICE = 12;
 
-/** Expands an entry of the list and scrolls to it; keys are `round-N` and `prune-SEQ`. */
-export function showEntry(history, key) {
-  history.toggle(key, true);
-  // The row may only exist after the next render.
-  requestAnimationFrame(() => {
-    const row = document.getElementById(key);
-    row?.scrollIntoView({ block: "start" });
-    row?.querySelector("button")?.focus({ preventScroll: true });
-  });
+/** The compaction or the cleared outputs that were selected in the chart. */
+export function SelectedEntry({ state, history }) {
+  const heading = useRef(null);
+  const { value: selected } = history.selected;
+  const key = selected?.key;
+  const round = history.rounds.value.find((each) => `round-${each.round}` === key);
+  const prune = history.prunes.value.find((each) => `prune-${each.seq}` === key);
+  useEffect(() => heading.current?.focus(), [selected]);
+  const close = () => (history.selected.value = null);
+  if (!round && !prune) return null;
+  return html`<section class="cx-selected" aria-label="Selected in the chart">
+    <header>
+      <h3 ref=${heading} tabindex="-1">${round ? `Compaction ${round.round}` : `${clearedOf(prune)} cleared`}</h3>
+      <button type="button" class="plain" aria-label="Close" onClick=${close}>×</button>
+    </header>
+    ${round
+      ? html`<${RoundDetails} round=${round} state=${state} history=${history} />`
+      : html`<${PruneDetails} prune=${prune} state=${state} />`}
+  </section>`;
 }
 
 /** The list; `history` stores which entries are open. */

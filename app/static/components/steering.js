@@ -21,11 +21,12 @@ export function Steering({ state }) {
       <${Approvals} state=${state} />
       <${ClientCalls} state=${state} />
       <${Queue} state=${state} />
-      ${session.status === "idle"
-        ? html`<${RunEnd} state=${state} session=${session} />`
-        : html`<${Working} key=${state.runs.value} state=${state} session=${session} />`}
+      <${Retrying} state=${state} />
+      ${session.status === "idle" && html`<${RunEnd} state=${state} session=${session} />`}
     </div>
-    <${Composer} state=${state} />
+    <${Composer} state=${state}>
+      ${session.status !== "idle" && html`<${Working} key=${state.runs.value} state=${state} session=${session} />`}
+    <//>
   </section>`;
 }
 
@@ -54,11 +55,10 @@ function Working({ state, session }) {
   }
   return html`<div class="working">
     <p role="status"><span class="pulse" aria-hidden="true"></span>${isOffline && "Last known: "}${activity}</p>
-    <${Retrying} state=${state} />
     ${pending > 0 &&
     html`<label class="check">
       <input type="checkbox" checked=${clearQueue} onChange=${(event) => setClearQueue(event.target.checked)} />
-      Also clear the queue (${pending})
+      and clear queue (${pending})
     </label>`}
     <${Button} kind="danger" ...${cancelling && { "aria-disabled": "true" }} onClick=${cancel}>Cancel run<//>
   </div>`;

@@ -28,6 +28,17 @@ const TOOLS = {
   update_plan: (args) => ["Plan", args.items ? `${args.items.length} items` : ""],
 };
 
+/** By tool; all others have the one of a plug. */
+const ICONS = {
+  ...{ execute_command: "terminal", stop_command: "terminal", command_output: "terminal", read_file: "file" },
+  ...{ write_file: "edit", edit_file: "edit", list_directory: "folder", search_files: "search", update_plan: "plan" },
+  ...{ recall: "search", history_search: "search" },
+  ...{ memory_read: "memory", memory_write: "memory", memory_search: "memory" },
+};
+
+/** The icon of a tool. */
+export const iconOf = (name) => (Object.hasOwn(ICONS, name) ? ICONS[name] : "tool");
+
 /** All tools of the server. */
 export const TOOL_NAMES = Object.keys(TOOLS);
 

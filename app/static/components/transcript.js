@@ -9,7 +9,7 @@ import { FoldsContext } from "./fold.js";
 import { McpNote } from "./mcp_note.js";
 import { useLinkedRow } from "./linked_row.js";
 import { labelOf, Message } from "./message.js";
-import { WholeOutput, WholeOutputContext } from "./output.js";
+import { WholeOutput, WholeOutputContext } from "./output_viewer.js";
 import { offsetOf, usePlace } from "./scroll_position.js";
 import { RoundRule } from "./round_rule.js";
 import { RunCard } from "./run_card.js";
@@ -59,8 +59,7 @@ export function Transcript({ state }) {
       aria-label="Messages"
       aria-busy=${isBusy}
       tabindex="0"
-      onScrollCapture=${place.onScroll}
-      onKeyDown=${place.onKeyDown}
+      ...${place.handlers}
     >
       ${rows.length === 0 && !isBusy && html`<${Empty} />`}
       <${FoldsContext.Provider} value=${reading.folds}><${WholeOutputContext.Provider} value=${whole}>
@@ -108,11 +107,11 @@ function classOf({ round, end, note, isAnswer }) {
   return isAnswer ? "row answer" : "row";
 }
 
-function Content({ state, row: { id, round, end, note, hasAnswer }, isLatest }) {
+function Content({ state, row: { id, isMore, round, end, note, hasAnswer }, isLatest }) {
   if (round) return html`<${RoundRule} sessionId=${state.id} round=${round} />`;
   if (note) return html`<${McpNote} state=${state} note=${note} />`;
   if (end) return html`<${RunCard} ...${{ state, end, isLatest, hasAnswer }} />`;
-  return html`<${Message} state=${state} id=${id} />`;
+  return html`<${Message} ...${{ state, id, isMore }} />`;
 }
 
 function attributes(transcript, { id, round, end, note }) {

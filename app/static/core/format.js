@@ -68,7 +68,8 @@ export const percent = (share) => (share == null || Number.isNaN(share) ? "–" 
 // Bidirectional controls and invisible characters: text with these could be read as something else.
 const HIDDEN =
   /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\u{e0000}-\u{e007f}]/gu;
-const ANSI = /\u001b(?:\[[0-?]*[ -/]*[@-~]|\][^\u0007\u001b]*(?:\u0007|\u001b\\)|[ -/]+[0-~]|[@-Z\\-_])/g;
+/** Terminal escape codes. */
+export const ANSI = /\u001b(?:\[[0-?]*[ -/]*[@-~]|\][^\u0007\u001b]*(?:\u0007|\u001b\\)|[ -/]+[0-~]|[@-Z\\-_])/g;
 
 /** Removes terminal escape codes, and makes other control and bidirectional characters visible as ␛ or ‹U+202E›. */
 export function plain(text) {

@@ -27,6 +27,8 @@ export class ContextHistory {
   problem = signal(null);
   /** Keys of open rounds, items and folds in the view. */
   open = signal(new Set());
+  /** The entry that is shown next to the chart, `{key}`; a new object each time that one is selected. Null by default. */
+  selected = signal(null);
   #state;
   #stored = signal(new Map());
   #rounds = signal([]);
@@ -81,6 +83,11 @@ export class ContextHistory {
     if (open) keys.add(key);
     else keys.delete(key);
     this.open.value = keys;
+  }
+
+  /** Shows the round or prune with this key (`round-N`, `prune-SEQ`) next to the chart. */
+  select(key) {
+    this.selected.value = { key };
   }
 
   /** Retries a failed load. */

@@ -79,8 +79,9 @@ export class Held {
     if (held?.peek()) held.value = change(held.peek());
   }
 
-  /** Takes over what a stored message says was cleared from the context. */
-  putMarks({ id, parts }) {
+  /** Takes over what a stored message says about the context: the round that covers it, and what was cleared. */
+  putMarks({ id, round, parts }) {
+    if (this.#messages.get(id)?.peek().round !== round) this.change(id, (held) => ({ ...held, round }));
     for (const part of parts.filter(({ type }) => type === "tool_result")) {
       const { compacted_at, original_tokens, images } = withImages(part, parts);
       this.changeResult(part.call_id, (held) => ({ ...held, compacted_at, original_tokens, images }));

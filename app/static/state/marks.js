@@ -1,11 +1,11 @@
-/** Marks on tool results and images that the model no longer sees. */
+/** Marks on messages, tool results and images that the model no longer sees. */
 
 import { batch } from "../core/ui.js";
 
 /** Marks are loaded once for all changes within this time, in ms. */
 const SETTLE_MS = 300;
 
-/** Keeps the marks of all loaded results and images up to date. */
+/** Keeps the marks of all loaded messages up to date. */
 export class Marks {
   #held;
   #history;

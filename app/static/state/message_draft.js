@@ -83,6 +83,8 @@ class MessageDraft {
       const whole = await contentOf(content, images);
       await post(sessionPath(this.#state.id, "queue"), { id: attempt.id, content: whole, mode: this.mode.value });
       this.#accepted(attempt);
+      // The message is sent, so a failed load of what followed is no failure of it.
+      this.#state.transcript.followNewest().catch(() => {});
     } catch (problem) {
       if (this.#attempt === attempt) this.#failed(problem);
     } finally {

@@ -26,6 +26,9 @@ export class RunEnds {
   items = signal([]);
   /** What became of MCP servers, in order: the data of their events with `seq` and `type`. */
   notes = signal([]);
+  /** The newest run: `{startedAt, endedAt, steps}`, times in ms; the last two are null while it is active. Null if it is
+   * unknown. */
+  run = signal(null);
   #state;
   #events = new Map();
   /** The seqs between which all events are loaded. */
@@ -57,6 +60,7 @@ export class RunEnds {
       this.#events = new Map();
       this.items.value = [];
       this.notes.value = [];
+      this.run.value = null;
       [this.#from, this.#to] = [Infinity, -Infinity];
       if (this.#wanted) this.cover(...this.#wanted);
     }
@@ -107,6 +111,7 @@ export class RunEnds {
     batch(() => {
       this.items.value = endsOf(known);
       this.notes.value = notesOf(known);
+      this.run.value = newestRun(known);
     });
   }
 }
@@ -126,6 +131,21 @@ function notesOf(events) {
 
 /** Whether a run starts with this event; a recovery continues an interrupted one. */
 const isStart = ({ type, data }) => type === "session.running" && data.trigger !== "recovery";
+
+function newestRun(events) {
+  const start = events.findLast(isStart);
+  if (!start) return null;
+  const end = events.findLast(({ type, seq }) => type === "session.idle" && seq > start.seq);
+  const times = { startedAt: Date.parse(start.data.at), endedAt: end ? Date.parse(end.data.at) : null };
+  return { ...times, steps: end?.data.steps ?? null };
+}
+
+/** How many steps of the attempts belong to a run. */
+export function stepsOf(run, attempts) {
+  if (run.steps !== null) return run.steps;
+  const own = attempts.filter(({ started_at }) => Date.parse(started_at) >= run.startedAt);
+  return new Set(own.map(({ step }) => step)).size;
+}
 
 /** The runs' ends among events in order. */
 function endsOf(events) {

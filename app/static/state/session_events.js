@@ -157,7 +157,7 @@ const CHANGES = {
   "compaction.completed": (state, { session_id, at, ...round }) => {
     endRound(state, round.round);
     upsertRound(state, round);
-    if (round.outputs_pruned) state.transcript.loadMarks();
+    state.transcript.loadMarks();
   },
   "compaction.failed": (state, data) => {
     state.failedRungs.value += 1;

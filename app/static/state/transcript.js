@@ -76,6 +76,12 @@ export class Transcript {
     return page?.lastSeq ?? 0;
   }
 
+  /** Follows the newest message, which is loaded first if it is not held. */
+  async followNewest() {
+    if (this.hasLater.peek()) await this.loadNewest();
+    this.reading.follow(true);
+  }
+
   /** Replaces the loaded messages with the session's first ones. */
   async loadOldest() {
     await this.#loading("all", () => this.#history.after(0), ({ items, more }) => {
@@ -254,7 +260,7 @@ export class Transcript {
     this.loadMarks();
   }
 
-  /** Reloads the marks of all loaded results, after a round or a revert has changed which are pruned. */
+  /** Reloads the marks of all loaded messages, after a round or a revert has changed what the model sees. */
   loadMarks() {
     this.#marks.loadSoon();
   }

@@ -3,11 +3,12 @@
 import { count, day } from "../core/format.js";
 import { html, useEffect } from "../core/ui.js";
 import { contextOf } from "../state/context.js";
+import { seenOf } from "../state/seen.js";
 import { Failure } from "../components/basic.js";
 import { Chart } from "../components/chart.js";
 import { CompactForm } from "../components/compact_form.js";
 import { ContextItems } from "../components/context_items.js";
-import { Rounds, showEntry } from "../components/rounds.js";
+import { Rounds, SelectedEntry } from "../components/rounds.js";
 
 export function ContextView({ state }) {
   const history = contextOf(state);
@@ -18,10 +19,17 @@ export function ContextView({ state }) {
     ${problem && html`<${Failure} problem=${problem} onRetry=${() => history.retry()} />`}
     <section aria-labelledby="context-steps">
       <h2 id="context-steps">Context over steps</h2>
+      <p>
+        Each step sends the conversation to the model; when it nears the usable limit, Palimpsest shortens what is sent,
+        with a summary of older messages (◆) or without old outputs (○), and the line drops.
+      </p>
       <${Summary} state=${state} history=${history} />
       ${progress !== null && !problem && html`<${Progress} loaded=${progress} state=${state} />`}
       ${(progress === null || progress > 0) &&
-      html`<${Chart} history=${history} onPick=${(key) => showEntry(history, key)} />`}
+      html`<div class="cx-chart">
+        <${Chart} history=${history} onPick=${(point) => open(point, state, history)} />
+        <${SelectedEntry} state=${state} history=${history} />
+      </div>`}
     </section>
     <section aria-labelledby="context-rounds">
       <h2 id="context-rounds">Compactions and cleared outputs</h2>
@@ -29,10 +37,22 @@ export function ContextView({ state }) {
       <${Rounds} state=${state} history=${history} />
     </section>
     <section aria-labelledby="context-seen">
-      <h2 id="context-seen">Model's view vs. full history</h2>
+      <h2 id="context-seen" tabindex="-1">Model's view vs. full history</h2>
       <${ContextItems} state=${state} history=${history} />
     </section>
   </div>`;
+}
+
+/** Opens what a point of the chart stands for: a compaction or cleared outputs next to the chart, a step below it. */
+function open({ mark, step }, state, history) {
+  if (mark) {
+    history.select(mark.key);
+    return;
+  }
+  seenOf(state).choose(step.step);
+  const heading = document.getElementById("context-seen");
+  heading.scrollIntoView({ block: "start" });
+  heading.focus({ preventScroll: true });
 }
 
 function Progress({ loaded, state }) {

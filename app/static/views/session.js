@@ -6,6 +6,7 @@ import { Gauge } from "../components/gauge.js";
 import { ImageViewer } from "../components/images.js";
 import { RunsOn } from "../components/nodes.js";
 import { SessionActions } from "../components/session_actions.js";
+import { SessionFacts } from "../components/session_facts.js";
 import { nameOf, plain } from "../core/format.js";
 import { route, sessionLink, VIEWS } from "../core/router.js";
 import { title } from "../core/title.js";
@@ -76,14 +77,22 @@ function Gone() {
 
 function Head({ state, session }) {
   return html`<div class="session-head">
-    <h1 title=${session.task && plain(session.task)}>${nameOf(session)}</h1>
+    <h1 title=${wholeName(session)}>${nameOf(session)}</h1>
     <${StatusBadge} session=${session} />
+    <${SessionFacts} state=${state} session=${session} />
+    <${Gauge} context=${session.context} />
     <span class="dim model">${session.model}</span>
     <${RunsOn} state=${state} session=${session} />
-    <${Gauge} context=${session.context} />
     <${ConnectionState} follower=${state.follower.value} />
     <${SessionActions} state=${state} session=${session} />
   </div>`;
+}
+
+/** The title, and the task if that says more. */
+function wholeName({ title, task, ...session }) {
+  const name = nameOf({ title, task, ...session });
+  const isMore = task && !task.startsWith(name.replace(/…$/, ""));
+  return title && isMore ? `${name}\n\n${plain(task)}` : plain(task || name);
 }
 
 function Tabs({ id, view, state }) {

@@ -2,32 +2,25 @@
 
 import { Failure } from "../components/basic.js";
 import { Limits } from "../components/limits.js";
-import { useThrottle } from "../components/throttle.js";
 import { Figure, Figures, Legend, TableBox, UsageBar, UsageCells, UsageHeads } from "../components/usage_table.js";
 import { count, dollars, percent } from "../core/format.js";
-import { get, sessionPath } from "../core/http.js";
-import { html, useEffect, useMemo, useState } from "../core/ui.js";
+import { html, useEffect, useState } from "../core/ui.js";
 import { sumUsage, totalTokens } from "../core/usage.js";
 import { contextOf } from "../state/context.js";
-import { RunMeter } from "../state/run_meter.js";
+import { runEndsOf } from "../state/run_ends.js";
 
 const ROWS = 100;
-/** Changes within this time are loaded together, in ms. */
-const SETTLE_MS = 400;
 
 export function SessionUsageView({ state }) {
   const history = contextOf(state);
   useEffect(() => history.watch(), [history]);
-  // Reset with a new follower: the session may have been restored to an earlier state.
-  const meter = useMemo(() => new RunMeter(state.id), [state, state.follower.value]);
-  const { problem, load } = useTotals(state, meter, history.version.value);
   const session = state.session.value;
   const attempts = history.attempts.value;
   const rounds = history.rounds.value.filter(({ usage }) => usage && totalTokens(usage) > 0);
   const knownCost = [...attempts, ...rounds].reduce((sum, { usage }) => sum + (usage?.cost_usd ?? 0), 0);
-  const failure = problem ?? history.problem.value;
+  const failure = history.problem.value;
   return html`<div class="session-usage">
-    ${failure && html`<${Failure} problem=${failure} onRetry=${() => Promise.all([load(), history.retry()])} />`}
+    ${failure && html`<${Failure} problem=${failure} onRetry=${() => history.retry()} />`}
     <section aria-labelledby="used">
       <h2 id="used">Total usage</h2>
       <${Figures} usage=${session.usage} atLeast=${knownCost}>
@@ -41,32 +34,13 @@ export function SessionUsageView({ state }) {
     </section>
     <section aria-labelledby="limits">
       <h2 id="limits">Limits</h2>
-      <${Limits} session=${session} run=${meter.run.value} attempts=${attempts} knownCost=${knownCost} />
+      <${Limits} session=${session} run=${runEndsOf(state).run.value} attempts=${attempts} knownCost=${knownCost} />
     </section>
     <section aria-labelledby="by-step">
       <h2 id="by-step">By step</h2>
       <${Steps} attempts=${attempts} isLoading=${history.progress.value !== null} />
     </section>
   </div>`;
-}
-
-/** Reloads the session's usage, which is not in its events, and its run whenever usage changes. */
-function useTotals(state, meter, version) {
-  const [problem, setProblem] = useState(null);
-  const { status } = state.session.value;
-  const load = async () => {
-    try {
-      const [session] = await Promise.all([get(sessionPath(state.id)), meter.load()]);
-      // Only the usage: events may have changed other fields meanwhile.
-      state.update({ usage: session.usage });
-      setProblem(null);
-    } catch (error) {
-      setProblem(error);
-    }
-  };
-  const loadSoon = useThrottle(load);
-  useEffect(() => loadSoon(SETTLE_MS), [meter, version, status]);
-  return { problem, load };
 }
 
 /** The share of compaction in the total usage: by cost if known, else by tokens. */
