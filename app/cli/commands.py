@@ -13,6 +13,7 @@ import typer
 from app.cli.database_commands import database
 from app.cli.listing import Listing, chosen
 from app.cli.program import OF_PROGRAM, Commands, InstallCompletion, Man, ShowCompletion, Version, prepare_completion
+from app.cli.protocol_commands import serve_acp, serve_mcp
 from app.cli.run_options import (
     ApprovalPolicy,
     BroughtFolder,
@@ -333,45 +334,8 @@ def evaluate(
     raise typer.Exit(run_evaluation(model, judge, policies, history or [], window, as_json=json, out=out))
 
 
-@app.command("acp")
-def serve_acp(
-    model: ModelName = None,
-    effort: Effort = None,
-    sandbox: SandboxKind = None,
-    approval: ApprovalPolicy = None,
-    server: Server = None,
-    key: Key = None,
-) -> None:
-    """Serve an editor that speaks the Agent Client Protocol on standard input and output.
-
-    For the configuration of an editor; see docs/editors.md. The editor's folder is copied into a session, and what a
-    prompt has changed is applied to the folder. Uses the given server or the one on this machine, or starts one that
-    ends with this command.
-    """
-    from app.cli.run import TaskOptions
-    from app.cli.screen import CliError
-
-    try:
-        from app.cli.acp import serve_acp as start
-    except ModuleNotFoundError as error:
-        raise CliError(
-            "The package agent-client-protocol is not installed; its releases exist for Python up to 3.14.",
-            code="acp_unavailable",
-        ) from error
-    options = TaskOptions(model=model, effort=effort, sandbox=sandbox, approval=approval)
-    start(options, server, key)
-
-
-@app.command("mcp")
-def serve_mcp(server: Server = None, key: Key = None) -> None:
-    """Serve MCP on standard input and output: tools with which another agent starts sessions and gets their results.
-
-    For the configuration of an MCP client; see docs/mcp.md. Uses the given server or the one on this machine, or starts
-    one that ends with this command. Ends with its input, or at SIGTERM; sessions of another server keep running.
-    """
-    from app.cli.mcp_server import serve_mcp as start
-
-    start(server, key)
+app.command("acp")(serve_acp)
+app.command("mcp")(serve_mcp)
 
 
 @app.command(cls=Listing)
