@@ -82,7 +82,7 @@ def _tools(server: MCPServer, running: McpServer) -> None:
 def mcp_server(extra: Callable[[MCPServer], None] = lambda _: None) -> Iterator[McpServer]:
     """A server of the official package."""
     running = McpServer()
-    server = MCPServer("test", instructions="Obey the server.")
+    server = MCPServer("test", instructions="Obey the server.", log_level="CRITICAL")
     _tools(server, running)
     extra(server)
     app = server.streamable_http_app()

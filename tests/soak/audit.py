@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -78,6 +79,7 @@ def audit(path: Path | str, book: Book) -> None:
                 book.counts["events checked"] += len(stored.events)
                 book.counts["steps"] += stored.row["steps"]
                 book.counts["tool calls"] += sum(event.type == "tool.result" for event in stored.events)
+                book.counts["background commands"] += sum(event.type == "command.started" for event in stored.events)
                 book.counts["compactions"] += stored.row["compaction_count"]
                 book.counts["recoveries"] += sum(event.type == "session.recovered" for event in stored.events)
                 book.take(check_session(stored, ledger))
@@ -94,6 +96,15 @@ def audit_provider(provider: FakeProvider, book: Book) -> None:
         book.violated("no malformed request", f"{refusal.rule}: {refusal.message[:300]}")
     for error in provider.script_errors:
         book.violated("the rig's model works", repr(error))
+
+
+def audit_remote(calls: Sequence[tuple[int, int]], book: Book) -> None:
+    """No call of the MCP server came twice; those of the warm-up have the number -1."""
+    numbers = Counter(number for number, _ in calls if number >= 0)
+    book.counts["MCP calls"] += numbers.total()
+    for number, times in numbers.items():
+        if times > 1:
+            book.violated("no MCP call runs twice", f"call {number} came {times} times")
 
 
 async def audit_deleted(data_dir: Path, containers: Containers, book: Book) -> None:

@@ -185,6 +185,7 @@ class Host:
             "PALIMPSEST_SANDBOX": self._sandbox,
             "PALIMPSEST_SANDBOX_IMAGE": self._image,
             "PALIMPSEST_SANDBOX_IDLE_S": str(SANDBOX_IDLE_S),
+            "PALIMPSEST_MCP_NETWORKS": "127.0.0.0/8",
             "PALIMPSEST_LOG_LEVEL": "warning",
             "PALIMPSEST_LOG_FORMAT": "json",
             ANSWER: str(self._answer),

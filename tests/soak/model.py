@@ -7,8 +7,10 @@ import re
 import threading
 import time
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
+from tests.mcp_servers import SCRIPT
 from tests.provider import (
     Answer,
     Delay,
@@ -41,6 +43,9 @@ CLIENT_TOOL: dict[str, Any] = {
     "timeout_s": 20,
 }
 """The tool that users carry out."""
+COMMAND_SERVER: dict[str, Any] = {"command": "sh", "args": ["-c", SCRIPT]}
+"""An MCP server that runs in the sandbox; calls of `die` end it."""
+ADD, TOUCH, DIE = "mcp__url__add", "mcp__sh__touch", "mcp__sh__die"
 SUMMARY = "The user asks for small things again and again; some are done. Next: go on with the latest message."
 
 
@@ -79,7 +84,7 @@ def _spoilt(kind: str, rng: random.Random) -> Answer:
             return rng.choice([*errors, Reply("y", EndWithoutFinish())])
 
 
-def _warming(name: str, turn: int) -> Reply:
+def _warming(name: str, turn: int, offered: Sequence[str]) -> Reply:
     """Each tool once for the task, then a text."""
     if turn > 1 or not name.endswith(".task"):
         return Reply(Reasoning("Warm.", chunks=2), Text("warm", chunks=2))
@@ -91,6 +96,7 @@ def _warming(name: str, turn: int) -> Reply:
         ToolCall("update_plan", {"items": [{"text": "go on", "status": "pending"}]}),
         ToolCall("memory_write", {"content": "remember\n"}),
         *(ToolCall(name, arguments) for name, arguments in names),
+        *(ToolCall(name, {"a": -1, "b": 1}) for name in (ADD, TOUCH) if name in offered),
     )
 
 
@@ -122,23 +128,28 @@ class Model:
         if "execute_command" not in request.tool_names:
             paces = (None,) if is_warming else (None, 10.0, 30.0)
             return Reply(Text(SUMMARY, chunks=rng.randint(3, 30)), pace=rng.choice(paces))
-        return _warming(name, turn) if is_warming else self._good(rng, name, turn)
+        if is_warming:
+            return _warming(name, turn, request.tool_names)
+        return self._good(rng, name, turn, request.tool_names)
 
-    def _good(self, rng: random.Random, name: str, turn: int) -> Reply:
+    def _good(self, rng: random.Random, name: str, turn: int, offered: Sequence[str]) -> Reply:
         pace = rng.choice((None, None, 30.0, 100.0))
         thought = (Reasoning("Let me think. " * rng.randint(1, 9), chunks=4),) if rng.random() < 0.3 else ()
         if rng.random() < 0.2 + 0.15 * turn:
             finish = rng.choices((None, "length", "refusal", "content_filter"), (92, 4, 2, 2))[0]
             words = f"Done with {name}. " * rng.randint(1, 40)
             return Reply(*thought, Text(words, chunks=rng.randint(1, 30)), finish=finish, pace=pace)
-        calls = [self._call(rng) for _ in range(rng.choice((1, 1, 1, 2, 3, 5)))]
+        calls = [self._call(rng, offered) for _ in range(rng.choice((1, 1, 1, 2, 3, 5)))]
         said = (Text("I will look. ", chunks=3),) if rng.random() < 0.5 else ()
         if len(calls) > 1 and rng.random() < 0.3:
             return Reply(*thought, *said, Interleaved(*calls), pace=pace)
         return Reply(*thought, *said, *calls, pace=pace)
 
-    def _call(self, rng: random.Random) -> ToolCall:
+    def _call(self, rng: random.Random, offered: Sequence[str]) -> ToolCall:
         chunks = rng.randint(1, 6)
+        if rng.random() < 0.2 and (remote := [name for name in (ADD, ADD, TOUCH, TOUCH, DIE) if name in offered]):
+            # Each with another number, so that a second call of it is noticed.
+            return ToolCall(rng.choice(remote), {"a": int(self._token()[1:]), "b": 1}, chunks=chunks)
         if rng.random() < 0.6:
             return ToolCall("execute_command", self._command(rng), chunks=chunks)
         others: list[tuple[str, dict[str, Any] | str]] = [
@@ -158,10 +169,14 @@ class Model:
         name, arguments = rng.choice(others)
         return ToolCall(name, arguments, chunks=chunks)
 
-    def _command(self, rng: random.Random) -> dict[str, object]:
+    def _token(self) -> str:
+        """Another one for each call."""
         with self._lock:
             self._tokens += 1
-            token = f"c{self._tokens}"
+            return f"c{self._tokens}"
+
+    def _command(self, rng: random.Random) -> dict[str, object]:
+        token = self._token()
         digits, tells = self._digits, self._tells.format(token)
         body = rng.choice(
             [
@@ -179,4 +194,6 @@ class Model:
         arguments: dict[str, object] = {"command": f"echo {token} >> {LOG} || exit {NO_ROOM}; {tells}{body}"}
         if rng.random() < 0.15:
             arguments = {"command": f"{arguments['command']}; sleep 20.{digits}", "timeout_s": 1}
+        elif rng.random() < 0.2:
+            arguments["background"] = True
         return arguments

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.databases import make_database
+from tests.mcp_servers import McpServer, mcp_server
 from tests.provider import FakeProvider
 from tests.soak import audit
 from tests.soak.caller import Caller
@@ -25,7 +26,7 @@ from tests.soak.faults import Stage, cause, restart
 from tests.soak.host import LARGE_WINDOW, SMALL_WINDOW, SMALLEST_WINDOW, Host, ServerFailed
 from tests.soak.ledger import Book
 from tests.soak.log_watch import LogWatch
-from tests.soak.model import Model, Weather
+from tests.soak.model import COMMAND_SERVER, Model, Weather
 from tests.soak.plan import ENDS_SERVER, MODELS, SMALL_MODELS, SessionPlan, faults_of, kills_of, sessions_of, warm_ups
 from tests.soak.proc import Cost
 from tests.soak.report import PROGRESS_S, LifeMemory, Result, progress
@@ -60,7 +61,7 @@ class Options:
 
 
 @asynccontextmanager
-async def _stage(options: Options, folder: Path, book: Book) -> AsyncIterator[tuple[Stage, FakeProvider]]:
+async def _stage(options: Options, folder: Path, book: Book) -> AsyncIterator[tuple[Stage, FakeProvider, McpServer]]:
     """Everything but the server's first life; taken down again at the end, whatever happened."""
     digits = str(random.SystemRandom().randrange(10**8, 10**9))
     disk = Disk(folder / "data")
@@ -74,13 +75,14 @@ async def _stage(options: Options, folder: Path, book: Book) -> AsyncIterator[tu
         stack.callback(disk.remove)
         provider = stack.enter_context(FakeProvider(windows=windows, keep=KEPT_REQUESTS))
         provider.respond(model.answer)
+        remote = stack.enter_context(mcp_server())
         log = folder / "server.log"
         host = Host(disk.path, log, provider, options.sandbox, options.image, clock.environment, small)
         stack.callback(clock.forget, host.pids)
         stack.push_async_callback(containers.remove)
         stack.push_async_callback(_gone, host)
         uses_docker = options.sandbox == "docker"
-        yield Stage(host, disk, clock, weather, containers, book, digits, uses_docker), provider
+        yield Stage(host, disk, clock, weather, containers, book, digits, uses_docker), provider, remote
 
 
 @asynccontextmanager
@@ -103,9 +105,9 @@ async def run(options: Options, say: Say) -> Result:
     """Runs the soak; the violations are in the result. `say` gets lines for a person."""
     book = Book()
     begun = time.monotonic()
-    async with _folder(options, book) as folder, _stage(options, folder, book) as (stage, provider):
+    async with _folder(options, book) as folder, _stage(options, folder, book) as (stage, provider, remote):
         left_out = {str(kind): why for kind, why in stage.impossible().items()}
-        work = _Work(options, stage, provider, book, say, begun)
+        work = _Work(options, stage, provider, remote, book, say, begun)
         try:
             await work.run()
         except ServerFailed as error:
@@ -133,11 +135,19 @@ class _Work:
     """The phases of one run."""
 
     def __init__(
-        self, options: Options, stage: Stage, provider: FakeProvider, book: Book, say: Say, begun: float
+        self,
+        options: Options,
+        stage: Stage,
+        provider: FakeProvider,
+        remote: McpServer,
+        book: Book,
+        say: Say,
+        begun: float,
     ) -> None:
         self._options = options
         self._stage = stage
         self._provider = provider
+        self._remote = remote
         self._book = book
         self._say = say
         self._begun = begun
@@ -241,7 +251,10 @@ class _Work:
                 self._live -= 1
 
     def _user(self, plan: SessionPlan, caller: Caller) -> User:
-        return User(caller, self._book, plan, self._options.seed, self._stopping)
+        # Repeated kills are to be met in small windows, without room for more tools.
+        servers = {"url": {"url": self._remote.url, "tools": ["add"]}, "sh": COMMAND_SERVER}
+        few = None if self._options.kills is not None else servers
+        return User(caller, self._book, plan, self._options.seed, self._stopping, few)
 
     async def _keep_up(self) -> None:
         """Detects a server that dies by itself, and restarts it so that the run continues."""
@@ -269,6 +282,7 @@ class _Work:
         await asyncio.to_thread(audit.audit, stage.host.database, book)
         await audit.audit_deleted(stage.host.data_dir, stage.containers, book)
         audit.audit_provider(self._provider, book)
+        audit.audit_remote(self._remote.calls, book)
 
     async def _tell(self) -> None:
         while True:

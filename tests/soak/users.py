@@ -6,6 +6,7 @@ import asyncio
 import random
 import time
 import uuid
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -28,12 +29,22 @@ LOOKS = ("", "/messages", "/context", "/steps", "/queue", "/compactions", "/file
 class User:
     """One session's user."""
 
-    def __init__(self, caller: Caller, book: Book, plan: SessionPlan, seed: int, stopping: asyncio.Event) -> None:
+    def __init__(
+        self,
+        caller: Caller,
+        book: Book,
+        plan: SessionPlan,
+        seed: int,
+        stopping: asyncio.Event,
+        mcp_servers: Mapping[str, Any] | None = None,
+    ) -> None:
+        """`mcp_servers` are those of its session."""
         self._caller = caller
         self._book = book
         self._plan = plan
         self._rng = random.Random(f"{seed}/{plan.name}/user")
         self._stopping = stopping
+        self._mcp_servers = mcp_servers
         # Drawn from the seed too, so that a plan has the same ids when it is replayed.
         self._ledger = SessionLedger(self._new_id(), plan, f"Do small things. [[{plan.name}.task]]")
 
@@ -85,6 +96,7 @@ class User:
             "compaction": self._plan.policy,
             "limits": {"max_steps": 12},
             "tools": [CLIENT_TOOL],
+            **({} if self._mcp_servers is None else {"mcp_servers": self._mcp_servers}),
         }
         answer = await self._caller.until_known("POST", "/v1/sessions", json=body)
         if answer.outcome == "unknown":

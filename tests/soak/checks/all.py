@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from tests.soak.checks.commands import check_commands
+from tests.soak.checks.commands import check_background, check_commands
 from tests.soak.checks.ends import check_ends
 from tests.soak.checks.history import check_history, check_rest, check_sums
 from tests.soak.checks.log import (
@@ -34,6 +34,7 @@ def check_session(stored: Stored, ledger: SessionLedger) -> list[Violation]:
         ("each call has one result", check_calls(events)),
         ("a part is closed once", check_parts(events)),
         ("an accepted result is kept", check_posted(events, ledger.posted)),
+        ("a command in the background ends once", check_background(events)),
         ("each round begins and ends once", check_rounds(events)),
         ("messages are delivered in order", check_order(events)),
         ("a message is delivered exactly once", check_messages(stored, ledger)),

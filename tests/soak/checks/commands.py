@@ -1,4 +1,5 @@
-"""Commands: none ran twice, none ran without being in the log, and all reported as run did run."""
+"""Commands: none ran twice, none in the background is left, none ran without being in the log, and all reported as
+run did run."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ from tests.soak.model import NO_ROOM
 TOKEN = re.compile(r"echo (c[0-9]+) >> ")
 KILLED = 128
 """Exit codes from here on are a signal's."""
+BACKGROUND = ("command.started", "command.ended")
 BEFORE = "before it was started]"
 """The end of the result of a call that never started."""
 
@@ -43,6 +45,15 @@ def check_commands(events: Sequence[Logged], ran: Sequence[str]) -> Iterator[str
         if ended and not times[token]:
             yield f"call {call_id} ({token}) ended with {result['exit_code']} and did not run"
     yield from (f"{token} ran and no call asks for it" for token in sorted(set(times) - known))
+
+
+def check_background(events: Sequence[Logged]) -> Iterator[str]:
+    """A command in the background starts once and ends once: at rest, sandboxes are stopped, and it with them."""
+    times = Counter((event.type, event.data["command_id"]) for event in events if event.type in BACKGROUND)
+    for command_id in sorted({command_id for _, command_id in times}):
+        started, ended = (times[kind, command_id] for kind in BACKGROUND)
+        if (started, ended) != (1, 1):
+            yield f"command {command_id} started {started} times and ended {ended} times"
 
 
 def _is_command(event: Logged) -> bool:

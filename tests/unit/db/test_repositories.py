@@ -23,7 +23,7 @@ async def append(database: Database, session_id: str, epoch: int | None = None, 
     """Appends events; returns the seq of the first."""
 
     def write(connection: Connection) -> int:
-        first = events.lock(connection, session_id, now(), epoch=epoch) + 1
+        first = events.lock(connection, session_id, now(), epoch=epoch).last_seq + 1
         stored = [StoredEvent(seq, "test", "{}") for seq in range(first, first + count)]
         events.append(connection, session_id, stored)
         return first
