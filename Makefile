@@ -1,9 +1,9 @@
 # Everything here needs only Python 3.11 or newer and make. PYTHON=python3.12 uses another interpreter; ARGS="…" is
 # passed to the command: make test ARGS="-k queue", make run ARGS="--port 9000". WORKERS is the number of processes that
-# run tests; many tests wait, so three for each core keep it busy. With WORKERS=0, the tests run in one process.
+# run tests; many tests wait, so two for each core keep it busy. With WORKERS=0, the tests run in one process.
 PYTHON ?= python3
 ARGS ?=
-WORKERS ?= $(shell echo $$((3 * $$(getconf _NPROCESSORS_ONLN))))
+WORKERS ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
