@@ -34,7 +34,10 @@ FOLLOWS_AT_ONCE = (
 
 OUTLIVES = "it expects a command to outlive its run, which ends it where another machine may have the session next"
 
+SUBAGENTS = "sub-agents work on the server of their session only, and a cluster refuses them"
+
 EXCLUDED: Mapping[str, Sequence[str]] = {
+    SUBAGENTS: ("test_subagents.py",),
     OUTLIVES: ("test_background_commands.py::test_a_command_ends_with_a_request_or_a_cancelled_run",),
     NO_SERVER: (
         "test_access.py::test_loopback_needs_no_key",

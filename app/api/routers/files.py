@@ -98,7 +98,9 @@ async def download_file(
     openapi_extra={"requestBody": RAW_BODY},
     responses={
         **UPLOADED,
-        **problems(*SANDBOXED, "not_a_file", "workspace_full", "workspace_elsewhere", "workspace_too_large"),
+        **problems(
+            *SANDBOXED, "subagent_session", "not_a_file", "workspace_full", "workspace_elsewhere", "workspace_too_large"
+        ),
     },
 )
 async def upload_file(services: Services, request: Request, session_id: SessionId, path: FilePath) -> Response:
@@ -134,6 +136,7 @@ async def get_archive(services: Services, request: Request, session_id: SessionI
     response_model=UnpackedArchive,
     openapi_extra={"requestBody": ARCHIVE_BODY},
     responses=problems(
+        "subagent_session",
         *SANDBOXED,
         "invalid_archive",
         "archive_too_large",

@@ -40,6 +40,7 @@ REFUSED = (
     "unknown_model",
     "missing_api_key",
     "unknown_tool",
+    "delegate_not_available",
     "mcp_address_refused",
     "too_many_mcp_servers",
     "invalid_compaction",
@@ -121,9 +122,13 @@ async def list_sessions(
         Text | None,
         Query(max_length=500, description="Only sessions whose title or task contains this text."),
     ] = None,
+    parent_id: Annotated[
+        Text | None, Query(max_length=100, description="Only forks and sub-agents of this session.")
+    ] = None,
 ) -> SessionPage:
-    """Sessions, newest first. A page may have fewer than `limit` if their tasks are large."""
-    return await services.sessions.list(status=status, q=q, limit=limit, cursor=cursor)
+    """Sessions, newest first, without sub-agents unless `parent_id` is given. A page may have fewer than `limit` if
+    their tasks are large."""
+    return await services.sessions.list(status=status, q=q, parent_id=parent_id, limit=limit, cursor=cursor)
 
 
 @router.get("/{session_id}", responses=problems("session_not_found"))
@@ -132,7 +137,7 @@ async def get_session(services: Services, session_id: SessionId) -> Session:
     return await services.sessions.get(session_id)
 
 
-@router.patch("/{session_id}", responses=problems("session_not_found", *REFUSED))
+@router.patch("/{session_id}", responses=problems("session_not_found", "subagent_session", *REFUSED))
 async def patch_session(services: Services, session_id: SessionId, body: SessionPatch) -> Session:
     """Changes the given fields; takes effect from the next step."""
     return await services.sessions.patch(session_id, body)
@@ -141,7 +146,7 @@ async def patch_session(services: Services, session_id: SessionId, body: Session
 @router.delete(
     "/{session_id}",
     status_code=204,
-    responses=problems("session_not_found", "sandbox_unavailable", "sandbox_error"),
+    responses=problems("session_not_found", "subagent_session", "sandbox_unavailable", "sandbox_error"),
 )
 async def delete_session(services: Services, session_id: SessionId) -> None:
     """Cancels the session, removes its sandbox and then deletes all its data."""
@@ -159,6 +164,7 @@ async def cancel_session(services: Services, session_id: SessionId, body: Cancel
     status_code=202,
     responses=problems(
         "session_not_found",
+        "subagent_session",
         "session_running",
         "nothing_to_resume",
         "max_tokens",
@@ -182,6 +188,7 @@ async def resume_session(services: Services, caller: Caller, session_id: Session
         201: {"description": "The new session.", "headers": LOCATION},
         **problems(
             "session_not_found",
+            "subagent_session",
             "message_not_found",
             "message_open",
             "sandbox_unavailable",

@@ -32,7 +32,7 @@ from app.runtime.sandboxes.slots import Lease
 from app.runtime.setup import RuntimeSetup
 from app.runtime.vault import read_masking
 from app.sandbox.base import Sandbox
-from app.sessions import Limits, SandboxSpec
+from app.sessions import Limits, SandboxSpec, workspace_of
 from app.tools import client
 from app.tools.masking import Masking
 from app.tools.output import OutputLimit
@@ -60,6 +60,7 @@ class SessionState:
 
     def __init__(self, setup: RuntimeSetup, row: Row[Any]) -> None:
         self.id: str = row.id
+        self.workspace_id = workspace_of(row)
         self.row = row
         self._setup = setup
         self._config: AgentConfig | None = None
@@ -82,6 +83,8 @@ class SessionState:
         self._catalogs: tuple[Catalog, ...] = ()
         self.mcp_offer: Offer = NOTHING
         """What the present configuration offers of MCP servers."""
+        self.shared_limits: Limits | None = None
+        """Those of a sub-agent, as of its last step: it uses what is left of its parent's."""
         self.mcp_servers: Servers | None = None
         """Where calls of their tools go to."""
 
@@ -174,14 +177,14 @@ class SessionState:
 
     async def load_secrets(self) -> None:
         """Reads the secrets again, which may have been changed."""
-        rows = await self._setup.database.read(lambda c: secrets.of_session(c, self.id))
+        rows = await self._setup.database.read(lambda c: secrets.of_session(c, self.workspace_id))
         stored = [(row.name, row.value) for row in rows]
         if stored != self._secrets:
             self.masking = await read_masking(self._setup.vault, rows)
             self._secrets = stored
 
     def limits(self) -> Limits:
-        return Limits(**self.row.limits)
+        return self.shared_limits or Limits(**self.row.limits)
 
     def output_format(self) -> OutputFormat | None:
         """What the result of the run has to look like; None for a text."""
@@ -245,7 +248,7 @@ class SessionState:
 
     def _hold(self) -> Lease:
         if self._lease is None:
-            self._lease = self._setup.sandboxes.lease(self.id, SandboxSpec(**self.row.sandbox))
+            self._lease = self._setup.sandboxes.lease(self.workspace_id, SandboxSpec(**self.row.sandbox))
         return self._lease
 
     def release(self) -> None:

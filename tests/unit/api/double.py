@@ -115,8 +115,10 @@ class InMemorySessions(SessionService):
         await self._memory.append(session.id, StreamItem("session.created", 1, b'{"n":1}'))
         return session, True
 
-    async def list(self, *, status: Status | None, q: str | None, limit: int, cursor: str | None) -> SessionPage:
-        self._memory.listed = {"status": status, "q": q, "limit": limit, "cursor": cursor}
+    async def list(
+        self, *, status: Status | None, q: str | None, parent_id: str | None, limit: int, cursor: str | None
+    ) -> SessionPage:
+        self._memory.listed = {"status": status, "q": q, "parent_id": parent_id, "limit": limit, "cursor": cursor}
         items = [session for session in self._memory.sessions.values() if status in (None, session.status)]
         return SessionPage(items=tuple(items[:limit]), next_cursor=None)
 

@@ -64,9 +64,10 @@ async def test_a_history_requires_a_format_and_a_list(client: httpx.AsyncClient,
 
 
 async def test_the_list_passes_its_filters_on(client: httpx.AsyncClient, service: InMemoryService) -> None:
-    answer = await client.get("/v1/sessions", params={"status": "idle", "limit": 2, "cursor": "abc", "q": "a\x00b"})
+    params: dict[str, str | int] = {"status": "idle", "limit": 2, "cursor": "abc", "q": "a\x00b", "parent_id": "p"}
+    answer = await client.get("/v1/sessions", params=params)
     assert answer.json() == {"items": [], "next_cursor": None}
-    assert service.listed == {"status": Status.IDLE, "limit": 2, "cursor": "abc", "q": "a\ufffdb"}
+    assert service.listed == {"status": Status.IDLE, "limit": 2, "cursor": "abc", "q": "a\ufffdb", "parent_id": "p"}
 
 
 async def test_a_session_is_read_changed_and_deleted(client: httpx.AsyncClient, session: Session) -> None:
