@@ -131,6 +131,29 @@ class CommandEnded(SessionEvent):
     remark: str | None = None
 
 
+class SubagentStarted(SessionEvent):
+    """A call of `delegate` is carried out by the session `subagent_id`, which has its own events."""
+
+    type: ClassVar[str] = "subagent.started"
+    call_id: str
+    subagent_id: str
+    title: str | None
+    model: str
+
+
+class SubagentFinished(SessionEvent):
+    """The sub-agent has ended; the call's result follows. `usage` and `steps` are the sub-agent's; the session's usage
+    includes them."""
+
+    type: ClassVar[str] = "subagent.finished"
+    call_id: str
+    subagent_id: str
+    outcome: Outcome
+    error: dict[str, Any] | None = None
+    usage: Usage
+    steps: int
+
+
 class McpReady(SessionEvent):
     """An MCP server is connected, or its list has changed: `tools` are the names of those that the model may use, and
     `left_out` says why others cannot be used, by the server's names."""
@@ -280,6 +303,8 @@ class ApprovalRequested(SessionEvent):
     name: str
     arguments: dict[str, Any] | str
     expires_at: Timestamp | None
+    subagent_id: str | None = Field(default=None, exclude_if=is_none)
+    """The sub-agent whose call it is; its approvals are decided in either session."""
 
 
 class ApprovalResolved(SessionEvent):
@@ -289,6 +314,7 @@ class ApprovalResolved(SessionEvent):
     call_id: str
     decision: ApprovalDecision
     by: ApprovalEnd
+    subagent_id: str | None = Field(default=None, exclude_if=is_none)
 
 
 class PlanUpdated(SessionEvent):

@@ -34,6 +34,12 @@ SessionFilter = Literal["idle", "running", "awaiting_approval", "awaiting_client
 SessionSort = Literal["created", "activity"]
 
 
+class SessionKind(StrEnum):
+    SESSION = "session"
+    SUBAGENT = "subagent"
+    """Carries out one call of `delegate` of its parent, in the parent's workspace."""
+
+
 class Outcome(StrEnum):
     """How the last run ended."""
 
@@ -242,8 +248,8 @@ CommandStatus = Literal[
 cancelled; for exceeding a limit; with its sandbox; with its server; or it could not be started."""
 ApprovalEnd = Literal["user", "timeout", "interrupt", "cancel", "limit", "error"]
 """What ended it: a user, its timeout, an interrupting message, a cancel or a limit of the run, or a failed run."""
-ClientWaitEnd = Literal["client", "timeout", "interrupt", "cancel", "limit", "error"]
-"""What ended the wait for a client's result: the client, or the same as for an approval."""
+ClientWaitEnd = Literal["client", "subagent", "timeout", "interrupt", "cancel", "limit", "error"]
+"""What ended the wait for a result: the client or sub-agent, or the same as for an approval."""
 
 
 class PlanItem(Value):
@@ -290,6 +296,7 @@ class Session(Value):
     that run completed. `output` is the value that it submitted; null unless it had to submit one."""
 
     id: str
+    kind: SessionKind = SessionKind.SESSION
     title: str | None
     task: str | None
     status: Status
@@ -312,11 +319,19 @@ class Session(Value):
     queue: QueueState
     limits: Limits
     approval: Approval
-    parent_id: str | None = None
+    parent_id: str | None = Field(
+        default=None, description="The session that it was forked from; for a sub-agent, the one that it works for."
+    )
     node: str | None = Field(
         default=None, description="In a cluster, the id of the node that runs it; see `GET /v1/nodes`."
     )
     metadata: dict[str, Any] = Field(default_factory=dict)
+
+
+def workspace_of(session: Any) -> str:
+    """The id under which a session's files and secrets are found; `session` is a session or its row. A sub-agent has
+    its parent's."""
+    return str(session.parent_id if session.kind == SessionKind.SUBAGENT else session.id)
 
 
 def covers(pattern: str, name: str) -> bool:

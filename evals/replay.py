@@ -24,6 +24,7 @@ from app.llm.base import ModelInfo, ModelRequest, ToolSchema
 from app.messages import Message, Usage
 from app.sandbox.base import Stream
 from app.sessions import Rung
+from app.tools.delegate import NAME as DELEGATE
 from app.tools.registry import ToolRegistry, default_tools
 from evals.histories import RecordedHistory, plan_of
 from evals.probing import answer_room
@@ -231,4 +232,4 @@ def _problem(compactor: Compactor) -> str:
 
 
 def tools() -> tuple[ToolSchema, ...]:
-    return tuple(ToolRegistry(default_tools()).schemas())
+    return tuple(ToolRegistry(default_tools()).schemas(hidden=(DELEGATE,)))

@@ -26,6 +26,7 @@ from app.messages import (
     now,
 )
 from app.sessions import Approval, ApprovalEnd, ApprovalRules
+from app.tools.base import OutputSink, ToolOutcome
 from app.tools.shell import ExecuteCommand
 from app.tools.text import Pattern, PatternError
 
@@ -39,9 +40,10 @@ Checked = tuple[str, Mapping[str, Any]]
 @dataclass(slots=True)
 class Batch:
     """The calls of one message and their results so far; `message_id` is the tool message that holds the results, and
-    `asked_by` the one with the calls. No call starts while any is `held`, or `awaited` from a client; those that have
-    not started are stored as `parked` then. `clients` are the timeouts of the calls that clients carry out, by id; None
-    if that is not known yet. `seq` is the tool message's, if an earlier owner has stored a part of it."""
+    `asked_by` the one with the calls. No call starts while any is `held`, or `awaited` from a client or a sub-agent;
+    those that have not started are stored as `parked` then. `waiting` are the timeouts of the calls that those carry
+    out, by id; None if that is not known yet. `seq` is the tool message's, if an earlier owner has stored a part of
+    it."""
 
     calls: Sequence[ToolCallPart]
     held: CallsHeld | None = None
@@ -50,7 +52,7 @@ class Batch:
     recorded: list[Awaitable[int]] = field(default_factory=list)
     images: list[ImagePart] = field(default_factory=list)
     asked_by: str = ""
-    clients: dict[str, float | None] | None = None
+    waiting: dict[str, float | None] | None = None
     awaited: CallsAwaited | None = None
     parked: bool = False
     seq: int | None = None
@@ -100,9 +102,9 @@ def result_without_run(index: int, call: ToolCallPart, status: ToolStatus, note:
 
 @dataclass(frozen=True, slots=True)
 class WaitingStep:
-    """A step whose calls wait for approval or a client, left by an earlier owner of the session: the attempt that made
-    the calls, how its answer ended, the step's cost, and how long, in seconds, it has been running. `results` is the
-    tool message as far as it is stored; the rest is as in `Batch`."""
+    """A step whose calls wait for approval, a client or a sub-agent, left by an earlier owner of the session: the
+    attempt that made the calls, how its answer ended, the step's cost, and how long, in seconds, it has been running.
+    `results` is the tool message as far as it is stored; the rest is as in `Batch`."""
 
     opened: StepOpened
     finish_reason: FinishReason
@@ -171,6 +173,18 @@ def denial(decision: Decision, timeout_s: float | None) -> str:
         "[denied by the user, the call did not run. Do not try to achieve the same in another way: continue without"
         " it, or stop and say what it is needed for.]"
     )
+
+
+def answered(answer: ClientAnswer, output: OutputSink) -> ToolOutcome:
+    """The result of a client or a sub-agent as the outcome of its call; it is shortened and masked like any output."""
+    if answer.text is None:
+        return ToolOutcome(
+            ToolStatus.ERROR,
+            note=f"Error: the client posted no result within {answer.timeout_s:g} s. It may have carried out the call.",
+        )
+    output.write("stdout", (f"Error: {answer.text}" if answer.is_error else answer.text).encode())
+    note = "" if answer.text or answer.is_error else "[no output]"
+    return ToolOutcome(ToolStatus.ERROR if answer.is_error else ToolStatus.COMPLETED, note=note)
 
 
 class NoCallGate:

@@ -103,8 +103,8 @@ class CallsHeld:
 
 @dataclass(frozen=True, slots=True)
 class CallsAwaited:
-    """A client has to post the results of `calls`, each with its timeout in seconds, None for none. No other call of
-    the message without a result has started."""
+    """Clients have to post the results of `calls`, or sub-agents to work them out, each with its timeout in seconds,
+    None for none. No other call of the message without a result has started."""
 
     message_id: str
     calls: tuple[tuple[ToolCallPart, float | None], ...]

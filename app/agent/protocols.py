@@ -108,8 +108,8 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class ClientAnswer:
-    """What a client has posted as the result of a call, None if it did not in time. `waited_s` and `timeout_s` are in
-    seconds."""
+    """What a client has posted as the result of a call, or a sub-agent has answered; None if it did not in time.
+    `waited_s` and `timeout_s` are in seconds."""
 
     text: str | None
     is_error: bool
@@ -118,7 +118,7 @@ class ClientAnswer:
 
 
 class CallGate(Protocol):
-    """Where calls wait, for approval or for a client."""
+    """Where calls wait, for approval, a client or a sub-agent."""
 
     async def decisions(self, message_id: str) -> Mapping[str, Decision]:
         """Waits until all held calls of a message are decided, by a user or by timeout; returns the decisions by call
@@ -126,8 +126,8 @@ class CallGate(Protocol):
         ...
 
     async def answers(self, message_id: str, calls: Collection[str]) -> Mapping[str, ClientAnswer]:
-        """Waits for a client's result of any of these calls of a message, or the end of its time; returns what there
-        is by call id. May be cancelled and called again. Raises like `Sink.record`."""
+        """Waits for the result of any of these calls of a message from a client or a sub-agent, or the end of its time;
+        returns what there is by call id. May be cancelled and called again. Raises like `Sink.record`."""
         ...
 
     def withdraw(self, by: ApprovalEnd) -> None:

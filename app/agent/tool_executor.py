@@ -13,7 +13,7 @@ from itertools import groupby
 import structlog
 from structlog.contextvars import bind_contextvars
 
-from app.agent.approvals import Batch, Checked, NoCallGate, denials, result_without_run, which_wait
+from app.agent.approvals import Batch, Checked, NoCallGate, answered, denials, result_without_run, which_wait
 from app.agent.changes import CallsAwaited, CallsHeld, CallsReleased, Change, ResultClosed, ResultImage
 from app.agent.interrupt import Interrupt, StopReason
 from app.agent.protocols import (
@@ -37,13 +37,14 @@ from app.tools.base import (
     Background,
     NoBackground,
     NoHistory,
-    OutputSink,
     SessionHistory,
     ToolContext,
     ToolImage,
     ToolOutcome,
+    WaitingTool,
 )
 from app.tools.client import ClientTool
+from app.tools.delegate import NAME as DELEGATE
 from app.tools.output import OutputLimit
 from app.tools.registry import AnyTool, ToolRegistry, path_of
 
@@ -64,6 +65,9 @@ _STOPS: dict[StopReason | None, tuple[ToolStatus, str]] = {
 _ENDS: dict[StopReason | None, ApprovalEnd] = {"cancel": "cancel", "interrupt": "interrupt", "limit": "limit"}
 """How the pending approvals of a stopped step end; without a stop reason the step has failed."""
 _UNSTARTED = "before it was started"
+_WAITED_FOR_CLIENT = "while it waited for the client, which may have begun"
+_WAITED = {DELEGATE: "while its sub-agent worked; the files that it had changed stay so"}
+"""When a call was stopped that waited, by its tool."""
 Group = list[tuple[int, ToolCallPart]]
 """Calls of a message that run at the same time, each with its place among the calls."""
 
@@ -113,7 +117,7 @@ class ToolExecutor:
     async def begin(self, batch: Batch, approval: Approval) -> list[Change]:
         """Finds out what the calls of a message wait for; returns the changes that are committed with the message.
         Calls that cannot run anyway, because of their name or arguments, need no approval and no client."""
-        await self._find_clients(batch)
+        await self._find_waiting(batch)
         if approval.policy != "never":
             batch.held = await self._hold(batch, approval)
         return [batch.held] if batch.held is not None else self._first_wait(batch)
@@ -130,34 +134,34 @@ class ToolExecutor:
         """The tool that a call runs, which one tool may leave to another, and its arguments; None if it cannot run."""
         try:
             tool, arguments = self._setup.registry().parse(call.name, call.arguments_text, self._allowed())
-            if isinstance(tool, ClientTool):
+            if isinstance(tool, WaitingTool):
                 await tool.check(arguments)
         except ToolError:
             return None
         return tool.name, arguments.model_dump()
 
-    async def _find_clients(self, batch: Batch) -> None:
-        """Sets which calls a client carries out. Those that wait already do so even if the session has lost the
-        tool."""
-        batch.clients = {} if batch.awaited is None else {call.call_id: wait for call, wait in batch.awaited.calls}
+    async def _find_waiting(self, batch: Batch) -> None:
+        """Sets which calls a client or a sub-agent carries out. Those that wait already do so even if the session has
+        lost the tool."""
+        batch.waiting = {} if batch.awaited is None else {call.call_id: wait for call, wait in batch.awaited.calls}
         for call in batch.calls:
             tool = self._tool(call.name)
-            if not isinstance(tool, ClientTool) or call.call_id in batch.clients:
+            if not isinstance(tool, WaitingTool) or call.call_id in batch.waiting:
                 continue
             if await self._checked(call) is not None:
-                batch.clients[call.call_id] = tool.timeout_s
+                batch.waiting[call.call_id] = tool.timeout_s
 
     async def run(self, batch: Batch) -> None:
         """Waits until nothing is held, then runs all calls and records each result as it arrives. When cancelled, it
         ends the running calls, whose results are recorded as `cancelled` with their partial output."""
-        if batch.clients is None:
-            await self._find_clients(batch)
+        if batch.waiting is None:
+            await self._find_waiting(batch)
         if batch.held is not None:
             await self._release(batch, batch.held)
         for group in self._groups(batch):
             await batch.stored()
             if self._waits(batch, group):
-                await self._await_clients(batch, group)
+                await self._await_results(batch, group)
                 continue
             if batch.parked:
                 batch.parked = False
@@ -180,21 +184,21 @@ class ToolExecutor:
         await asyncio.shield(recorded)
 
     def _first_wait(self, batch: Batch) -> list[Change]:
-        """The change that makes the first calls wait for a client, if they have to."""
+        """The change that makes the first calls wait for a client or a sub-agent, if they have to."""
         group = next(self._groups(batch), None)
         return [] if group is None or not self._waits(batch, group) else [self._park(batch, group)]
 
     def _waits(self, batch: Batch, group: Group) -> bool:
-        return group[0][1].call_id in (batch.clients or ())
+        return group[0][1].call_id in (batch.waiting or ())
 
     def _park(self, batch: Batch, group: Group) -> CallsAwaited:
-        clients = batch.clients or {}
+        waiting = batch.waiting or {}
         batch.parked = True
-        batch.awaited = CallsAwaited(batch.asked_by, tuple((call, clients[call.call_id]) for _, call in group))
+        batch.awaited = CallsAwaited(batch.asked_by, tuple((call, waiting[call.call_id]) for _, call in group))
         return batch.awaited
 
-    async def _await_clients(self, batch: Batch, group: Group) -> None:
-        """Waits until a client has posted the results of all calls of a group, or their time is over."""
+    async def _await_results(self, batch: Batch, group: Group) -> None:
+        """Waits for the results of all calls of a group from clients and sub-agents, or until their time is over."""
         if batch.awaited is None:
             # Shielded: a cancellation would otherwise cancel the future itself, which is awaited again.
             await asyncio.shield(self._sink.record(self._park(batch, group)))
@@ -219,23 +223,24 @@ class ToolExecutor:
         for index, call in enumerate(batch.calls):
             if call.call_id not in batch.results:
                 is_out = call.call_id in waited
-                when = "while it waited for the client, which may have begun" if is_out else _UNSTARTED
+                when = _WAITED.get(call.name, _WAITED_FOR_CLIENT) if is_out else _UNSTARTED
                 part = result_without_run(index, call, status, f"[{why} {when}]")
                 self._close(batch, part, is_posted=is_out)
 
     def _groups(self, batch: Batch) -> Iterator[Group]:
         """Groups adjacent safe calls; every other call is alone, which keeps the model's order where it matters. Those
-        of a safe group that clients carry out come last, together. Calls with results, as denied ones, are left out."""
+        of a safe group that clients or sub-agents carry out come last, together. Calls with results, as denied
+        ones, are left out."""
         left = [(index, call) for index, call in enumerate(batch.calls) if call.call_id not in batch.results]
         for safe, run in groupby(left, key=lambda item: self._is_safe(item[1])):
             if not safe:
                 yield from ([item] for item in run)
                 continue
             ours: Group = []
-            clients: Group = []
+            others: Group = []
             for item in run:
-                (clients if self._waits(batch, [item]) else ours).append(item)
-            yield from filter(None, (ours, clients))
+                (others if self._waits(batch, [item]) else ours).append(item)
+            yield from filter(None, (ours, others))
 
     def _is_safe(self, call: ToolCallPart) -> bool:
         tool = self._tool(call.name)
@@ -249,7 +254,7 @@ class ToolExecutor:
             return None
 
     async def _run_one(self, batch: Batch, index: int, call: ToolCallPart, answer: ClientAnswer | None = None) -> None:
-        """Runs a call, or takes what a client has posted for it."""
+        """Runs a call, or takes the result that it has waited for."""
         # Each call has its own task, whose log lines carry its id.
         bind_contextvars(call_id=call.call_id)
         started = time.monotonic() - (0.0 if answer is None else answer.waited_s)
@@ -264,7 +269,7 @@ class ToolExecutor:
                 if answer is None:
                     outcome = await self._outcome(call, live, collector, limit)
                 else:
-                    outcome = posted(answer, collector)
+                    outcome = answered(answer, collector)
         except asyncio.CancelledError:
             if begun:
                 status, why = _STOPS[self._interrupt.reason]
@@ -386,15 +391,3 @@ def _result_image(image: ToolImage, index: int, call_id: str) -> ResultImage:
         of_call=call_id,
     )
     return ResultImage(part.model_copy(update={"tokens": estimate_part(part)}), image.data)
-
-
-def posted(answer: ClientAnswer, output: OutputSink) -> ToolOutcome:
-    """A client's result as the outcome of its call; it is shortened and masked like any output."""
-    if answer.text is None:
-        return ToolOutcome(
-            ToolStatus.ERROR,
-            note=f"Error: the client posted no result within {answer.timeout_s:g} s. It may have carried out the call.",
-        )
-    output.write("stdout", (f"Error: {answer.text}" if answer.is_error else answer.text).encode())
-    note = "" if answer.text or answer.is_error else "[no output]"
-    return ToolOutcome(ToolStatus.ERROR if answer.is_error else ToolStatus.COMPLETED, note=note)

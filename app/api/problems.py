@@ -94,6 +94,15 @@ _EXAMPLES: tuple[PalimpsestError, ...] = (
     ConflictError("The call no longer waits: ended by client at 2026-11-22T10:11:12.345Z.", code="call_resolved"),
     ConflictError("The call does not wait for a client, or not yet.", code="call_not_waiting"),
     ConflictError("The session is running.", code="session_running"),
+    ConflictError(
+        "Session 019a2b00-0000-7000-8000-000000000002 is a sub-agent of 019a2b00-0000-7000-8000-000000000001: it can be"
+        " read and cancelled, nothing else.",
+        code="subagent_session",
+    ),
+    InvalidRequestError(
+        "Sub-agents (the tool delegate) are not available in a cluster, or with a store of workspaces.",
+        code="delegate_not_available",
+    ),
     ConflictError("Nothing to resume: the last run completed.", code="nothing_to_resume"),
     ConflictError(
         "The session has used 203,518 of 200,000 tokens (limits.max_tokens). Raise that limit with PATCH"

@@ -72,6 +72,8 @@ class View:
             "step.retrying": self._retrying,
             "step.finished": self._step,
             "plan.updated": self._plan,
+            "subagent.started": lambda data: self._note(f"sub-agent started: {data['title']}"),
+            "subagent.finished": lambda data: self._note(f"sub-agent {data['outcome']} after {data['steps']} steps"),
             "approval.requested": self._approval,
             "approval.resolved": self._approved,
             "prune.completed": lambda data: self._note(pruned(data)),

@@ -74,6 +74,7 @@ sessions = Table(
     Column("approval", Json, nullable=False),
     Column("metadata", Json, nullable=False),
     Column("plan", Json, nullable=False),
+    Column("kind", String(20), nullable=False, server_default="session", comment="session or subagent."),
     Column("parent_id", String(36)),
     Column("usage", Json, nullable=False),
     Column("context", Json, nullable=False),
@@ -109,6 +110,7 @@ sessions = Table(
 Index("ix_sessions_created_at_id", sessions.c.created_at, sessions.c.id)
 Index("ix_sessions_status", sessions.c.status)
 Index("ix_sessions_run_key", sessions.c.run_key, **only_where(text("status != 'idle'")))
+Index("ix_sessions_parent_id", sessions.c.parent_id, **only_where(text("parent_id IS NOT NULL")))
 Index("ix_sessions_owner", sessions.c.owner, **only_where(text("owner IS NOT NULL")))
 
 queue = Table(
@@ -294,6 +296,7 @@ client_calls = Table(
     Column("ended_at", UtcTime),
     Column("output", Text, comment="What the client has posted, until it is in the call's result."),
     Column("is_error", Boolean, nullable=False, default=False),
+    Column("child_id", String(36), comment="The sub-agent that carries it out; null: a client does."),
     comment="Calls that wait, or waited, for their result from a client.",
 )
 

@@ -27,7 +27,7 @@ from app.runtime.agents import AgentSetup
 from app.runtime.content import TakenContent, task_fields
 from app.runtime.mcp.config import merged
 from app.runtime.mcp.offer import NOTHING, Offer
-from app.runtime.requested_tools import checked_rules, chosen_tools, invalid_field, known_tools
+from app.runtime.requested_tools import Asked, checked_rules, chosen_tools, invalid_field, known_tools
 from app.runtime.setup import RuntimeSetup
 from app.runtime.values.sessions import (
     MAX_SYSTEM_PROMPT_CHARS,
@@ -39,6 +39,7 @@ from app.runtime.values.sessions import (
     SessionPatch,
 )
 from app.sessions import Approval, ApprovalPolicy, ApprovalRules, Limits
+from app.tools.delegate import NAME as DELEGATE
 from app.tools.json_schema import SchemaError, checked_schema
 from app.tools.shell import ExecuteCommand
 from app.tools.text import Pattern, PatternError
@@ -137,7 +138,7 @@ def _import(body: SessionCreate, history: HistoryImport) -> tuple[ImportedHistor
 
 def _checked_fields(body: SessionCreate, setup: RuntimeSetup, rules: ServiceRules) -> dict[str, Any]:
     """The columns of a new session."""
-    tools = chosen_tools(body.tools, setup.agents.registry.names())
+    tools = _tools(body.tools, setup)
     checked_rules(body.approval, known_tools(setup.agents.registry.names(), tools["client_tools"]))
     setup.mcp.check(body.mcp_servers)
     model = body.model or rules.default_model
@@ -177,7 +178,7 @@ def checked_patch(body: SessionPatch, setup: RuntimeSetup, rules: ServiceRules) 
     if body.compaction is not None:
         _check_summarizer(resolve(body.compaction), setup)
     if "tools" in given:
-        fields |= chosen_tools(body.tools, setup.agents.registry.names())
+        fields |= _tools(body.tools, setup)
     if "output" in given:
         fields["output_format"] = body.output.stored() if body.output is not None else None
     if "metadata" in given:
@@ -185,6 +186,17 @@ def checked_patch(body: SessionPatch, setup: RuntimeSetup, rules: ServiceRules) 
     return fields | {
         name: getattr(body, name) for name in ("title", "system_prompt", "reasoning_effort") if name in given
     }
+
+
+def _tools(asked: Asked, setup: RuntimeSetup) -> dict[str, Any]:
+    """The columns of the requested tools. Raises `InvalidRequestError`."""
+    columns = chosen_tools(asked, setup.agents.registry.names())
+    if DELEGATE in (columns["tools"] or ()) and not setup.subagents.available:
+        raise InvalidRequestError(
+            "Sub-agents (the tool delegate) are not available in a cluster, or with a store of workspaces.",
+            code="delegate_not_available",
+        )
+    return columns
 
 
 def _compaction(asked: str | dict[str, Any] | None, setup: RuntimeSetup, rules: ServiceRules) -> CompactionSettings:

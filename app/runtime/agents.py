@@ -36,6 +36,7 @@ from app.runtime.transactions import compactions as rounds
 from app.sessions import Approval, PlanItem, SandboxSpec
 from app.tools import client
 from app.tools.background import NAMES as BACKGROUND_TOOLS
+from app.tools.delegate import NAME as DELEGATE
 from app.tools.registry import LEAN_SETS, ToolRegistry, tools_for
 from app.tools.submit import OutputFormat
 
@@ -93,7 +94,7 @@ class AgentSetup:
         info = self.model_info(row.model)
         output = OutputFormat.of_session(row)
         # Explicitly named tools are offered even if fewer would suit the window better.
-        hidden = BACKGROUND_TOOLS if row.tools is None and not row.has_commands else ()
+        hidden = () if row.tools is not None else (DELEGATE, *(() if row.has_commands else BACKGROUND_TOOLS))
         tools = self.registry.schemas(tools_for(budget.limit) if row.tools is None else row.tools, hidden=hidden)
         clients = [spec.schema for spec in client.load(row.client_tools)]
         reach = offer(budget.limit)

@@ -17,15 +17,17 @@ from typing import Any
 
 import structlog
 from sqlalchemy import Connection, Row
-from structlog.contextvars import bind_contextvars
+from structlog.contextvars import bind_contextvars, unbind_contextvars
 
 from app.agent.interrupt import StopReason
+from app.agent.step import LOGGED
 from app.errors import PalimpsestError, StorageError, TooManyRunsError
 from app.runtime.dispatch import Started
 from app.runtime.line import Entry, FairLine, State
 from app.runtime.owner.owning import give_up, own
 from app.runtime.owner.session import SessionOwner
 from app.runtime.setup import RuntimeSetup
+from app.sessions import SessionKind
 
 log = structlog.get_logger(__name__)
 
@@ -66,6 +68,10 @@ class Registry:
         self._admitting = 0
         self.refused = 0
         self._closing = False
+        subagents = setup.subagents
+        # They share a workspace, which is here.
+        subagents.available = setup.node is None and setup.workspaces is None
+        subagents.wake, subagents.cancel = self.wake, partial(self.interrupt, reason="cancel")
 
     def __len__(self) -> int:
         return self._busy + self._count[State.RESTING]
@@ -167,6 +173,8 @@ class Registry:
         return entry.owner.model if entry is not None and entry.owner is not None else None
 
     async def _run(self, entry: Entry, started: Started | None) -> None:
+        # A sub-agent is begun by a step of its parent.
+        unbind_contextvars(*LOGGED)
         # For everything logged from here on, including by the owner's own tasks.
         bind_contextvars(session_id=entry.session_id)
         try:
@@ -213,6 +221,7 @@ class Registry:
         self.wake(entry.session_id)
 
     def _after(self, entry: Entry) -> None:
+        self._ring_parent(entry)
         # Breaks a reference cycle too, through the owner's callback.
         entry.task = entry.owner = None
         entry.early.clear()
@@ -226,6 +235,12 @@ class Registry:
         """A run that waits for an approval frees its slot; it continues at once after the decision."""
         self._move(entry, State.RESTING if rests else State.RUNNING)
         self._advance()
+        self._ring_parent(entry)
+
+    def _ring_parent(self, entry: Entry) -> None:
+        """A sub-agent has ended, or waits or no longer waits for approval: its parent looks at it."""
+        if entry.owner is not None and entry.owner.claimed.kind == SessionKind.SUBAGENT:
+            self._call(entry.owner.claimed.parent_id, SessionOwner.take_decision)
 
     def _advance(self) -> None:
         while self._line and self._busy < self._bounds.most and not self._closing:

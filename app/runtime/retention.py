@@ -124,24 +124,27 @@ class Retention:
             log.info("sessions_swept", count=swept)
 
     async def _remove(self, session_id: str, before: datetime) -> bool:
-        """Removes a session unless it has become active. Its rows go first, in the write that checks this, so that no
-        new message can be lost; after a crash the next start removes the rest."""
+        """Removes a session with its sub-agents unless it has become active. Its rows go first, in the write that
+        checks this, so that no new message can be lost; after a crash the next start removes the rest."""
 
-        def remove(connection: Connection) -> tuple[SandboxSpec, tuple[str, StreamItem]] | None:
+        def remove(connection: Connection) -> tuple[SandboxSpec, list[tuple[str, StreamItem]]] | None:
             self._setup.fence(connection)
             if not sessions.is_old(connection, session_id, before):
                 return None
             sandbox = SandboxSpec(**sessions.row(connection, session_id).sandbox)
-            return sandbox, self._setup.remove(connection, session_id)
+            gone = [*sessions.child_ids(connection, session_id), session_id]
+            return sandbox, [self._setup.remove(connection, each) for each in gone]
 
         removed = await self._setup.database.writer.write(remove, session_id=session_id)
         if removed is None:
             return False
-        sandbox, last = removed
-        self._setup.bus.delete(*last)
+        sandbox, gone = removed
+        for last in gone:
+            self._setup.bus.delete(*last)
         try:
             async with self._setup.sandboxes.removed(session_id, sandbox):
-                await self._outputs.delete_session(session_id)
+                for removed_id, _ in gone:
+                    await self._outputs.delete_session(removed_id)
         except PalimpsestError as error:
             log.warning("swept_session_left_behind", session_id=session_id, reason=error.detail)
         return True

@@ -62,6 +62,16 @@ class OwnerCounts:
     client_waited: Callable[[str, float], None] = lambda _, __: None
 
 
+@dataclass(slots=True)
+class Subagents:
+    """How the owner of a session reaches the owners of its sub-agents; set by the registry. They are only `available`
+    where all run in one process, next to their workspace."""
+
+    available: bool = False
+    wake: Callable[[str, str | None], None] = lambda _, __: None
+    cancel: Callable[[str], None] = lambda _: None
+
+
 @dataclass(frozen=True, slots=True)
 class RuntimeSetup:
     """One for the whole server. `collector` creates a call's collector from session id, call id and the live callback;
@@ -71,7 +81,7 @@ class RuntimeSetup:
     server in a cluster; None outside of one. `workspaces` stores workspaces for other machines, None if there is no
     store; `checkpoints` keeps them as they were, None if workspaces move between machines; `counts` is for the
     metrics, `sources` clones repositories; `vault` encrypts the secrets of sessions, `mcp` is for their MCP servers,
-    `commands` are those in the background."""
+    `commands` are those in the background, `subagents` reaches the owners of sub-agents."""
 
     database: Database
     bus: Bus
@@ -92,12 +102,21 @@ class RuntimeSetup:
     image_cache: ImageCache = field(default_factory=ImageCache)
     mcp: McpHost = field(default_factory=McpHost)
     commands: BackgroundCommands = field(default_factory=BackgroundCommands)
+    subagents: Subagents = field(default_factory=Subagents)
 
-    async def write(self, session_id: str, work: Callable[[Connection], tuple[T, list[StreamItem]]]) -> T:
+    async def write(
+        self,
+        session_id: str,
+        work: Callable[[Connection], tuple[T, list[StreamItem]]],
+        *,
+        to_subagent: bool = False,
+    ) -> T:
         """Commits a write to a session on behalf of others than its owner, and publishes its events. Raises
-        `SupersededError`."""
+        `SupersededError`, and `ConflictError` (code `subagent_session`) for a sub-agent unless that is allowed."""
 
         def nudging(connection: Connection) -> tuple[T, list[StreamItem]]:
+            if not to_subagent:
+                sessions.refuse_subagent(connection, session_id)
             result = work(connection)
             if self.node is not None:
                 ownership.nudge(connection, session_id)

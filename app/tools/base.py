@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import ClassVar, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
@@ -200,3 +200,22 @@ class Tool(Protocol[A]):
     async def run(self, args: A, context: ToolContext) -> ToolOutcome:
         """Carries out the call. Raises `ToolError` (or another `PalimpsestError`) for what the model should fix."""
         ...
+
+
+class WaitingTool:
+    """Base of tools that are carried out elsewhere: a call waits for its result, also over restarts, and costs nothing
+    meanwhile. `timeout_s` is how long it waits, in seconds; None waits without end."""
+
+    parallel_safe: ClassVar[bool] = True
+    """Its calls in one message wait together."""
+    name: str
+    timeout_s: float | None = None
+
+    async def check(self, args: Arguments) -> None:
+        """Raises `ToolError` for a call that cannot be carried out, which then does not wait."""
+        raise NotImplementedError
+
+    async def run(self, args: Arguments, context: ToolContext) -> ToolOutcome:
+        """Only reached by a call that does not wait: raises `ToolError`, which says why."""
+        await self.check(args)
+        raise ToolError(f"{self.name} is no longer available.")

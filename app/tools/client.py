@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import orjson
 from pydantic import ConfigDict
 
-from app.errors import ToolError
 from app.llm.base import ToolSchema
-from app.tools.base import Arguments, ToolContext, ToolOutcome
+from app.tools.base import Arguments, WaitingTool
+from app.tools.delegate import NAME as DELEGATE
 from app.tools.json_schema import SchemaError, check_arguments, checked_schema
 from app.tools.submit import NAME as SUBMIT_OUTPUT
 from app.tools.submit import TOP_REFUSED
@@ -26,7 +26,7 @@ MAX_TIMEOUT_S = 30 * 24 * 3600
 """Longest wait for a result, in seconds: 30 days."""
 NAME_PATTERN = r"^[a-zA-Z0-9_-]{1,64}$"
 """Both wire formats take this; one of them more."""
-_RESERVED = frozenset({SUBMIT_OUTPUT, "delegate", "mcp_search"})
+_RESERVED = frozenset({SUBMIT_OUTPUT, DELEGATE, "mcp_search"})
 """Names of tools that only some sessions have."""
 _MCP_PREFIX = "mcp__"
 
@@ -98,11 +98,9 @@ class ClientToolArguments(Arguments):
     model_config = ConfigDict(extra="allow")
 
 
-class ClientTool:
+class ClientTool(WaitingTool):
     """A client tool as the tools of one session have it."""
 
-    parallel_safe: ClassVar[bool] = True
-    """Its calls in one message wait together."""
     arguments: type[Arguments] = ClientToolArguments
 
     def __init__(self, spec: ClientToolSpec) -> None:
@@ -114,8 +112,3 @@ class ClientTool:
     async def check(self, args: Arguments) -> None:
         """Raises `ToolError` for arguments that do not meet the tool's parameters."""
         await check_arguments(self.name, self._parameters, args.model_extra or {})
-
-    async def run(self, args: Arguments, context: ToolContext) -> ToolOutcome:
-        """Only reached by a call that no client gets: raises `ToolError`, which says why."""
-        await self.check(args)
-        raise ToolError(f"{self.name} is no longer available.")

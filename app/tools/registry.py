@@ -19,6 +19,7 @@ from app.llm.base import ToolSchema
 from app.messages import MAX_ARGUMENT_VALUES, clean_text, has_too_many_values
 from app.tools.background import CommandOutput, StopCommand
 from app.tools.base import Arguments, Tool
+from app.tools.delegate import Delegate
 from app.tools.edit import EditFile
 from app.tools.files import READ_CHARS, ListDirectory, ReadFile, WriteFile
 from app.tools.memory import MemoryRead, MemorySearch, MemoryWrite, UpdatePlan
@@ -64,6 +65,10 @@ class ToolRegistry:
         more._tools = {**self._tools, **{tool.name: tool for tool, _ in own}}
         more._schemas = {**self._schemas, **{tool.name: schema for tool, schema in own}}
         return more
+
+    def schema(self, name: str) -> ToolSchema:
+        """A tool as the model sees it."""
+        return self._schemas[name]
 
     def names(self) -> tuple[str, ...]:
         return tuple(self._tools)
@@ -122,6 +127,7 @@ def default_tools(*, read_chars: int = READ_CHARS) -> list[AnyTool]:
         MemoryWrite(),
         MemorySearch(),
         UpdatePlan(),
+        Delegate(),
     ]
 
 

@@ -1,14 +1,14 @@
 """ends of runs that no client has shown
 
 Revision: 0031
-After: 0029
+After: 0030
 """
 
 import sqlalchemy as sa
 from alembic import op
 
 revision = "0031"
-down_revision = "0029"
+down_revision = "0030"
 branch_labels = None
 depends_on = None
 

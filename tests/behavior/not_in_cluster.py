@@ -35,8 +35,10 @@ FOLLOWS_AT_ONCE = (
 OUTLIVES = "it expects a command to outlive its run, which ends it where another machine may have the session next"
 
 STARTS_AHEAD = "it expects a sandbox to be started ahead, which no node does for a session that may continue elsewhere"
+SUBAGENTS = "sub-agents work on the server of their session only, and a cluster refuses them"
 
 EXCLUDED: Mapping[str, Sequence[str]] = {
+    SUBAGENTS: ("test_subagents.py",),
     OUTLIVES: ("test_background_commands.py::test_a_command_ends_with_a_request_or_a_cancelled_run",),
     STARTS_AHEAD: ("test_first_use.py",),
     NO_SERVER: (

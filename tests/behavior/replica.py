@@ -331,6 +331,8 @@ _HANDLERS: dict[str, Callable[[Replica, Json, int], None]] = {
     "source.failed": Replica._noted,
     "command.started": Replica._noted,
     "command.ended": Replica._noted,
+    "subagent.started": Replica._noted,
+    "subagent.finished": Replica._noted,
     "mcp.ready": Replica._noted,
     "mcp.failed": Replica._noted,
     "message.queued": Replica._queued,

@@ -21,7 +21,7 @@ ROOMY = {OPENAI: "fake-openai/roomy", ANTHROPIC: "fake-anthropic/roomy"}
 POLICIES = ["reactive", "threshold", "handoff"]
 MODELS = [OPENAI, ANTHROPIC]
 LONG = "All work and no play. "
-ALL_TOOLS = list(ToolRegistry(default_tools()).names())
+ALL_TOOLS = [name for name in ToolRegistry(default_tools()).names() if name != "delegate"]
 
 MOST_CALLS = 12
 """Maximum model calls of a round."""

@@ -10,6 +10,7 @@ from splintr import Tokenizer
 
 from app.tools import default_tools
 from app.tools.background import NAMES as BACKGROUND
+from app.tools.delegate import NAME as DELEGATE
 from tests.behavior.checks import assert_sound
 from tests.behavior.combinations import across, first_of
 from tests.behavior.conftest import StartServer
@@ -19,6 +20,8 @@ from tests.behavior.rounds import overflows
 from tests.load import LONG
 from tests.provider import FakeProvider, HttpError, RecordedRequest, Reply, Text
 
+OPTIONAL = {*BACKGROUND, DELEGATE}
+"""Tools that a session does not have at first."""
 FIRST_REQUEST = 2_000
 """Maximum tokens of a new session's first request, with a task of one line."""
 
@@ -48,7 +51,7 @@ async def test_the_first_request_of_a_session_is_small(start_server: StartServer
     async with Client(start_server().url) as client:
         session, _ = await client.run("Fix the failing test in tests/test_parser.py.")
         shown = await client.get(f"/v1/sessions/{session['id']}/context", step=1)
-    assert {tool["name"] for tool in shown["tools"]} == {tool.name for tool in default_tools()} - set(BACKGROUND)
+    assert {tool["name"] for tool in shown["tools"]} == {tool.name for tool in default_tools()} - OPTIONAL
     assert tokens_of(provider.requests[0]) <= FIRST_REQUEST
     assert sum(part["tokens"] for part in (shown["system"], *shown["tools"], *shown["messages"])) <= FIRST_REQUEST
     assert shown["tokens"] <= FIRST_REQUEST
@@ -114,7 +117,7 @@ async def test_a_window_learned_from_a_refusal_changes_the_tools(
         shown = await client.get(f"/v1/sessions/{session['id']}/context")
         assert [tool["name"] for tool in shown["tools"]] == (LEAST if window == 2_048 else FILES)
         first = await client.get(f"/v1/sessions/{session['id']}/context", step=1)
-        assert (len(first["tools"]), first["generation"]) == (len(default_tools()) - len(BACKGROUND), 1)
+        assert (len(first["tools"]), first["generation"]) == (len(default_tools()) - len(OPTIONAL), 1)
     assert overflows(provider) == 1
     assert provider.broken == []
 

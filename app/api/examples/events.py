@@ -16,6 +16,7 @@ from app.api.examples.records import (
     RESULT,
     SENT,
     SESSION,
+    SUBAGENT_ID,
     TASK,
     USAGE,
     USER,
@@ -49,6 +50,8 @@ from app.events import (
     StepFinished,
     StepRetrying,
     StepStarted,
+    SubagentFinished,
+    SubagentStarted,
     TextCompleted,
     ToolCalled,
     ToolResulted,
@@ -110,6 +113,10 @@ EVENTS: tuple[Event, ...] = (
     *records.COMPACTION_EVENTS,
     CommandStarted(**SENT, command_id=CALL_ID, command="npm run dev"),
     CommandEnded(**SENT, command_id=CALL_ID, status="exited", exit_code=1, bytes=42),
+    SubagentStarted(
+        **SENT, call_id=CALL_ID, subagent_id=SUBAGENT_ID, title="Read the reports in docs.", model="openai/gpt-5"
+    ),
+    SubagentFinished(**SENT, call_id=CALL_ID, subagent_id=SUBAGENT_ID, outcome=Outcome.COMPLETED, usage=USAGE, steps=5),
     McpReady(
         **SENT,
         server="docs",

@@ -29,7 +29,7 @@ async def list_tool_calls(
 @router.post(
     "/{call_id}/result",
     status_code=204,
-    responses=problems("session_not_found", "call_not_found", "call_resolved", "call_not_waiting"),
+    responses=problems("session_not_found", "subagent_session", "call_not_found", "call_resolved", "call_not_waiting"),
 )
 async def post_tool_result(services: Services, session_id: SessionId, call_id: CallId, body: ToolCallAnswer) -> None:
     """Posts the result of a call that waits for a client. It is kept once this has answered."""

@@ -40,7 +40,9 @@ async def get_command_output(
     return await services.commands.output(session_id, command_id, since)
 
 
-@router.delete("/{command_id}", status_code=204, responses=problems("session_not_found", "command_not_found"))
+@router.delete(
+    "/{command_id}", status_code=204, responses=problems("session_not_found", "subagent_session", "command_not_found")
+)
 async def stop_command(services: Services, session_id: SessionId, command_id: CommandId) -> None:
     """Ends a background command with all its processes; does nothing if it has ended."""
     await services.commands.stop(session_id, command_id)

@@ -109,6 +109,7 @@ async def download_file(
         **UPLOADED,
         **problems(
             *SANDBOXED,
+            "subagent_session",
             "not_a_file",
             "workspace_full",
             "workspace_elsewhere",
@@ -170,6 +171,7 @@ async def get_archive(services: Services, request: Request, session_id: SessionI
     response_model=UnpackedArchive,
     openapi_extra={"requestBody": ARCHIVE_BODY},
     responses=problems(
+        "subagent_session",
         *SANDBOXED,
         "invalid_archive",
         "archive_too_large",

@@ -171,7 +171,7 @@ async def get_image(
     response_model=CompactionEvent,
     responses={
         200: {"model": CompactionPreview, "description": "What a round would do; nothing is changed."},
-        **problems("session_not_found", "compaction_in_progress", "unknown_model", "too_many_runs"),
+        **problems("session_not_found", "subagent_session", "compaction_in_progress", "unknown_model", "too_many_runs"),
     },
 )
 async def create_compaction(
@@ -196,7 +196,9 @@ async def list_compactions(services: Services, session_id: SessionId) -> Compact
 @compactions_router.delete(
     "/{round}",
     status_code=204,
-    responses=problems("session_not_found", "round_not_found", "not_the_latest_round", "compaction_in_progress"),
+    responses=problems(
+        "session_not_found", "subagent_session", "round_not_found", "not_the_latest_round", "compaction_in_progress"
+    ),
 )
 async def revert_compaction(services: Services, session_id: SessionId, round: Round) -> Response:
     """Reverts the latest round: the context is as if it had not happened; later messages stay."""

@@ -47,7 +47,7 @@ approvals_router = APIRouter(
 )
 
 
-@router.post("", status_code=202, responses=problems(*ENQUEUE, *CONTENT, *SANDBOXED))
+@router.post("", status_code=202, responses=problems(*ENQUEUE, "subagent_session", *CONTENT, *SANDBOXED))
 async def enqueue_message(
     services: Services, caller: Caller, request: Request, session_id: SessionId, body: QueueAdd
 ) -> QueueReceipt:
@@ -64,7 +64,10 @@ async def list_queue(services: Services, session_id: SessionId) -> QueuePage:
     return await services.queue.list(session_id)
 
 
-@router.patch("/{message_id}", responses=problems(*PENDING, "message_too_large", "queue_full", *CONTENT, *SANDBOXED))
+@router.patch(
+    "/{message_id}",
+    responses=problems(*PENDING, "subagent_session", "message_too_large", "queue_full", *CONTENT, *SANDBOXED),
+)
 async def edit_message(
     services: Services, session_id: SessionId, message_id: MessageId, body: QueueEdit
 ) -> QueuedMessage:
@@ -72,7 +75,7 @@ async def edit_message(
     return await services.queue.edit(session_id, message_id, body)
 
 
-@router.delete("/{message_id}", status_code=204, responses=problems(*PENDING))
+@router.delete("/{message_id}", status_code=204, responses=problems(*PENDING, "subagent_session"))
 async def withdraw_message(services: Services, session_id: SessionId, message_id: MessageId) -> None:
     """Withdraws a pending message."""
     await services.queue.withdraw(session_id, message_id)

@@ -26,7 +26,9 @@ async def list_secrets(services: Services, session_id: SessionId) -> SecretList:
 
 
 @router.put(
-    "/{name}", status_code=204, responses=problems("session_not_found", "too_many_secrets", "secret_key_missing")
+    "/{name}",
+    status_code=204,
+    responses=problems("session_not_found", "subagent_session", "too_many_secrets", "secret_key_missing"),
 )
 async def put_secret(services: Services, session_id: SessionId, name: Name, body: SecretPut) -> None:
     """Sets a secret: commands get it as an environment variable from the next step on, and its value is replaced by
@@ -35,7 +37,9 @@ async def put_secret(services: Services, session_id: SessionId, name: Name, body
     await services.secrets.put(session_id, name, body)
 
 
-@router.delete("/{name}", status_code=204, responses=problems("session_not_found", "secret_not_found"))
+@router.delete(
+    "/{name}", status_code=204, responses=problems("session_not_found", "subagent_session", "secret_not_found")
+)
 async def delete_secret(services: Services, session_id: SessionId, name: Name) -> None:
     """Removes a secret from the next step on. What is printed later is not searched for it any more."""
     await services.secrets.remove(session_id, name)

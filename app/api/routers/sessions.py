@@ -41,6 +41,7 @@ REFUSED = (
     "unknown_model",
     "missing_api_key",
     "unknown_tool",
+    "delegate_not_available",
     "mcp_address_refused",
     "too_many_mcp_servers",
     "invalid_compaction",
@@ -132,10 +133,14 @@ async def list_sessions(
     sort: Annotated[
         SessionSort, Query(description="`created`: newest first. `activity`: the one with the last event first.")
     ] = "created",
+    parent_id: Annotated[
+        Text | None, Query(max_length=100, description="Only forks and sub-agents of this session.")
+    ] = None,
 ) -> SessionPage:
-    """Sessions. A page may have fewer than `limit` if their tasks are large. A cursor continues the order that it came
-    from. By `activity`, a session that changes meanwhile moves to the front, and may be missing from later pages."""
-    return await services.sessions.list(status=status, q=q, limit=limit, cursor=cursor, sort=sort)
+    """Sessions, without sub-agents unless `parent_id` is given. A page may have fewer than `limit` if their tasks are
+    large. A cursor continues the order that it came from. By `activity`, a session that changes meanwhile moves to the
+    front, and may be missing from later pages."""
+    return await services.sessions.list(status=status, q=q, parent_id=parent_id, limit=limit, cursor=cursor, sort=sort)
 
 
 @router.get("/{session_id}", responses=problems("session_not_found"))
@@ -144,7 +149,7 @@ async def get_session(services: Services, session_id: SessionId) -> Session:
     return await services.sessions.get(session_id)
 
 
-@router.patch("/{session_id}", responses=problems("session_not_found", *REFUSED))
+@router.patch("/{session_id}", responses=problems("session_not_found", "subagent_session", *REFUSED))
 async def patch_session(services: Services, session_id: SessionId, body: SessionPatch) -> Session:
     """Changes the given fields; takes effect from the next step."""
     return await services.sessions.patch(session_id, body)
@@ -153,7 +158,7 @@ async def patch_session(services: Services, session_id: SessionId, body: Session
 @router.delete(
     "/{session_id}",
     status_code=204,
-    responses=problems("session_not_found", "sandbox_unavailable", "sandbox_error"),
+    responses=problems("session_not_found", "subagent_session", "sandbox_unavailable", "sandbox_error"),
 )
 async def delete_session(services: Services, session_id: SessionId) -> None:
     """Cancels the session, removes its sandbox and then deletes all its data."""
@@ -177,6 +182,7 @@ async def cancel_session(services: Services, session_id: SessionId, body: Cancel
     status_code=202,
     responses=problems(
         "session_not_found",
+        "subagent_session",
         "session_running",
         "nothing_to_resume",
         "max_tokens",
@@ -200,6 +206,7 @@ async def resume_session(services: Services, caller: Caller, session_id: Session
         201: {"description": "The new session.", "headers": LOCATION},
         **problems(
             "session_not_found",
+            "subagent_session",
             "message_not_found",
             "message_open",
             "sandbox_unavailable",

@@ -1,10 +1,10 @@
-"""Calls that wait, or waited, for their result from a client of the API."""
+"""Calls that wait, or waited, for their result from a client of the API or from a sub-agent."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Row, bindparam, func, insert, select, update
 
@@ -16,21 +16,29 @@ _OPEN = _WITH_CALLS.where(client_calls.c.ended_by.is_(None))
 _OF_MESSAGE = _WITH_CALLS.where(client_calls.c.message_id == bindparam("mid"))
 
 
-def add(
-    connection: Connection, session_id: str, message_id: str, calls: Iterable[tuple[str, float | None]], at: datetime
-) -> None:
-    """Makes calls of a message wait, each with its timeout in seconds, None for none."""
+class Wait(NamedTuple):
+    """A call that starts to wait, with its timeout in seconds, None for none. `child_id` is the sub-agent that will
+    carry it out, None for a client's call."""
+
+    call_id: str
+    timeout_s: float | None
+    child_id: str | None
+
+
+def add(connection: Connection, session_id: str, message_id: str, waits: Iterable[Wait], at: datetime) -> None:
+    """Makes calls of a message wait."""
     connection.execute(
         insert(client_calls),
         [
             {
                 "session_id": session_id,
-                "call_id": call_id,
+                "call_id": wait.call_id,
                 "message_id": message_id,
                 "requested_at": at,
-                "expires_at": None if timeout_s is None else at + timedelta(seconds=timeout_s),
+                "expires_at": None if wait.timeout_s is None else at + timedelta(seconds=wait.timeout_s),
+                "child_id": wait.child_id,
             }
-            for call_id, timeout_s in calls
+            for wait in waits
         ],
     )
 
@@ -49,6 +57,16 @@ def count_open(connection: Connection, session_id: str) -> int:
     query = select(func.count()).select_from(client_calls)
     query = query.where(client_calls.c.session_id == session_id, client_calls.c.ended_by.is_(None))
     return connection.execute(query).scalar_one()
+
+
+def is_awaited(connection: Connection, session_id: str, child_id: str) -> bool:
+    """Whether a call of the session still waits for this sub-agent."""
+    query = select(client_calls.c.call_id).where(
+        client_calls.c.session_id == session_id,
+        client_calls.c.child_id == child_id,
+        client_calls.c.ended_by.is_(None),
+    )
+    return connection.execute(query).first() is not None
 
 
 def of_message(connection: Connection, session_id: str, message_id: str) -> Sequence[Row[Any]]:

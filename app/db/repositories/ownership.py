@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Row, bindparam, func, or_, select, update
 
 from app.db.models import sessions
 from app.messages import now
-from app.sessions import Status
+from app.sessions import SessionKind, Status
 
 BAR_LASTS = timedelta(seconds=20)
 """How long a session stays barred from owners after the process that barred it has renewed that for the last time. It
@@ -136,11 +136,11 @@ def with_work(connection: Connection, quiet_since: datetime | None, limit: int) 
     return connection.execute(query).scalars().all()
 
 
-_RUNS_OF = select(func.count()).where(sessions.c.status != Status.IDLE)
+_RUNS_OF = select(func.count()).where(sessions.c.status != Status.IDLE, sessions.c.kind == SessionKind.SESSION)
 
 
 def runs_of(connection: Connection, key: str | None) -> int:
-    """Number of active and waiting runs that a key's requests have started."""
+    """Number of active and waiting runs that a key's requests have started; sub-agents are part of their parents'."""
     return connection.execute(_RUNS_OF.where(sessions.c.run_key.is_not_distinct_from(key))).scalar_one()
 
 

@@ -7,12 +7,13 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 import orjson
-from sqlalchemy import Connection, Row, and_, bindparam, delete, insert, or_, select, tuple_, update
+from sqlalchemy import Connection, Row, and_, bindparam, delete, func, insert, or_, select, tuple_, update
 
 from app.db.dialects import insert_new, lock_session, streamed, upsert
 from app.db.models import message_parts, messages, server, sessions
 from app.db.repositories import parts, queue
 from app.db.repositories.events import session_not_found
+from app.errors import ConflictError
 from app.messages import new_id
 from app.sessions import (
     Activity,
@@ -22,6 +23,7 @@ from app.sessions import (
     SandboxSpec,
     Session,
     SessionFilter,
+    SessionKind,
     SessionSort,
     Status,
 )
@@ -62,6 +64,37 @@ _BY_ID = select(sessions).where(sessions.c.id == bindparam("sid"))
 
 def find(connection: Connection, session_id: str) -> Row[Any] | None:
     return connection.execute(_BY_ID, {"sid": session_id}).first()
+
+
+_CHILDREN = select(sessions).where(
+    sessions.c.parent_id == bindparam("sid"), sessions.c.kind == SessionKind.SUBAGENT.value
+)
+_WORKING_CHILDREN = _CHILDREN.where(sessions.c.status != Status.IDLE).order_by(sessions.c.created_at, sessions.c.id)
+
+
+def working_children(connection: Connection, session_id: str) -> Sequence[Row[Any]]:
+    """The rows of the sub-agents of a session that have not ended, oldest first."""
+    return connection.execute(_WORKING_CHILDREN, {"sid": session_id}).all()
+
+
+def child_ids(connection: Connection, session_id: str) -> Sequence[str]:
+    """The ids of all sub-agents of a session."""
+    return connection.execute(_CHILDREN.with_only_columns(sessions.c.id), {"sid": session_id}).scalars().all()
+
+
+def count_children(connection: Connection, session_id: str) -> int:
+    """Number of all sub-agents of a session."""
+    return connection.execute(_CHILDREN.with_only_columns(func.count()), {"sid": session_id}).scalar_one()
+
+
+def refuse_subagent(connection: Connection, session_id: str) -> None:
+    """Raises `ConflictError` (code `subagent_session`) for a sub-agent: requests may only read and cancel it."""
+    query = select(sessions.c.parent_id).where(sessions.c.id == session_id, sessions.c.kind == SessionKind.SUBAGENT)
+    if (parent_id := connection.execute(query).scalar()) is not None:
+        raise ConflictError(
+            f"Session {session_id} is a sub-agent of {parent_id}: it can be read and cancelled, nothing else.",
+            code="subagent_session",
+        )
 
 
 _CHANGE = update(sessions).where(sessions.c.id == bindparam("sid"))
@@ -143,11 +176,13 @@ def page(
     before: tuple[datetime, str] | None,
     limit: int,
     sort: SessionSort = "created",
+    parent_id: str | None = None,
 ) -> tuple[list[Session], bool]:
-    """Sessions, newest or last changed first, filtered by status, by text in title or task, and by a place in that
-    order. Large tasks, answers and outputs make a page smaller than `limit`; the second value says whether there are
-    more."""
-    query = streamed(select(sessions))
+    """Sessions, newest or last changed first, filtered by status, by text in title or task, by parent, and by a place
+    in that order; sub-agents only if their parent is given. Large tasks, answers and outputs make a page smaller than
+    `limit`; the second value says whether there are more."""
+    of_parent = sessions.c.kind == SessionKind.SESSION if parent_id is None else sessions.c.parent_id == parent_id
+    query = streamed(select(sessions)).where(of_parent)
     if status is not None:
         query = query.where(_NEEDS_ATTENTION if status == "needs_attention" else sessions.c.status == status)
     if q:
@@ -253,8 +288,9 @@ def swept_since(connection: Connection, since: datetime) -> Sequence[str]:
 
 
 def old_sessions(connection: Connection, before: datetime, limit: int) -> Sequence[str]:
-    """Idle sessions without activity since a time, oldest first."""
-    query = select(sessions.c.id).where(_IDLE, sessions.c.updated_at < before).order_by(sessions.c.updated_at)
+    """Idle sessions without activity since a time, oldest first. Sub-agents go with their parents."""
+    query = select(sessions.c.id).where(_IDLE, sessions.c.updated_at < before, sessions.c.kind == SessionKind.SESSION)
+    query = query.order_by(sessions.c.updated_at)
     return connection.execute(query.limit(limit)).scalars().all()
 
 

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, bindparam, func, insert, literal_column, select, type_coerce, update
+from sqlalchemy import Connection, Row, bindparam, func, insert, literal_column, or_, select, type_coerce, update
 
 from app.db.dialects import JsonText, json_number, lock, upsert
-from app.db.models import approvals, daily_usage, generations, steps
+from app.db.models import approvals, daily_usage, generations, sessions, steps
 from app.db.repositories import parts
 from app.messages import FinishReason, ToolStatus, Usage
-from app.sessions import ApprovalDecision, ApprovalEnd, ContextState
+from app.sessions import ApprovalDecision, ApprovalEnd, ContextState, SessionKind
 
 TOKEN_COLUMNS = ("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens", "reasoning_tokens")
 
@@ -83,9 +83,11 @@ def usage_of(connection: Connection, session_id: str, step: int) -> Usage:
 
 
 def known_cost_usd(connection: Connection, session_id: str) -> float:
-    """The total cost of the attempts with a known price, in US dollars."""
+    """The total cost of the attempts with a known price, in US dollars, including those of sub-agents."""
     cost = func.coalesce(func.sum(json_number(type_coerce(steps.c.usage, JsonText), literal_column("'cost_usd'"))), 0.0)
-    return float(connection.execute(select(cost).where(steps.c.session_id == session_id)).scalar_one())
+    children = select(sessions.c.id).where(sessions.c.parent_id == session_id, sessions.c.kind == SessionKind.SUBAGENT)
+    theirs = or_(steps.c.session_id == session_id, steps.c.session_id.in_(children))
+    return float(connection.execute(select(cost).where(theirs)).scalar_one())
 
 
 def last_attempt(connection: Connection, session_id: str, step: int) -> Row[Any] | None:

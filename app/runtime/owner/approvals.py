@@ -1,5 +1,5 @@
-"""Where a run waits for a person or a client, and a run that an earlier owner of its session has left: recovered, then
-read by the owner that continues it."""
+"""Where a run waits for a person, a client or a sub-agent, and a run that an earlier owner of its session has left:
+recovered, then read by the owner that continues it."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from app.messages import FinishReason, Message, ToolCallPart, ToolStatus, now
 from app.runtime.agents import load_conversation
 from app.runtime.owner.recorder import Recorder
 from app.runtime.owner.state import SessionState
+from app.runtime.owner.subagents import SessionSubagents
 from app.runtime.setup import RuntimeSetup
 from app.runtime.transactions import recovery
 from app.runtime.transactions.client_calls import is_left_waiting
@@ -51,12 +52,15 @@ class StoredWaits:
         epoch: int,
         rest: Callable[[bool], None],
         waited: Callable[[str, float], None] = lambda _, __: None,
+        subagents: SessionSubagents | None = None,
     ) -> None:
         """`rest` is called with True when the run starts to wait, so that it can release what it does not need, and
-        with False when it continues. `waited` gets how the wait for a client ended, and its seconds."""
+        with False when it continues. `waited` gets how the wait for a client ended, and its seconds. Without
+        `subagents` no call waits for one."""
         self._recorder = recorder
         self._rest = rest
         self._waited = waited
+        self._subagents = subagents
         self._session_id = session_id
         self._epoch = epoch
         self._rung = asyncio.Event()
@@ -89,13 +93,17 @@ class StoredWaits:
             if late:
                 end_client_calls(connection, appender, late, "timeout")
                 rows = client_calls.of_message(connection, self._session_id, message_id)
+            if self._subagents is not None:
+                self._subagents.settle(connection, appender, rows)
+                rows = client_calls.of_message(connection, self._session_id, message_id)
             ended = [row for row in rows if row.call_id in calls and row.ended_by is not None]
             return ended or None, _first_end([row for row in rows if row.ended_by is None])
 
         rows = await self._settled(settle)
         answers = {row.call_id: _answer(row) for row in rows}
         for row in rows:
-            self._waited(row.ended_by, answers[row.call_id].waited_s)
+            if row.child_id is None:
+                self._waited(row.ended_by, answers[row.call_id].waited_s)
         return answers
 
     async def _settled(self, settle: Settle[T]) -> T:
@@ -110,7 +118,7 @@ class StoredWaits:
             while True:
                 # Cleared before reading: a later decision sets it again.
                 self._rung.clear()
-                found, expires_at = await self._recorder.submit(work)
+                found, expires_at = await self._recorder.submit(work, self._committed)
                 if found is not None:
                     return found
                 self._rest(True)
@@ -136,10 +144,16 @@ class StoredWaits:
 
         def work(connection: Connection) -> tuple[None, list[StreamItem]]:
             appender = Appender(connection, self._session_id, epoch=self._epoch)
+            if self._subagents is not None:
+                self._subagents.withdraw(connection, appender, by)
             withdraw_waits(connection, appender, by)
             return None, appender.flush()
 
-        self._recorder.submit(work)
+        self._recorder.submit(work, self._committed)
+
+    def _committed(self) -> None:
+        if self._subagents is not None:
+            self._subagents.committed()
 
 
 def _first_end(rows: Collection[Row[Any]]) -> datetime | None:
@@ -153,7 +167,7 @@ def _timeout_s(row: Row[Any]) -> float | None:
 
 def _answer(row: Row[Any]) -> ClientAnswer:
     waited_s = max(0.0, (row.ended_at - row.requested_at).total_seconds())
-    text = (row.output or "") if row.ended_by == "client" else None
+    text = (row.output or "") if row.ended_by in ("client", "subagent") else None
     return ClientAnswer(text, row.is_error, waited_s, _timeout_s(row))
 
 

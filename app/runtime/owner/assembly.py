@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from app.agent.changes import PlanChanged
@@ -26,6 +27,7 @@ from app.llm.base import ToolSchema
 from app.runtime.agents import read_again, read_past
 from app.runtime.images import SessionImages
 from app.runtime.mcp.tools import McpTools
+from app.runtime.owner import subagents
 from app.runtime.owner.instructions import FolderInstructions
 from app.runtime.owner.notes import StoredHistory
 from app.runtime.owner.recorder import Recorder
@@ -38,6 +40,7 @@ from app.sandbox.paths import resolve
 from app.sessions import PlanItem
 from app.tools.base import Background
 from app.tools.client import ClientTool
+from app.tools.delegate import Delegate
 from app.tools.masking import MaskedCollector
 from app.tools.output import OutputLimit
 from app.tools.registry import ToolRegistry
@@ -111,7 +114,7 @@ def make_step(
 
     agents = setup.agents
     tools = ToolSetup(
-        registry=SessionTools(agents.registry, session),
+        registry=SessionTools(setup, session),
         sandbox=sandbox,
         collector=collector,
         env=lambda: session.masking.values,
@@ -183,8 +186,8 @@ class SessionTools:
     always included, since a change of the session may ask for it. Client tools stay for a step that was offered them if
     the session loses them meanwhile. Only what the model was offered can be called."""
 
-    def __init__(self, registry: ToolRegistry, session: SessionState) -> None:
-        self._server = registry
+    def __init__(self, setup: RuntimeSetup, session: SessionState) -> None:
+        self._setup = setup
         self._session = session
         self._made: tuple[Any, ToolRegistry] | None = None
 
@@ -192,9 +195,13 @@ class SessionTools:
         row = self._session.row
         if self._made is None or self._made[0] is not row:
             clients = [(ClientTool(spec), spec.schema) for spec in self._session.client_tools.values()]
-            own = self._server.plus(self._submit_output(), *clients)
+            own = self._setup.agents.registry.plus(self._submit_output(), self._delegate(), *clients)
             self._made = (row, McpTools(own, self._session))
         return self._made[1]
+
+    def _delegate(self) -> tuple[Delegate, ToolSchema]:
+        tool = Delegate(partial(subagents.check, self._setup, self._session))
+        return tool, self._setup.agents.registry.schema(tool.name)
 
     def _submit_output(self) -> tuple[SubmitOutput, ToolSchema]:
         tool, format = SubmitOutput(self._session.output_format), self._session.output_format()

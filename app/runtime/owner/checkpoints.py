@@ -20,7 +20,7 @@ from app.runtime.owner.state import SessionState
 from app.runtime.setup import RuntimeSetup
 from app.runtime.transactions import checkpoints
 from app.runtime.values.checkpoints import CheckpointReason
-from app.sessions import SandboxSpec
+from app.sessions import SandboxSpec, SessionKind
 
 log = structlog.get_logger(__name__)
 
@@ -41,7 +41,8 @@ class RunCheckpoints:
     """Takes the checkpoints of an owner's runs. One that fails costs an event, not the run."""
 
     def __init__(self, setup: RuntimeSetup, session: SessionState, recorder: Recorder) -> None:
-        self._keeper = setup.checkpoints
+        # A sub-agent works in a run of its parent, which has the checkpoints.
+        self._keeper = None if session.row.kind == SessionKind.SUBAGENT else setup.checkpoints
         self._database = setup.database
         self._session = session
         self._recorder = recorder

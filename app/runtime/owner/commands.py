@@ -20,7 +20,7 @@ from app.runtime.setup import RuntimeSetup
 from app.runtime.transactions import commands as transactions
 from app.runtime.transactions.commands import End
 from app.sandbox.base import Sandbox
-from app.sessions import CommandStatus
+from app.sessions import CommandStatus, SessionKind
 from app.tools.background import described
 from app.tools.base import CommandPiece, CommandState
 
@@ -43,6 +43,8 @@ class SessionCommands:
 
     async def start(self, call_id: str, command: str, sandbox: Sandbox, env: Mapping[str, str]) -> CommandState:
         session_id, epoch = self._session.id, self._recorder.epoch
+        if self._session.row.kind == SessionKind.SUBAGENT:
+            raise ToolError("A sub-agent cannot run commands in the background.")
         if len(self._setup.commands.of(session_id)) >= MAX_RUNNING:
             raise too_many()
         stored = self._recorder.submit(lambda c: transactions.started(c, session_id, epoch, call_id, command))

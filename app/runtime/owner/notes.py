@@ -32,7 +32,7 @@ from app.runtime.setup import RuntimeSetup
 from app.runtime.skills import workspace_skills
 from app.runtime.vault import read_masking
 from app.sandbox.base import Sandbox
-from app.sessions import SandboxSpec
+from app.sessions import SandboxSpec, workspace_of
 from app.tools.base import Finding, PastOutput, ToolImage
 from app.tools.memory import MEMORY_FILE, read_note
 
@@ -102,12 +102,12 @@ async def read_notes(session_id: str, sandbox: Callable[[], Sandbox], mask: Mask
 
 async def read_beside_owner(setup: RuntimeSetup, row: Row[Any]) -> Notes | None:
     """Like `read_notes`, for callers that do not hold the session's sandbox."""
-    rows = await setup.database.read(lambda c: secrets.of_session(c, row.id))
+    rows = await setup.database.read(lambda c: secrets.of_session(c, workspace_of(row)))
     masking = await read_masking(setup.vault, rows)
     with ExitStack() as held:
 
         def sandbox() -> Sandbox:
-            lease = setup.sandboxes.lease(row.id, SandboxSpec(**row.sandbox))
+            lease = setup.sandboxes.lease(workspace_of(row), SandboxSpec(**row.sandbox))
             held.callback(lease.release)
             return lease.sandbox
 

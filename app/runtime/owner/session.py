@@ -34,6 +34,7 @@ from app.runtime.owner.mcp import McpServers
 from app.runtime.owner.notes import are_due as notes_are_due
 from app.runtime.owner.recorder import Recorder
 from app.runtime.owner.state import SessionState
+from app.runtime.owner.subagents import SessionSubagents
 from app.runtime.setup import RuntimeSetup
 from app.runtime.transactions import runs
 from app.runtime.transactions.queue import StoredMessages
@@ -89,7 +90,9 @@ class SessionOwner:
             resting(rests)
 
         self._rests = rest
-        self._gate = StoredWaits(self._recorder, claimed.id, claimed.epoch, rest, setup.counts.client_waited)
+        self._subagents = SessionSubagents(setup, session)
+        waited = setup.counts.client_waited
+        self._gate = StoredWaits(self._recorder, claimed.id, claimed.epoch, rest, waited, self._subagents)
 
     @property
     def model(self) -> str:
@@ -259,6 +262,7 @@ class SessionOwner:
         if self._setup.workspaces is not None:
             await self._commands.touch()
             self._setup.workspaces.between_steps(self._session.id)
+        await self._subagents.count(self._recorder, self._progress)
         await self._session.load_secrets()
         await self._interrupt.unless_stopped(self._mcp.prepare())
         await self._interrupt.unless_stopped(self._session.ask_windows(), insist=True)
@@ -327,6 +331,7 @@ class SessionOwner:
         cost = usage.cost_usd
         if cost is None:
             cost = await self._setup.database.read(lambda c: steps.known_cost_usd(c, row.id))
+        self._progress = Progress(row.run_steps, row.steps, usage, cost)
         elapsed_s = max(0.0, (now() - row.run_started_at).total_seconds()) if row.run_started_at else 0.0
         loop = AgentLoop(
             self._recorder,
@@ -338,7 +343,7 @@ class SessionOwner:
             ),
             self._interrupt,
             compactor,
-            RunStart(Progress(row.run_steps, row.steps, usage, cost), goes_on, elapsed_s, waiting),
+            RunStart(self._progress, goes_on, elapsed_s, waiting),
             self._setup.agents.run_rules,
         )
         self._broke_off = True
@@ -382,4 +387,6 @@ class SessionOwner:
         note = await self._checkpoints.end(is_cancelled=result.outcome is Outcome.CANCELLED)
         # What comes from now on may not be seen by the end of the run.
         self._has_work.clear()
-        return await finish(self._recorder, self._claimed, result, note)
+        goes_on = await finish(self._recorder, self._claimed, result, note)
+        await self._subagents.cancel_left()
+        return goes_on

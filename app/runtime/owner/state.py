@@ -32,7 +32,7 @@ from app.runtime.sandboxes.slots import Lease
 from app.runtime.setup import RuntimeSetup
 from app.runtime.vault import read_masking
 from app.sandbox.base import Sandbox
-from app.sessions import Limits, SandboxSpec
+from app.sessions import Limits, SandboxSpec, workspace_of
 from app.tools import client
 from app.tools.masking import Masking
 from app.tools.output import OutputLimit
@@ -64,6 +64,7 @@ class SessionState:
 
     def __init__(self, setup: RuntimeSetup, row: Row[Any]) -> None:
         self.id: str = row.id
+        self.workspace_id = workspace_of(row)
         self.row = row
         self._setup = setup
         self._config: AgentConfig | None = None
@@ -89,6 +90,8 @@ class SessionState:
         self._catalogs: tuple[Catalog, ...] = ()
         self.mcp_offer: Offer = NOTHING
         """What the present configuration offers of MCP servers."""
+        self.shared_limits: Limits | None = None
+        """Those of a sub-agent, as of its last step: it uses what is left of its parent's."""
         self.mcp_servers: Servers | None = None
         """Where calls of their tools go to."""
 
@@ -180,19 +183,19 @@ class SessionState:
         return await self.instructions.read(shown, lambda: self._hold().sandbox, self.masking.text, usable)
 
     async def load_secrets(self) -> None:
-        """Reads the secrets again if they may have been changed."""
-        if not self.has_new_secrets:
+        """Reads the secrets again if they may have been changed. Sub-agents are not notified of their parent's."""
+        if not self.has_new_secrets and self.workspace_id == self.id:
             return
         self.has_new_secrets = False
         try:
-            rows = await self._setup.database.read(lambda c: secrets.of_session(c, self.id))
+            rows = await self._setup.database.read(lambda c: secrets.of_session(c, self.workspace_id))
             self.masking = await read_masking(self._setup.vault, rows)
         except BaseException:
             self.has_new_secrets = True
             raise
 
     def limits(self) -> Limits:
-        return Limits(**self.row.limits)
+        return self.shared_limits or Limits(**self.row.limits)
 
     def output_format(self) -> OutputFormat | None:
         """What the result of the run has to look like; None for a text."""
@@ -216,8 +219,8 @@ class SessionState:
     def start_ahead(self, until_read: Callable[[], Awaitable[None]]) -> None:
         """Starts the sandbox while the session's first model call is under way, if the model may use it; a failure
         concerns only the call that needs it. `until_read` is awaited first. In a cluster it starts when it is needed:
-        the session may continue on another machine."""
-        is_shared = self._setup.node is not None or self._setup.workspaces is not None
+        the session may continue on another machine. Sub-agents have their parent's."""
+        is_shared = self._setup.node is not None or self._setup.workspaces is not None or self.workspace_id != self.id
         if is_shared or self.row.steps or self._starting is not None:
             return
         self._starting = asyncio.create_task(self._start_ahead(until_read), name=f"sandbox-{self.id}")
@@ -275,7 +278,7 @@ class SessionState:
 
     def _hold(self) -> Lease:
         if self._lease is None:
-            self._lease = self._setup.sandboxes.lease(self.id, SandboxSpec(**self.row.sandbox))
+            self._lease = self._setup.sandboxes.lease(self.workspace_id, SandboxSpec(**self.row.sandbox))
         return self._lease
 
     def release(self) -> None:

@@ -39,7 +39,7 @@ from app.runtime.vault import read_masking
 from app.runtime.workspaces import claims
 from app.sandbox.host.base import HostFile
 from app.sandbox.paths import clean_name
-from app.sessions import Session, Status
+from app.sessions import Session, Status, workspace_of
 from app.tools.masking import MaskedStream, Masking
 
 LISTED_CHANGES = 10_000
@@ -83,14 +83,15 @@ class CheckpointService:
         return None if owner is None or owner.id == self._files.node else owner
 
     async def list(self, session_id: str) -> CheckpointList:
-        """All checkpoints of a session, oldest first."""
-        await self._session(session_id)
+        """All checkpoints of a session, oldest first; of a sub-agent, those of its parent."""
+        session_id = workspace_of(await self._session(session_id))
         rows = await self._database.read(lambda c: checkpoints.of_session(c, session_id))
         look = await self._keeper.last_look(session_id)
         return CheckpointList(items=tuple(_view(row) for row in rows), not_covered=_uncovered(look))
 
     async def changes(self, session_id: str, start: str | None, end: str | None) -> ChangeList:
         """The files that differ between two checkpoints: by default the first one, and the workspace as it is now."""
+        session_id = workspace_of(await self._session(session_id))
         async with self._compared(session_id, start, end) as (first, last, look, as_of):
             printed = await self._keeper.changes(session_id, first.tree, last.tree)
         found = await asyncio.to_thread(parse_changes, printed)
@@ -109,6 +110,7 @@ class CheckpointService:
     async def patch(self, session_id: str, start: str | None, end: str | None) -> RawOutput:
         """The same as a patch for `git apply`, without the values of the session's secrets, in a file that the caller
         closes."""
+        session_id = workspace_of(await self._session(session_id))
         masking = await self._masking(session_id)
         file = await asyncio.to_thread(_temporary)
         try:

@@ -24,7 +24,7 @@ from app.runtime.values.server import NodeAddress
 from app.runtime.workspaces import claims
 from app.sandbox import paths
 from app.sandbox.base import FileInfo, OpenFile, Sandbox
-from app.sessions import Session, Status
+from app.sessions import Session, Status, workspace_of
 
 LISTED_FILES = 10_000
 """Maximum entries listed of one directory."""
@@ -131,6 +131,7 @@ class FileService:
     @asynccontextmanager
     async def _changing(self, session_id: str) -> AsyncIterator[Sandbox]:
         """The session's sandbox, whose files are changed while the context lasts, and stored at its end."""
+        await self._database.read(lambda c: sessions.refuse_subagent(c, session_id))
         await self._unbarred(session_id)
         session = await self._session(session_id)
         lease = await self._writable(session)
@@ -254,8 +255,8 @@ class FileService:
             if view is not None:
                 return view.lease()
         if self._checkpoints is not None:
-            await self._checkpoints.settled(session_id, session.sandbox)
-        lease = self._sandboxes.lease(session_id, session.sandbox)
+            await self._checkpoints.settled(workspace_of(session), session.sandbox)
+        lease = self._sandboxes.lease(workspace_of(session), session.sandbox)
         try:
             # It may have been deleted between the first check and the lease.
             await self._session(session_id)

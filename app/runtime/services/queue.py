@@ -128,14 +128,15 @@ class ApprovalService:
         self._registry = registry
 
     async def list(self, session_id: str) -> ApprovalList:
-        """The pending approvals."""
+        """The pending approvals, with those of sub-agents."""
         return await runs.read_pending(self._setup.database, session_id)
 
     async def decide(self, session_id: str, call_id: str, answer: ApprovalAnswer) -> None:
         """Approves or denies a call. Raises `NotFoundError` (code `approval_not_found`) and `ConflictError`
         (`approval_resolved`)."""
-        await self._setup.write(session_id, lambda c: runs.decide_approval(c, session_id, call_id, answer))
-        self._registry.take_decision(session_id)
+        asker = await self._setup.database.read(lambda c: runs.asker(c, session_id, call_id))
+        await self._setup.write(asker, lambda c: runs.decide_approval(c, asker, call_id, answer), to_subagent=True)
+        self._registry.take_decision(asker)
 
 
 class ClientCallService:

@@ -226,11 +226,13 @@ class SessionService:
         limit: int,
         cursor: str | None,
         sort: SessionSort = "created",
+        parent_id: str | None = None,
     ) -> SessionPage:
-        """Sessions, newest or last changed first. Raises `MalformedRequestError` for an invalid cursor."""
+        """Sessions, newest or last changed first; sub-agents only if their parent is given. Raises
+        `MalformedRequestError` for an invalid cursor."""
         before, at = read_place(cursor), now()
         items, more = await self._database.read(
-            lambda c: sessions.page(c, status=status, q=q, before=before, limit=limit, sort=sort)
+            lambda c: sessions.page(c, status=status, q=q, parent_id=parent_id, before=before, limit=limit, sort=sort)
         )
         next_cursor = session_cursor(items[-1], sort) if more else None
         return SessionPage(items=tuple(items), next_cursor=next_cursor, events_cursor=news_cursor(at))
@@ -263,8 +265,10 @@ class SessionService:
                 await asyncio.to_thread(check_patterns, asked)
 
     async def delete(self, session_id: str) -> None:
-        """Ends the session's run, removes its sandbox and outputs, then its rows."""
+        """Ends the session's run, removes its sandbox and outputs, then its rows; first those of its sub-agents. Raises
+        `ConflictError` for a sub-agent."""
         async with self._one_deletion(session_id):
+            await self._database.read(lambda c: sessions.refuse_subagent(c, session_id))
             await self._delete(await self.get(session_id))
 
     @asynccontextmanager
@@ -283,23 +287,29 @@ class SessionService:
         session_id = session.id
         # Before anything is removed that may belong to another server now.
         await self._database.writer.write(self._setup.fence)
-        async with (
-            self._registry.without_owner(session_id) as fence,
-            self._setup.sandboxes.removed(session_id, session.sandbox),
-        ):
-            await self._outputs.delete_session(session_id)
+        async with self._registry.without_owner(session_id) as fence:
+            # Its owner is gone, so no more of them are started.
+            for child_id in await self._database.read(lambda c: sessions.child_ids(c, session_id)):
+                async with self._registry.without_owner(child_id):
+                    await self._remove(child_id, fence)
+            async with self._setup.sandboxes.removed(session_id, session.sandbox):
+                await self._remove(session_id, fence)
 
-            def remove(connection: Connection) -> tuple[str, StreamItem]:
-                fence(connection)
-                return self._setup.remove(connection, session_id)
+    async def _remove(self, session_id: str, fence: Callable[[Connection], None]) -> None:
+        await self._outputs.delete_session(session_id)
 
-            last = await self._database.writer.write(remove, session_id=session_id)
+        def remove(connection: Connection) -> tuple[str, StreamItem]:
+            fence(connection)
+            return self._setup.remove(connection, session_id)
+
+        last = await self._database.writer.write(remove, session_id=session_id)
         self._setup.bus.delete(*last)
 
     async def fork(self, session_id: str, body: ForkCreate) -> Session:
         """A new session with the history of another one up to a message, and a copy of its current workspace. If
         copying fails, nothing is left behind. Raises `NotFoundError` for an unknown message and `ConflictError` for one
         whose step is still running."""
+        await self._database.read(lambda c: sessions.refuse_subagent(c, session_id))
         async with self._setup.reading_whole(session_id):
             return await self._fork(session_id, body)
 
@@ -352,7 +362,7 @@ class SessionService:
     async def cancel(self, session_id: str, *, clear_queue: bool) -> Session:
         """Ends the current run; pending messages are held, or withdrawn with `clear_queue`."""
         session = await self._setup.write(
-            session_id, lambda c: lifecycle.cancel(c, session_id, clear_queue=clear_queue)
+            session_id, lambda c: lifecycle.cancel(c, session_id, clear_queue=clear_queue), to_subagent=True
         )
         if session.status != Status.IDLE or session.compaction.in_progress:
             self._registry.interrupt(session_id, "cancel")

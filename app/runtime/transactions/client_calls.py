@@ -15,7 +15,7 @@ from app.messages import ToolStatus, now, rfc3339
 from app.runtime.transactions.runs import end_client_calls, has_expired
 from app.runtime.values.queue import PendingToolCall, PendingToolCalls, ToolCallAnswer
 
-_KEPT = (None, "client", "timeout")
+_KEPT = (None, "client", "subagent", "timeout")
 """How a wait may end so that its step continues; None while it lasts."""
 
 
@@ -27,7 +27,7 @@ def answer(
     # First, since it locks the session: of two results at once, one is refused.
     appender = Appender(connection, session_id)
     row = client_calls.get(connection, session_id, call_id)
-    if row is None:
+    if row is None or row.child_id is not None:
         raise _not_waiting(connection, session_id, call_id)
     if row.ended_by is not None:
         detail = f"The call no longer waits: ended by {row.ended_by} at {rfc3339(row.ended_at)}."
@@ -52,7 +52,8 @@ def _not_waiting(connection: Connection, session_id: str, call_id: str) -> NotFo
 def pending(connection: Connection, session_id: str) -> PendingToolCalls:
     """The calls that wait for a client."""
     row = sessions.row(connection, session_id)
-    items = tuple(PendingToolCall.of_row(each, each.body) for each in client_calls.open_ones(connection, session_id))
+    waiting = [each for each in client_calls.open_ones(connection, session_id) if each.child_id is None]
+    items = tuple(PendingToolCall.of_row(each, each.body) for each in waiting)
     return PendingToolCalls(items=items, last_seq=row.last_seq)
 
 
@@ -66,9 +67,10 @@ def is_left_waiting(connection: Connection, session_id: str, message_id: str) ->
 
 
 def would_continue(connection: Connection, session_id: str) -> bool:
-    """Whether a run whose calls waited has nothing left to wait for: all are decided or answered, or it is too late."""
+    """Whether a run whose calls waited has nothing left to wait for: all are decided or answered, or it is too late.
+    Sub-agents are nothing to wait for: after a restart their runs continue, or are parked, like their parent's."""
     waiting: Sequence[Row[Any]] = [
         *steps.open_approvals(connection, session_id),
         *client_calls.open_ones(connection, session_id),
     ]
-    return all(has_expired(row, now()) for row in waiting)
+    return all(has_expired(row, now()) or getattr(row, "child_id", None) is not None for row in waiting)

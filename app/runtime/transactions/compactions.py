@@ -12,7 +12,7 @@ from app.agent.changes import ModelUsed, OutputsPruned, RoundCompleted, RoundEnd
 from app.context.checkpoints import Checkpoint, InForce
 from app.context.policies import CompactionSettings
 from app.db.dialects import lock_session
-from app.db.repositories import compactions, messages, sessions
+from app.db.repositories import client_calls, compactions, messages, sessions
 from app.db.repositories.ownership import is_barred
 from app.errors import ConflictError, NotFoundError, StaleOwnerError
 from app.eventlog.log import Appender, StreamItem
@@ -28,7 +28,7 @@ from app.events import (
 )
 from app.messages import Usage, now
 from app.runtime.transactions.steps import add_to_session, note_owners_size, note_size
-from app.sessions import CompactionEvent, ContextState, Status
+from app.sessions import CompactionEvent, ContextState, SessionKind, Status
 
 
 def open_round(
@@ -95,7 +95,18 @@ def claim(
             raise StaleOwnerError(f"Another owner was faster to claim session {session_id}.")
     row = sessions.claim(connection, session_id, node)
     items = [] if row is None else abandon(connection, session_id, row.epoch, asked_too=False)
-    return (sessions.row(connection, session_id) if items else row), items
+    is_changed = row is not None and _cancel_unwanted(connection, row)
+    return (sessions.row(connection, session_id) if items or is_changed else row), items
+
+
+def _cancel_unwanted(connection: Connection, row: Row[Any]) -> bool:
+    """Cancels the run of a sub-agent whose call no longer waits for it: a server may crash between the two."""
+    if row.kind != SessionKind.SUBAGENT or row.status == Status.IDLE:
+        return False
+    if client_calls.is_awaited(connection, row.parent_id, row.id):
+        return False
+    sessions.change(connection, row.id, cancel_requested=True)
+    return True
 
 
 def abandon(connection: Connection, session_id: str, epoch: int | None, *, asked_too: bool) -> list[StreamItem]:

@@ -19,9 +19,10 @@ from app.db.repositories import client_calls, events, messages, parts, queue, se
 from app.errors import ConflictError, NotFoundError
 from app.eventlog.log import Appender, StreamItem
 from app.events import ApprovalRequested, ApprovalResolved, SessionIdle, SessionRunning, SessionUpdated, ToolCalled
-from app.messages import Usage, rfc3339
+from app.messages import Usage, new_id, rfc3339
 from app.runtime.values.queue import ApprovalAnswer, ApprovalList, PendingApproval
-from app.sessions import ApprovalDecision, ApprovalEnd, ClientWaitEnd, Outcome, QueueMode, Status
+from app.sessions import ApprovalDecision, ApprovalEnd, ClientWaitEnd, Outcome, QueueMode, SessionKind, Status
+from app.tools.delegate import NAME as DELEGATE
 from app.tools.submit import OutputFormat
 
 Trigger = Literal["message", "resume", "recovery"]
@@ -54,16 +55,35 @@ def hold_calls(connection: Connection, appender: Appender, change: CallsHeld) ->
 
 
 def await_client(connection: Connection, appender: Appender, change: CallsAwaited) -> None:
-    """Has calls wait for a client; all calls of the message without a result are pending meanwhile."""
+    """Has calls wait for a client or a sub-agent; all calls of the message without a result are pending meanwhile.
+    Sub-agents are started by `subagents.settle`."""
     session_id = appender.session_id
-    waits = [(call.call_id, timeout_s) for call, timeout_s in change.calls]
+    waits = [
+        client_calls.Wait(call.call_id, timeout_s, new_id() if call.name == DELEGATE else None)
+        for call, timeout_s in change.calls
+    ]
     client_calls.add(connection, session_id, change.message_id, waits, appender.at)
     parts.hold_calls(connection, session_id, change.message_id)
-    for call, _ in change.calls:
-        appender.emit(
-            ToolCalled, call, closes=call.id, message_id=change.message_id, part_id=call.id, waits_for_client=True
-        )
-    _set_status(connection, appender, Status.AWAITING_CLIENT)
+    for call, wait in zip((call for call, _ in change.calls), waits, strict=True):
+        if wait.child_id is None:
+            appender.emit(
+                ToolCalled, call, closes=call.id, message_id=change.message_id, part_id=call.id, waits_for_client=True
+            )
+    show_waits(connection, appender)
+
+
+def show_waits(connection: Connection, appender: Appender) -> None:
+    """Sets the status to what the session waits for: an approval of a sub-agent's call, or a client; while only
+    sub-agents work, it is running."""
+    session_id = appender.session_id
+    workers = {row.child_id for row in client_calls.open_ones(connection, session_id)}
+    children = sessions.working_children(connection, session_id) if workers - {None} else ()
+    if any(child.status == Status.AWAITING_APPROVAL and child.id in workers for child in children):
+        status = Status.AWAITING_APPROVAL
+    else:
+        status = Status.AWAITING_CLIENT if None in workers else Status.RUNNING
+    if sessions.row(connection, session_id).status != status:
+        _set_status(connection, appender, status)
 
 
 def end_client_calls(
@@ -80,13 +100,21 @@ def end_client_calls(
         return
     session_id = appender.session_id
     client_calls.end(connection, session_id, call_ids, by, appender.at, output, is_error=is_error)
-    if client_calls.count_open(connection, session_id) == 0:
-        _set_status(connection, appender, Status.RUNNING)
+    show_waits(connection, appender)
 
 
 def release_calls(connection: Connection, appender: Appender, change: CallsReleased) -> None:
     """Marks the calls of a message without a result as started; they have no event until their results."""
     parts.start_calls(connection, appender.session_id, change.message_id)
+
+
+def asker(connection: Connection, session_id: str, call_id: str) -> str:
+    """The session whose call it is, of a session and its sub-agents; the session itself if none of them has it."""
+    if steps.get_approval(connection, session_id, call_id) is None:
+        for child_id in sessions.child_ids(connection, session_id):
+            if steps.get_approval(connection, child_id, call_id) is not None:
+                return child_id
+    return session_id
 
 
 def decide_approval(
@@ -139,7 +167,7 @@ def resolve_approvals(
 
 
 def withdraw_waits(connection: Connection, appender: Appender, by: ApprovalEnd) -> None:
-    """Cancels all pending approvals of a session, and ends the waits for clients."""
+    """Cancels all pending approvals of a session, and ends the waits for clients and sub-agents."""
     session_id = appender.session_id
     resolve_approvals(connection, appender, steps.open_approvals(connection, session_id), "cancelled", by)
     waiting = [row.call_id for row in client_calls.open_ones(connection, session_id)]
@@ -153,12 +181,15 @@ def _set_status(connection: Connection, appender: Appender, status: Status) -> N
 
 
 async def read_pending(database: Database, session_id: str) -> ApprovalList:
-    """The pending approvals of a session, and its last seq, from one transaction."""
+    """The pending approvals of a session and its sub-agents, and its last seq, from one transaction."""
 
     def query(connection: Connection) -> ApprovalList:
         row = sessions.row(connection, session_id)
-        items = tuple(PendingApproval.of_row(each, each.body) for each in steps.open_approvals(connection, session_id))
-        return ApprovalList(items=items, last_seq=row.last_seq)
+        items = [PendingApproval.of_row(each, each.body) for each in steps.open_approvals(connection, session_id)]
+        for child in sessions.working_children(connection, session_id):
+            theirs = steps.open_approvals(connection, child.id)
+            items += [PendingApproval.of_row(each, each.body, subagent_id=child.id) for each in theirs]
+        return ApprovalList(items=tuple(items), last_seq=row.last_seq)
 
     return await database.read(query)
 
@@ -210,10 +241,11 @@ def finish(
     result, final = _as_recorded(connection, row, result)
     pending = queue.pending(connection, session_id)
     modes = {QueueMode(waiting.mode) for waiting in pending}
-    held = row.queue_held or _holds(result, modes)
+    # A sub-agent has one run.
+    held = row.queue_held or row.kind == SessionKind.SUBAGENT or _holds(result, modes)
     goes_on = not held and bool(modes)
     appender = Appender(connection, session_id, epoch=epoch)
-    if row.status in (Status.AWAITING_APPROVAL, Status.AWAITING_CLIENT):
+    if row.status != Status.RUNNING or client_calls.count_open(connection, session_id):
         # A run that crashed: its waiting calls will not run.
         withdraw_waits(connection, appender, "error")
     note(connection, appender)

@@ -3,17 +3,18 @@ context that the session shows."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from sqlalchemy import Connection, Row
 
 from app.agent.changes import AttemptVoided, GenerationOpened, ResponseClosed, StepClosed, StepOpened
+from app.db.dialects import lock_session
 from app.db.repositories import compactions, messages, parts, sessions, steps
 from app.eventlog.log import Appender
 from app.events import StepFinished, StepRetrying, StepStarted
 from app.messages import FinishReason, Message, Role, Usage
-from app.sessions import ContextState
+from app.sessions import ContextState, Limits, SessionKind
 
 
 def open_generation(connection: Connection, appender: Appender, change: GenerationOpened) -> None:
@@ -61,14 +62,8 @@ def close_step(connection: Connection, appender: Appender, change: StepClosed) -
     steps.close_step(connection, session_id, change.step, change.attempt, *ended)
     row = sessions.row(connection, session_id)
     context = with_reverts(connection, session_id, change.context)
-    sessions.change(
-        connection,
-        session_id,
-        **_totals(row, change.usage),
-        run_steps=row.run_steps + 1,
-        context=context.model_dump(),
-        recoveries=0,
-    )
+    run = {"run_steps": row.run_steps + 1, "context": context.model_dump(), "recoveries": 0}
+    _add(connection, row, change.usage, **run)
     day = appender.at.date().isoformat()
     steps.add_usage(connection, day=day, model=change.model, usage=change.usage)
     transformations = change.input_transformations or None
@@ -78,9 +73,20 @@ def close_step(connection: Connection, appender: Appender, change: StepClosed) -
 def add_to_session(connection: Connection, appender: Appender, model: str, usage: Usage) -> None:
     """Adds a model call outside a step to the same totals."""
     row = sessions.row(connection, appender.session_id)
-    sessions.change(connection, appender.session_id, **_totals(row, usage))
+    _add(connection, row, usage)
     day = appender.at.date().isoformat()
     steps.add_usage(connection, day=day, model=model, usage=usage, steps=0)
+
+
+def _add(connection: Connection, row: Row[Any], usage: Usage, **more: Any) -> None:
+    """Adds to the totals of a session, and in the same transaction to those of the session that a sub-agent works for,
+    so that each call of a model counts once whatever crashes. `more` are other changes of the session."""
+    sessions.change(connection, row.id, **_totals(row, usage), **more)
+    if row.kind == SessionKind.SUBAGENT:
+        # After its own session, as everywhere: no two transactions wait for each other.
+        lock_session(connection, row.parent_id)
+        if (parent := sessions.find(connection, row.parent_id)) is not None:
+            sessions.change(connection, parent.id, **_totals(parent, usage))
 
 
 def _totals(row: Row[Any], usage: Usage) -> dict[str, Any]:
@@ -125,3 +131,36 @@ def _estimated(context: ContextState, tokens: int) -> ContextState:
     """An estimate of the size; an assumed window stays assumed."""
     source: Literal["estimated", "assumed"] = "assumed" if context.source == "assumed" else "estimated"
     return context.model_copy(update={"tokens": max(0, tokens), "source": source})
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """What a session has used, with its sub-agents: its usage, and the part of its cost, in US dollars, with a known
+    price. `limits` are those of tokens and cost that apply to it now."""
+
+    usage: Usage
+    cost_usd: float
+    limits: Limits
+
+
+def totals(connection: Connection, session_id: str) -> Totals:
+    """What counts against a session's limits. A sub-agent may use what is left of its parent's limits, which its
+    siblings use too."""
+    row = sessions.row(connection, session_id)
+    usage, cost = _used(connection, row)
+    limits = Limits(**row.limits)
+    if row.kind != SessionKind.SUBAGENT:
+        return Totals(usage, cost, limits)
+    parent = sessions.row(connection, row.parent_id)
+    most, (all_usage, all_cost) = Limits(**parent.limits), _used(connection, parent)
+    left: dict[str, float | None] = {}
+    if most.max_tokens is not None:
+        left["max_tokens"] = max(0, usage.total_tokens + most.max_tokens - all_usage.total_tokens)
+    if most.max_cost_usd is not None:
+        left["max_cost_usd"] = max(0.0, cost + most.max_cost_usd - all_cost)
+    return Totals(usage, cost, limits.model_copy(update=left))
+
+
+def _used(connection: Connection, row: Row[Any]) -> tuple[Usage, float]:
+    usage = Usage(**row.usage)
+    return usage, steps.known_cost_usd(connection, row.id) if usage.cost_usd is None else usage.cost_usd

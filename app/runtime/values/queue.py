@@ -76,13 +76,16 @@ class PendingCall(Value):
     expires_at: Timestamp | None
 
     @classmethod
-    def of_row(cls, row: object, body: Mapping[str, Any]) -> Self:
-        """The view of its row; `body` is that of the call."""
-        return cls.of(row, name=body["name"], arguments=parse_arguments(body["arguments_text"]))
+    def of_row(cls, row: object, body: Mapping[str, Any], **fields: Any) -> Self:
+        """The view of its row, with these other fields; `body` is that of the call."""
+        return cls.of(row, name=body["name"], arguments=parse_arguments(body["arguments_text"]), **fields)
 
 
 class PendingApproval(PendingCall):
-    """A call that waits for approval; without a decision by `expires_at`, if set, it is denied."""
+    """A call that waits for approval; without a decision by `expires_at`, if set, it is denied. `subagent_id` is set
+    for a call of a sub-agent."""
+
+    subagent_id: str | None = None
 
 
 class ApprovalList(Value):

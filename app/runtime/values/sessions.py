@@ -317,7 +317,8 @@ def _tool(value: Any) -> Any:
 RequestedTools = Annotated[
     list[Annotated[str | ClientToolRequest, BeforeValidator(_tool)]],
     Field(
-        description="Names of the built-in tools to offer, all of them if none is named, and client tools to add.",
+        description="Names of the built-in tools to offer, all but `delegate` if none is named, and client tools to"
+        " add.",
         examples=[["execute_command", "read_file"]],
     ),
 ]

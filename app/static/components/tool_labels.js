@@ -14,6 +14,7 @@ const lines = ({ start_line: first, end_line: last }) => {
 const TOOLS = {
   execute_command: (args) => ["Run", args.command, args.background ? " in the background" : ""],
   stop_command: (args) => ["Stop command", args.command_id],
+  delegate: (args) => ["Delegate", args.task],
   write_file: (args) => ["Write", args.path],
   edit_file: (args) => ["Edit", args.path],
   memory_write: (args) => ["Write memory", args.content],
@@ -60,7 +61,7 @@ const asText = (args) => (typeof args === "string" ? args : JSON.stringify(args 
 const isObject = (args) => typeof args === "object" && args !== null;
 
 /** Finds the main argument of a call that is still being written. */
-const MAIN = /"(?:command|path|pattern|query|call_id)"\s*:\s*("(?:[^"\\]|\\.)*"?)/;
+const MAIN = /"(?:command|path|pattern|query|call_id|task)"\s*:\s*("(?:[^"\\]|\\.)*"?)/;
 
 /** What a call that is still being written will do, as far as known. */
 export function writtenWords({ name, written }) {

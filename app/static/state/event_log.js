@@ -18,7 +18,7 @@ export const TYPES = {
   Steps: ["step.started", "step.retrying", "step.finished", "text.completed", "reasoning.completed", "plan.updated"],
   Tools: [
     "tool.call", "tool.result", "approval.requested", "approval.resolved", "command.started", "command.ended",
-    "mcp.ready", "mcp.failed",
+    "subagent.started", "subagent.finished", "mcp.ready", "mcp.failed",
   ],
   Workspace: ["checkpoint.failed", "workspace.restored"],
   Context: [

@@ -194,6 +194,8 @@ class SessionList {
 
   /** Adds, updates or filters out a session that the API has just returned. */
   put(session) {
+    // Sub-agents are not in the list.
+    if (session.kind === "subagent") return;
     const held = this.#held(session.id);
     if (held && held.last_seq > session.last_seq) return;
     this.#set(session, held);

@@ -125,8 +125,12 @@ class InMemorySessions(SessionService):
         limit: int,
         cursor: str | None,
         sort: SessionSort = "created",
+        parent_id: str | None = None,
     ) -> SessionPage:
-        self._memory.listed = {"status": status, "q": q, "limit": limit, "cursor": cursor, "sort": sort}
+        self._memory.listed = {
+            **{"status": status, "q": q, "parent_id": parent_id, "limit": limit},
+            **{"cursor": cursor, "sort": sort},
+        }
         items = [session for session in self._memory.sessions.values() if status in (None, session.status)]
         return SessionPage(items=tuple(items[:limit]), next_cursor=None, events_cursor="0")
 

@@ -64,10 +64,10 @@ async def test_a_history_requires_a_format_and_a_list(client: httpx.AsyncClient,
 
 
 async def test_the_list_passes_its_filters_on(client: httpx.AsyncClient, service: InMemoryService) -> None:
-    asked: dict[str, str | int] = {"status": "idle", "limit": 2, "cursor": "abc", "q": "a\x00b", "sort": "activity"}
-    answer = await client.get("/v1/sessions", params=asked)
-    assert answer.json() == {"items": [], "next_cursor": None}
-    assert service.listed == {"status": Status.IDLE, "limit": 2, "cursor": "abc", "q": "a\ufffdb", "sort": "activity"}
+    named: dict[str, str | int] = {"limit": 2, "cursor": "abc", "sort": "activity", "parent_id": "p"}
+    answer = await client.get("/v1/sessions", params={**named, "status": "idle", "q": "a\x00b"})
+    assert (answer.json()["items"], answer.json()["next_cursor"]) == ([], None)
+    assert service.listed == {**named, "status": Status.IDLE, "q": "a\ufffdb"}
 
 
 async def test_a_session_is_read_changed_and_deleted(client: httpx.AsyncClient, session: Session) -> None:

@@ -20,7 +20,7 @@ from app.runtime.agents import AgentSetup, load_conversation
 from app.runtime.history import read_seq
 from app.runtime.transactions import queue
 from app.runtime.values.history import ContextView, MessagePage, StepPage
-from app.tools import background
+from app.tools import background, delegate
 from tests.unit.runtime.stage import (
     GENERATION,
     GENERATION_OPENED,
@@ -139,7 +139,7 @@ async def test_the_next_context_uses_the_current_session_and_stores_nothing(stag
     assert [item.message.role for item in view.messages] == ["user", "assistant", "tool", "assistant", "control"]
     assert view.messages[-1].reason == "control"
     assert [tool.name for tool in view.tools] == [
-        name for name in agents.registry.names() if name not in background.NAMES
+        name for name in agents.registry.names() if name not in (*background.NAMES, delegate.NAME)
     ]
     assert 0 < sum(item.tokens for item in view.messages) < view.tokens <= view.usable < view.limit
     await stage.change(system_prompt="mine", tools=["read_file"])

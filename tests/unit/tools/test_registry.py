@@ -31,6 +31,7 @@ VALID: dict[str, dict[str, Any]] = {
     "memory_write": {"content": "x"},
     "memory_search": {"query": "x"},
     "update_plan": {"items": [{"text": "x", "status": "in_progress"}, {"text": "y"}]},
+    "delegate": {"task": "x", "context": "y", "tools": ["read_file"], "model": "p/m", "max_steps": 3},
 }
 """Valid arguments of each tool, in the order in which models see the tools."""
 NAMES = tuple(VALID)
@@ -126,6 +127,7 @@ class TestSchemas:
             "memory_write{content: string}",
             "memory_search{query: string}",
             'update_plan{items: [{text: string, status?: "pending" | "in_progress" | "completed"}, …]}',
+            "delegate{task: string, context?: string, tools?: [string, …], model?: string, max_steps?: integer}",
         ]
 
     def test_parallel_safety(self) -> None:
@@ -139,6 +141,7 @@ class TestSchemas:
             "history_search",
             "memory_read",
             "memory_search",
+            "delegate",
         ]
 
 

@@ -1,0 +1,114 @@
+"""Sub-agents in the database: what ends with their call, and what they may still use."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from functools import partial
+
+import pytest
+
+from app.agent.changes import CallsAwaited
+from app.db.repositories import client_calls, sessions
+from app.messages import FinishReason, Usage, now
+from app.runtime.transactions import compactions, recovery, runs
+from app.runtime.transactions.client_calls import pending
+from app.runtime.transactions.steps import Totals, totals
+from app.sessions import Limits, Outcome, SessionKind, Status
+from tests.unit.db.rows import add_session
+from tests.unit.runtime.stage import GENERATION_OPENED, USAGE, Attempt, Stage, call_part
+
+
+async def _delegate(stage: Stage, count: int = 1) -> list[Stage]:
+    """A session whose calls of `delegate` wait for sub-agents, which are running; returns those."""
+    await stage.post("task")
+    await stage.commit(GENERATION_OPENED)
+    attempt, calls = Attempt(), [call_part(index, "delegate") for index in range(count)]
+    await stage.commit(attempt.opened, *attempt.wrote(*calls))
+    await stage.commit(attempt.answered(FinishReason.TOOL_CALLS))
+    await stage.commit(CallsAwaited(attempt.message_id, tuple((call, None) for call in calls)))
+    waits = await stage.database.read(lambda c: client_calls.open_ones(c, stage.session_id))
+    children = []
+    for wait in waits:
+        fields = {"id": wait.child_id, "kind": SessionKind.SUBAGENT, "parent_id": stage.session_id}
+        await stage.write(partial(add_session, **fields))
+        child = Stage(stage.database, wait.child_id, stage.path)
+        await child.post("its task")
+        children.append(child)
+    return children
+
+
+async def _totals(stage: Stage) -> Totals:
+    return await stage.database.read(lambda c: totals(c, stage.session_id))
+
+
+async def test_a_session_that_only_waits_for_sub_agents_is_running(stage: Stage) -> None:
+    (child,) = await _delegate(stage)
+    assert (await stage.row()).status == Status.RUNNING
+    assert (await stage.database.read(lambda c: pending(c, stage.session_id))).items == ()
+    await child.change(status=Status.AWAITING_APPROVAL)
+    result = await stage.act(lambda c: recovery.recover(c, stage.session_id, 0))
+    assert result is None, "it waits on"
+
+
+async def test_a_sub_agent_whose_call_no_longer_waits_is_cancelled_when_it_is_claimed(stage: Stage) -> None:
+    """A server may crash between the end of the wait and the cancel."""
+    wanted, unwanted = await _delegate(stage, 2)
+    calls = await stage.database.read(lambda c: client_calls.open_ones(c, stage.session_id))
+    await stage.write(lambda c: client_calls.end(c, stage.session_id, [calls[1].call_id], "cancel", now()))
+    for child, cancelled in ((wanted, False), (unwanted, True)):
+        row = await child.act(partial(compactions.claim, session_id=child.session_id))
+        assert row is not None
+        assert (row.cancel_requested, (await child.row()).cancel_requested) == (cancelled, cancelled)
+
+
+async def test_a_parked_run_does_not_wait_for_sub_agents(stage: Stage) -> None:
+    await _delegate(stage)
+    epoch = await stage.claim()
+    result = await stage.act(lambda c: recovery.recover(c, stage.session_id, epoch, parks=True))
+    assert result is not None
+    assert result.outcome is Outcome.INTERRUPTED
+    assert await stage.database.read(lambda c: client_calls.count_open(c, stage.session_id)) == 0
+
+
+async def test_a_crashed_run_waits_no_longer(stage: Stage) -> None:
+    (child,) = await _delegate(stage)
+    epoch = await stage.claim()
+    crashed = recovery.parked()
+    await stage.act(lambda c: runs.finish(c, stage.session_id, epoch, crashed))
+    assert not await stage.database.read(lambda c: client_calls.is_awaited(c, stage.session_id, child.session_id))
+
+
+async def test_usage_counts_once_for_both_and_limits_are_shared(stage: Stage) -> None:
+    limits = Limits(max_tokens=100, max_cost_usd=1.0)
+    await stage.change(limits=limits.model_dump())
+    one, two = await _delegate(stage, 2)
+    await one.commit(GENERATION_OPENED, *Attempt().whole())
+    used = USAGE.total_tokens
+    assert Usage(**(await stage.row()).usage) == Usage(**(await one.row()).usage) == USAGE
+    left = [await _totals(child) for child in (one, two)]
+    assert [(each.limits.max_tokens, each.limits.max_cost_usd) for each in left] == [(100, 1.0), (100 - used, 0.75)]
+    of_parent = await _totals(stage)
+    assert (of_parent.usage, of_parent.limits) == (USAGE, limits)
+
+    unpriced = Attempt(usage=Usage(input_tokens=1000))
+    await two.commit(GENERATION_OPENED, *unpriced.whole())
+    for session in (stage, one, two):
+        found = await _totals(session)
+        assert found.cost_usd == (0 if session is two else pytest.approx(0.25)), "the part with a known price"
+    assert (await _totals(two)).limits.max_tokens == 1000 + 100 - 1017
+
+
+async def test_they_go_with_their_parent_and_are_not_listed(stage: Stage) -> None:
+    (child,) = await _delegate(stage)
+    await child.change(status=Status.IDLE)
+    await stage.change(status=Status.IDLE)
+    later = now() + timedelta(days=1)
+    assert await stage.database.read(lambda c: sessions.old_sessions(c, later, 10)) == [stage.session_id]
+    assert await stage.database.read(lambda c: sessions.child_ids(c, stage.session_id)) == [child.session_id]
+    listed, _ = await stage.database.read(lambda c: sessions.page(c, status=None, q=None, before=None, limit=9))
+    assert [each.id for each in listed] == [stage.session_id]
+    parent = stage.session_id
+    listed, _ = await stage.database.read(
+        lambda c: sessions.page(c, status=None, q=None, before=None, limit=9, parent_id=parent)
+    )
+    assert [(each.id, each.kind) for each in listed] == [(child.session_id, SessionKind.SUBAGENT)]
