@@ -13,6 +13,7 @@ from app.errors import ConflictError, GoneError, MalformedRequestError, NotFound
 from app.eventlog.bus import Bus
 from app.eventlog.channel import Channel, Reader
 from app.eventlog.log import EventLog, StreamItem, page
+from app.eventlog.news import ACTIVITY
 from app.events import (
     ApprovalRequested,
     ApprovalResolved,
@@ -139,10 +140,13 @@ async def _is_over(log: EventLog, channel: Channel, seq: int) -> bool:
 
 
 @asynccontextmanager
-async def follow_all(log: EventLog, bus: Bus, after: str | None = None) -> AsyncIterator[Batches]:
+async def follow_all(
+    log: EventLog, bus: Bus, after: str | None = None, *, activity: bool = False
+) -> AsyncIterator[Batches]:
     """`session.*` events of all sessions from now on, or from the time that the cursor `after` names, some of those
-    again. A reader that falls far behind is disconnected. Raises `MalformedRequestError` (code `malformed_cursor`) and
-    `GoneError` (code `cursor_expired`), after which it reloads its list."""
+    again; with `activity`, also what each session does now. A reader that falls far behind is disconnected. Raises
+    `MalformedRequestError` (code `malformed_cursor`) and `GoneError` (code `cursor_expired`): then the list of sessions
+    has to be read again."""
     since = None if after is None else _read_cursor(after)
     bus.check_room()
     wake = Reader()
@@ -150,7 +154,7 @@ async def follow_all(log: EventLog, bus: Bus, after: str | None = None) -> Async
     try:
         count = bus.all.count
         missed = [] if since is None else await log.news(since)
-        yield _with_cursors(_news(bus, wake, count, missed))
+        yield _with_cursors(_news(bus, wake, count, missed), activity)
     finally:
         bus.all.readers.discard(wake)
 
@@ -170,10 +174,12 @@ def _read_cursor(text: str) -> datetime:
     return since
 
 
-async def _with_cursors(batches: Batches) -> Batches:
+async def _with_cursors(batches: Batches, activity: bool) -> Batches:
     async for items in batches:
         head = b'{"cursor":"%b",' % news_cursor(now()).encode()
-        yield [replace(item, data=head + item.data[1:]) for item in items]
+        wanted = [item for item in items if activity or item.type != ACTIVITY]
+        if wanted:
+            yield [replace(item, data=head + item.data[1:]) for item in wanted]
 
 
 async def _news(bus: Bus, wake: Reader, count: int, missed: list[StreamItem]) -> Batches:

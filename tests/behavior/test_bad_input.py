@@ -296,7 +296,7 @@ async def test_all_invalid_compaction_settings_are_named_together(client: Client
 @pytest.mark.parametrize(
     ("path", "query", "named", "takes"),
     [
-        ("/v1/sessions", {"offset": "5"}, ["offset"], "status, limit, cursor, q"),
+        ("/v1/sessions", {"offset": "5"}, ["offset"], "status, limit, cursor, q, sort, parent_id"),
         ("/v1/sessions/{id}", {"full": "1"}, ["full"], "none"),
         ("/v1/sessions/{id}/messages", {"cursor": "3"}, ["cursor"], "after, limit, format"),
         ("/v1/sessions/{id}/context", {"step": "1", "Step": "1", "s": ""}, ["Step", "s"], "step"),

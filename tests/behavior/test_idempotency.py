@@ -19,7 +19,7 @@ KEY = {"Idempotency-Key": "order-17"}
 
 
 def replayed(answer: httpx.Response) -> bool:
-    return answer.headers.get("idempotency-replayed") == "true"
+    return "idempotency-replayed" in answer.headers
 
 
 def same(first: httpx.Response, again: httpx.Response) -> None:
@@ -90,7 +90,7 @@ async def test_the_stream_of_a_new_session_is_sent_again(client: Client, provide
 
 async def test_an_archive_with_another_boundary_is_the_same_body(client: Client) -> None:
     async def post(name: str) -> httpx.Response:
-        files = {"session": (None, b"{}", "application/json"), "archive": ("a.tar", tarred({name: b"x"}))}
+        files: Any = {"session": (None, b"{}", "application/json"), "archive": ("a.tar", tarred({name: b"x"}))}
         return await client.http.post("/v1/sessions", files=files, headers=KEY)
 
     same(await post("a"), await post("a"))

@@ -43,7 +43,9 @@ async def test_an_agent_hands_over_work(
         Reply(command("rm -r build")),
     )
     env = {**os.environ, "PALIMPSEST_URL": server.url, "PYTHONPATH": str(ROOT)}
-    transport = stdio_client(StdioServerParameters(command=sys.executable, args=["-m", "app", "mcp"], env=env))
+    parameters = StdioServerParameters(command=sys.executable, args=["-m", "app", "mcp"], env=env)
+    # By default the standard error of the process that has imported it.
+    transport = stdio_client(parameters, errlog=sys.stderr)
     heard: list[tuple[float, float | None, str | None]] = []
 
     async def hear(progress: float, total: float | None, message: str | None) -> None:

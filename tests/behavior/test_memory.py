@@ -106,8 +106,8 @@ async def test_a_long_note_is_clipped_to_a_tenth_of_the_window(
 async def test_a_fresh_session_makes_no_workspace_for_its_notes(
     client: Client, server: RunningServer, provider: FakeProvider
 ) -> None:
-    with_task, _ = await client.run("task")
-    without = await prepared(client, {})
+    with_task, _ = await client.run("task", tools=["update_plan"])
+    without = await prepared(client, {}, tools=["update_plan"])
     await run_in(client, without, "go")
     workspaces = server.settings.data_dir / "workspaces"
     assert not (workspaces / with_task["id"]).exists()

@@ -38,7 +38,8 @@ async def test_the_history_of_a_session_is_searched(client: Client, provider: Fa
     assert await found("cafe") != [], "diacritics do not matter"
 
     path = f"/v1/sessions/{session_id}/search"
-    for params in ({}, {"q": ""}, {"q": "x" * 501}, {"q": "x", "limit": 41}):
+    bad: list[dict[str, str]] = [{}, {"q": ""}, {"q": "x" * 501}, {"q": "x", "limit": "41"}]
+    for params in bad:
         assert (await client.http.get(path, params=params)).status_code == 422
     # Punctuation alone finds nothing, and is no error.
     assert await found("?!*") == []

@@ -97,7 +97,7 @@ async def test_recall_needs_no_sandbox_and_says_what_is_wrong(
     foreign = outputs(events, "execute_command")[0]["call_id"]
     unknown = [ToolCall("recall", {"call_id": call_id}) for call_id in (new_id(), foreign, "../../etc/passwd")]
     provider.script_for("task b", Reply(*unknown))
-    session, events = await client.run("task b")
+    session, events = await client.run("task b", tools=["recall"])
 
     answers = outputs(events, "recall")
     assert [answer["status"] for answer in answers] == ["error"] * 3

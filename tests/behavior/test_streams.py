@@ -466,17 +466,16 @@ async def test_a_list_of_sessions_stays_current(client: Client, provider: FakePr
         (first["id"], "session.created"),
         (second["id"], "session.created"),
         (second["id"], "session.running"),
-        (second["id"], "session.activity"),
         (second["id"], "session.idle"),
         (first["id"], "session.updated"),
         (second["id"], "session.deleted"),
     ]
-    assert seen[5].data["session"]["title"] == "renamed"
+    assert seen[4].data["session"]["title"] == "renamed"
 
     renamed = await client.change(first["id"], title="renamed while nobody listens")
     third = await client.create(title="third")
     await client.http.delete(f"/v1/sessions/{third['id']}")
-    async with opened(client, "/v1/events", after=seen[5].data["cursor"]) as response:
+    async with opened(client, "/v1/events", after=seen[4].data["cursor"]) as response:
         missed: dict[tuple[str, str], Event] = {}
         async for event in read_events(response):
             missed[event.data["session_id"], event.type] = event
@@ -486,11 +485,7 @@ async def test_a_list_of_sessions_stays_current(client: Client, provider: FakePr
     assert {(second["id"], "session.deleted"), (third["id"], "session.deleted")} <= set(missed)
 
 
-async def test_a_cursor_of_all_sessions_fits_to_the_list(client: Client) -> None:
-    listed = await client.get("/v1/sessions")
-    made = await client.create(title="after the list")
-    async with opened(client, "/v1/events", after=listed["events_cursor"]) as response:
-        assert (await anext(read_events(response))).data["session_id"] == made["id"]
+async def test_a_cursor_of_all_sessions_is_checked(client: Client) -> None:
     for cursor, status, code in (("nonsense", 400, "malformed_cursor"), ("19a", 410, "cursor_expired")):
         refused = await client.http.get("/v1/events", params={"after": cursor})
         assert (refused.status_code, refused.json()["code"]) == (status, code)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from typing import Any
 
 import orjson
@@ -30,8 +30,11 @@ class Node:
         self.log = EventLog(database)
         self.relay = BrokerRelay(self.bus, RedisBroker(url), LogPoll(self.bus, database), namespace=namespace)
 
-    def follow(self, session_id: str, after: int = 0) -> AbstractAsyncContextManager[Batches]:
-        return follow(self.log, self.bus, session_id, after=after, until_idle=False)
+    @asynccontextmanager
+    async def follow(self, session_id: str, after: int = 0) -> AsyncIterator[Batches]:
+        async with follow(self.log, self.bus, session_id, after=after, until_idle=False) as batches:
+            assert batches is not None
+            yield batches
 
     async def emit(self, session_id: str, event: type[SessionEvent], /, **fields: Any) -> int:
         """Commits an event, and publishes it here unless it is `unpublished`."""

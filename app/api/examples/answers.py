@@ -157,7 +157,7 @@ _WAITING: dict[str, Any] = {
 }
 ANSWERS: tuple[BaseModel, ...] = (
     COMPLETED,
-    SessionPage(items=(COMPLETED,), next_cursor=None, events_cursor="19f0a7c2d31"),
+    SessionPage(items=(COMPLETED,), next_cursor=None),
     QueueReceipt(id=MESSAGE_ID, position=1, mode=QueueMode.STEER, status="pending"),
     _QUEUED,
     QueuePage(items=(_QUEUED,), last_seq=9),

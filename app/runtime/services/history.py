@@ -171,10 +171,13 @@ class EventService:
             )
         return follow(self._log, self._bus, session_id, after=after, until_idle=until_idle, promised=promised)
 
-    def follow_all(self, after: str | None = None) -> AbstractAsyncContextManager[EventStream]:
-        """`session.*` events of all sessions from now on, or from a cursor on, without seq. Entering it raises
-        `MalformedRequestError` and `GoneError` for a cursor that is invalid or too old."""
-        return follow_all(self._log, self._bus, after)
+    def follow_all(
+        self, after: str | None = None, *, activity: bool = False
+    ) -> AbstractAsyncContextManager[EventStream]:
+        """`session.*` events of all sessions from now on, or from a cursor on, without seq; with `activity`, also what
+        each does now. Entering it raises `MalformedRequestError` and `GoneError` for a cursor that is invalid or too
+        old."""
+        return follow_all(self._log, self._bus, after, activity=activity)
 
     async def page(
         self, session_id: str, *, after: str | None, limit: int, types: Collection[str], newest_first: bool

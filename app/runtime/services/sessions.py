@@ -16,7 +16,6 @@ from sqlalchemy import Connection
 from app.db.repositories import server_wide, sessions
 from app.errors import ConflictError, InvalidRequestError, NotFoundError, PalimpsestError
 from app.eventlog.log import StreamItem
-from app.eventlog.reader import news_cursor
 from app.messages import new_id, now
 from app.runtime.admission import (
     Draft,
@@ -230,12 +229,12 @@ class SessionService:
     ) -> SessionPage:
         """Sessions, newest or last changed first; sub-agents only if their parent is given. Raises
         `MalformedRequestError` for an invalid cursor."""
-        before, at = read_place(cursor), now()
+        before = read_place(cursor)
         items, more = await self._database.read(
             lambda c: sessions.page(c, status=status, q=q, parent_id=parent_id, before=before, limit=limit, sort=sort)
         )
         next_cursor = session_cursor(items[-1], sort) if more else None
-        return SessionPage(items=tuple(items), next_cursor=next_cursor, events_cursor=news_cursor(at))
+        return SessionPage(items=tuple(items), next_cursor=next_cursor)
 
     async def get(self, session_id: str) -> Session:
         return await self._database.read(lambda c: sessions.snapshot(c, session_id))

@@ -383,4 +383,3 @@ class CancelRequest(Value):
 class SessionPage(Value):
     items: tuple[Session, ...]
     next_cursor: str | None
-    events_cursor: str = Field(description="Pass it as `after` to `/v1/events` to follow the list without a gap.")

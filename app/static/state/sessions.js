@@ -52,7 +52,7 @@ class SessionList {
   #unwatch = () => {};
 
   open() {
-    this.follower.value = new Follower("/v1/events", {
+    this.follower.value = new Follower("/v1/events?activity=true", {
       onEvents: (events) => this.#take(events),
       onConnected: () => this.load({ keep: true }),
       onLost: (problem) => (this.problem.value = problem),

@@ -132,7 +132,7 @@ class InMemorySessions(SessionService):
             **{"cursor": cursor, "sort": sort},
         }
         items = [session for session in self._memory.sessions.values() if status in (None, session.status)]
-        return SessionPage(items=tuple(items[:limit]), next_cursor=None, events_cursor="0")
+        return SessionPage(items=tuple(items[:limit]), next_cursor=None)
 
     async def get(self, session_id: str) -> Session:
         return self._memory.get(session_id)

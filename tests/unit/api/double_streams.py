@@ -102,7 +102,9 @@ class InMemoryEvents(EventService):
         is_over = until_idle and after == last and session.status is Status.IDLE
         return nullcontext() if is_over else self._subscription(self._events(session_id, after, until_idle))
 
-    def follow_all(self, after: str | None = None) -> AbstractAsyncContextManager[EventStream]:
+    def follow_all(
+        self, after: str | None = None, *, activity: bool = False
+    ) -> AbstractAsyncContextManager[EventStream]:
         self._memory.logs.setdefault("all", [])
         return self._subscription(self._events("all", 0, False))
 

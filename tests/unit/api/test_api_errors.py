@@ -41,7 +41,7 @@ def assert_problem(answer: httpx.Response, status: int, code: str) -> dict[str, 
 async def test_an_unknown_path_is_not_found(client: httpx.AsyncClient) -> None:
     problem = assert_problem(await client.get("/v1/nöthing here?secret=1"), 404, "not_found")
     assert problem["instance"] == "/v1/n%C3%B6thing%20here"
-    for path in ("/v1/sessions/", "/docs", "/redoc", "/v1/login/x", "/v1", "//v1/sessions"):
+    for path in ("/v1/sessions/", "/docs/", "/redoc", "/v1/login/x", "/v1", "//v1/sessions"):
         assert_problem(await client.get(path), 404, "not_found")
 
 

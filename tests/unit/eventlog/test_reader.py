@@ -338,7 +338,7 @@ async def test_closing_ends_readers_that_have_everything(stage: Stage) -> None:
 
 async def test_all_sessions_are_followed_from_the_moment_of_subscribing(stage: Stage) -> None:
     stage.bus.publish("a", [StreamItem("session.created", 1, b"{}")])
-    async with follow_all(stage.log, stage.bus) as batches:
+    async with follow_all(stage.log, stage.bus, activity=True) as batches:
         # Nothing has been read yet, but events from now on belong to the stream.
         call = {"call_id": "c", "name": "write_file", "arguments": {"path": "a.py", "content": "x" * 999, "more": [1]}}
         events: list[tuple[str, dict[str, Any]]] = [

@@ -28,7 +28,7 @@ milliseconds = st.integers(0, int(datetime(2999, 1, 1, tzinfo=UTC).timestamp() *
 def test_a_cursor_round_trips(ms: int) -> None:
     at = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=ms)
     session = session_at(at)
-    text = session_cursor(session)
+    text = session_cursor(session, "created")
     assert read_place(text) == (at, session.id)
     assert text.isascii()
     assert text.replace("-", "").replace("_", "").isalnum(), "it needs no escaping in a query"

@@ -97,6 +97,7 @@ class Server:
             asyncio.timeout(20),
             follow(log, self.stage.bus, self.id, after=0, until_idle=True) as batches,
         ):
+            assert batches is not None
             return logged([item async for batch in batches for item in batch if item.seq is not None])
 
     async def gone(self) -> None:
