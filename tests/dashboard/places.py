@@ -63,15 +63,17 @@ async def same_as_afterwards(page: Page) -> None:
     await expect(messages(fresh)).to_have_count(await messages(page).count())
     last = await messages(page).last.inner_text()
     await expect(messages(fresh).last).to_have_text(last, use_inner_text=True)
-    shown = await transcript(page)
     with suppress(TimeoutError):
-        # A long text is shown plain until the worker has parsed it.
+        # A long text is shown plain until the worker has parsed it, and a header without what is still loading.
         async with asyncio.timeout(10):
-            while await transcript(fresh) != shown:
-                shown = await transcript(page)
-    assert await transcript(fresh) == shown
-    await expect(head(fresh)).to_have_text(await head(page).inner_text(), use_inner_text=True)
+            while await _shown(fresh) != await _shown(page):
+                pass
+    assert await _shown(fresh) == await _shown(page)
     await fresh.close()
+
+
+async def _shown(page: Page) -> tuple[object, str]:
+    return await transcript(page), await head(page).inner_text()
 
 
 def session_id(page: Page) -> str:
