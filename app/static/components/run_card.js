@@ -117,7 +117,8 @@ function Files({ list: { items } }) {
 function Ways({ state, changed: { begin, end, list }, isIdle }) {
   const [isForking, setForking] = useState(false);
   const hasChanges = begin !== null && end !== null && list?.items.length !== 0;
-  if (!hasChanges && !isIdle) return null;
+  const continues = isIdle && state.session.value?.kind !== "subagent";
+  if (!hasChanges && !continues) return null;
   const show = () => changesOf(state).choose(begin, end);
   return html`<div class="run-ways">
     ${hasChanges &&
@@ -125,8 +126,8 @@ function Ways({ state, changed: { begin, end, list }, isIdle }) {
       <a class="button" href=${changesPath(state.id, begin, end, "patch")} download=${`${state.id}.patch`}>
         Download patch
       </a>`}
-    ${isIdle && html`<button type="button" onClick=${() => focusComposer()}>Continue</button>`}
-    ${isIdle && html`<button type="button" onClick=${() => setForking(true)}>Fork</button>`}
+    ${continues && html`<button type="button" onClick=${() => focusComposer()}>Continue</button>`}
+    ${continues && html`<button type="button" onClick=${() => setForking(true)}>Fork</button>`}
     ${isForking && html`<${ForkDialog} sessionId=${state.id} onClose=${() => setForking(false)} />`}
   </div>`;
 }

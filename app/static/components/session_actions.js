@@ -17,20 +17,24 @@ const EXPORT_PAGE = 500;
 export function SessionActions({ state, session }) {
   const [dialog, setDialog] = useState(null);
   const close = () => setDialog(null);
+  const exports = [
+    { label: "Export as OpenAI messages", onClick: () => saveHistory(state.id, "openai") },
+    { label: "Export as Anthropic messages", onClick: () => saveHistory(state.id, "anthropic") },
+  ];
   const items = [
     { label: "Rename", onClick: () => setDialog("rename") },
     { label: "Settings", onClick: () => setDialog("settings") },
     { label: "Secrets", onClick: () => setDialog("secrets") },
     { label: "Fork", onClick: () => setDialog("fork") },
-    { label: "Export as OpenAI messages", onClick: () => saveHistory(state.id, "openai") },
-    { label: "Export as Anthropic messages", onClick: () => saveHistory(state.id, "anthropic") },
+    ...exports,
     { label: "Delete", kind: "danger", onClick: () => setDialog("delete") },
   ];
   const onDeleted = () => {
     say("Session deleted.");
     go("#/");
   };
-  return html`<${Menu} label="Actions" items=${items} />
+  // A sub-agent is changed and deleted with its session.
+  return html`<${Menu} label="Actions" items=${session.kind === "subagent" ? exports : items} />
     ${dialog === "settings" && html`<${SettingsDialog} session=${session} onClose=${close} />`}
     ${dialog === "secrets" && html`<${SecretsDialog} sessionId=${state.id} onClose=${close} />`}
     <${SessionDialog} name=${dialog} session=${session} onClose=${close} onDeleted=${onDeleted} />`;

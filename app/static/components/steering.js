@@ -8,6 +8,7 @@ import { Queue } from "./queue.js";
 import { RunEnd } from "./run_end.js";
 import { count, duration, plainLine } from "../core/format.js";
 import { post, sessionPath } from "../core/http.js";
+import { sessionLink } from "../core/router.js";
 import { html, useLayoutEffect, useRef, useState } from "../core/ui.js";
 
 /** All controls that steer a session. */
@@ -24,10 +25,21 @@ export function Steering({ state }) {
       <${Retrying} state=${state} />
       ${session.status === "idle" && html`<${RunEnd} state=${state} session=${session} />`}
     </div>
-    <${Composer} state=${state}>
+    <${session.kind === "subagent" ? OfParent : Composer} state=${state}>
       ${session.status !== "idle" && html`<${Working} key=${state.runs.value} state=${state} session=${session} />`}
     <//>
   </section>`;
+}
+
+/** In place of the message box of a sub-agent. */
+function OfParent({ state, children }) {
+  return html`<div class="composer">
+    <p>
+      A sub-agent gets its task from <a href=${sessionLink(state.session.value.parent_id)}>its session</a>, and takes no
+      messages.
+    </p>
+    ${children}
+  </div>`;
 }
 
 /** When a run is cancelled or resumed, the button that did it is replaced: the section then gets the focus, so that

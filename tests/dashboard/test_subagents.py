@@ -1,0 +1,32 @@
+"""Sub-agents in the page: read like any session, and steered with their session."""
+
+from __future__ import annotations
+
+from playwright.async_api import Page, expect
+
+from tests.behavior.harness import Client
+from tests.dashboard import IN_BROWSER
+from tests.dashboard.places import button, open_session
+from tests.dashboard.site import Site
+from tests.provider import Reply, Text, ToolCall
+
+pytestmark = [*IN_BROWSER]
+
+
+async def test_a_sub_agent_is_shown_without_a_message_box(page: Page, site: Site, client: Client) -> None:
+    part = site.task("read the reports", Reply(Text("There are three.")))
+    whole = site.task("delegate it", Reply(ToolCall("delegate", {"task": part})), Reply(Text("Three, says it.")))
+    made = await client.create(whole, tools=["read_file", "delegate"])
+    await client.until_idle(made["id"])
+    (child,) = (await client.get("/v1/sessions", parent_id=made["id"]))["items"]
+
+    await open_session(page, child["id"])
+    await expect(page.get_by_text("There are three.").first).to_be_visible()
+    await expect(page.get_by_role("textbox", name="Message")).to_be_hidden()
+    await expect(button(page, "Continue")).to_be_hidden()
+    await button(page, "Actions").click()
+    await expect(page.get_by_role("menuitem")).to_have_count(2)
+    await page.keyboard.press("Escape")
+    await page.get_by_role("link", name="its session").click()
+    await expect(page.get_by_text("Three, says it.").first).to_be_visible()
+    await expect(page.get_by_role("textbox", name="Message")).to_be_visible()
