@@ -20,7 +20,10 @@ async def test_a_sub_agent_is_shown_without_a_message_box(page: Page, site: Site
     await client.until_idle(made["id"])
     (child,) = (await client.get("/v1/sessions", parent_id=made["id"]))["items"]
 
-    await open_session(page, child["id"])
+    await open_session(page, made["id"])
+    note = page.locator("[data-note]")
+    await expect(note).to_contain_text("completed after 1 step")
+    await note.get_by_role("link").click()
     await expect(page.get_by_text("There are three.").first).to_be_visible()
     await expect(page.get_by_role("textbox", name="Message")).to_be_hidden()
     await expect(button(page, "Continue")).to_be_hidden()

@@ -7,6 +7,7 @@
 import { Button, Failure } from "./basic.js";
 import { FoldsContext } from "./fold.js";
 import { McpNote } from "./mcp_note.js";
+import { SubagentNote } from "./subagent_note.js";
 import { useLinkedRow } from "./linked_row.js";
 import { labelOf, Message } from "./message.js";
 import { WholeOutput, WholeOutputContext } from "./output_viewer.js";
@@ -109,13 +110,16 @@ function classOf({ round, end, note, isAnswer }) {
 
 function Content({ state, row: { id, isMore, round, end, note, hasAnswer }, isLatest }) {
   if (round) return html`<${RoundRule} sessionId=${state.id} round=${round} />`;
-  if (note) return html`<${McpNote} state=${state} note=${note} />`;
+  if (note) return html`<${note.subagent_id ? SubagentNote : McpNote} state=${state} note=${note} />`;
   if (end) return html`<${RunCard} ...${{ state, end, isLatest, hasAnswer }} />`;
   return html`<${Message} ...${{ state, id, isMore }} />`;
 }
 
 function attributes(transcript, { id, round, end, note }) {
-  if (note) return { "data-note": note.seq, "aria-label": `MCP server ${plainLine(note.server)}` };
+  if (note) {
+    const label = note.subagent_id ? "Sub-agent" : `MCP server ${plainLine(note.server)}`;
+    return { "data-note": note.seq, "aria-label": label };
+  }
   if (end) return { "data-run-end": end.seq, "aria-label": `End of a run: ${end.outcome.replace("_", " ")}` };
   if (round) return { "data-round": round.round, "aria-label": `Compaction round ${round.round}` };
   const message = transcript.message(id)?.peek();

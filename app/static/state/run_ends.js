@@ -1,5 +1,5 @@
-/** The ends of a session's runs and what became of its MCP servers, loaded for the part of the transcript that is
- * shown, and kept up to date by events.
+/** The ends of a session's runs and what became of its MCP servers and sub-agents, loaded for the part of the transcript
+ * that is shown, and kept up to date by events.
  *
  * They come from the event log, newest first: one request for the runs of each page of messages.
  */
@@ -10,7 +10,8 @@ import { batch, effect, signal, untracked } from "../core/ui.js";
 /** Events per request. */
 const PAGE = 100;
 const OF_SERVERS = ["mcp.ready", "mcp.failed"];
-const TYPES = ["session.running", "session.idle", "checkpoint.failed", ...OF_SERVERS];
+const [STARTED, FINISHED] = ["subagent.started", "subagent.finished"];
+const TYPES = ["session.running", "session.idle", "checkpoint.failed", ...OF_SERVERS, STARTED, FINISHED];
 
 const held = new WeakMap();
 
@@ -24,7 +25,8 @@ export class RunEnds {
   /** The ends in order: the data of `session.idle` with `seq`, `startedAt` (null if unknown) and `failure`, the last
    * checkpoint that failed in the run, or null. */
   items = signal([]);
-  /** What became of MCP servers, in order: the data of their events with `seq` and `type`. */
+  /** What became of MCP servers and sub-agents, in order: the data of their events with `seq` and `type`; that of a
+   * sub-agent's start has its `end`, null while it works. */
   notes = signal([]);
   /** The newest run: `{startedAt, endedAt, steps}`, times in ms; the last two are null while it is active. Null if it is
    * unknown. */
@@ -110,7 +112,7 @@ export class RunEnds {
     const known = [...this.#events.values()].sort((one, other) => one.seq - other.seq);
     batch(() => {
       this.items.value = endsOf(known);
-      this.notes.value = notesOf(known);
+      this.notes.value = [...notesOf(known), ...subagentsOf(known)];
       this.run.value = newestRun(known);
     });
   }
@@ -127,6 +129,12 @@ function notesOf(events) {
     last.set(data.server, told);
   }
   return notes;
+}
+
+function subagentsOf(events) {
+  const ends = new Map(events.filter(({ type }) => type === FINISHED).map(({ data }) => [data.subagent_id, data]));
+  const starts = events.filter(({ type }) => type === STARTED);
+  return starts.map(({ seq, type, data }) => ({ ...data, seq, type, end: ends.get(data.subagent_id) ?? null }));
 }
 
 /** Whether a run starts with this event; a recovery continues an interrupted one. */
