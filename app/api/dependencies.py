@@ -146,7 +146,7 @@ def page_body(page: LogPage) -> bytes:
 
 
 def _event(item: StreamItem) -> bytes:
-    return b'{"seq":%b,"type":"%b","data":%b}' % (str(item.seq).encode(), item.type.encode(), item.shown)
+    return b'{"seq":%b,"type":"%b","data":%b}' % (str(item.seq).encode(), item.type.encode(), b"".join(item.shown))
 
 
 class FieldError(BaseModel):

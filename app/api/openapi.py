@@ -232,7 +232,7 @@ def event_schemas() -> dict[str, Any]:
         schema["properties"] = added | schema["properties"]
         schema["required"] = [*added, *schema["required"]]
     for item in stream_items():
-        schemas[item.type]["examples"] = [json.loads(item.shown)]
+        schemas[item.type]["examples"] = [json.loads(b"".join(item.shown))]
     names = {event.type: REF.format(model=event.type) for event in ALL_EVENTS}
     schemas["Event"] = {
         "oneOf": [{"$ref": reference} for reference in names.values()],

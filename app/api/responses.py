@@ -55,17 +55,17 @@ def _pieces(items: list[StreamItem]) -> Iterator[bytes]:
             small = []
         for field in _fields(item):
             for start in range(0, len(field), PIECE_BYTES):
-                yield field[start : start + PIECE_BYTES]
+                yield bytes(field[start : start + PIECE_BYTES])
     if small:
         yield encode(small)
 
 
-def _fields(item: StreamItem) -> Iterator[bytes]:
+def _fields(item: StreamItem) -> Iterator[bytes | memoryview]:
     if item.begins:
         if item.seq is not None:
             yield b"id: %d\n" % item.seq
         yield b"event: %b\ndata: " % item.type.encode()
-    yield item.shown
+    yield from item.shown
     if item.ends:
         yield b"\n\n"
 

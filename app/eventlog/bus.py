@@ -12,7 +12,7 @@ from typing import Protocol
 from app.errors import ServerBusyError
 from app.eventlog.channel import Channel, Reader
 from app.eventlog.log import StreamItem, page
-from app.eventlog.news import news_of
+from app.eventlog.news import news_of, with_cursor
 
 GLOBAL_EVENTS = 1024
 """`session.*` events kept for readers of all sessions; a reader that falls further behind is disconnected."""
@@ -226,6 +226,7 @@ class GlobalFeed:
         # Without readers nobody will ask for what happens now, and a call's arguments need not be parsed.
         news = news_of(items if self.readers else [item for item in items if item.type.startswith("session.")])
         if news:
+            news = [with_cursor(item) for item in news]
             self._recent.extend(news)
             self._recent_bytes += sum(len(item.data) for item in news)
             self.count += len(news)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import accumulate
@@ -42,15 +42,23 @@ class StreamItem:
     traceparent: str | None = None
 
     @property
-    def shown(self) -> bytes:
-        """The data as clients get it: a JSON object that begins with the event's type and its seq."""
-        return with_type(self.type, self.seq, self.data) if self.begins else self.data
+    def shown(self) -> Iterator[bytes | memoryview]:
+        """The data as clients get it, in pieces that share it: a JSON object that begins with the event's type and its
+        seq."""
+        if self.begins:
+            yield _head(self.type, self.seq)
+            yield memoryview(self.data)[1:]
+        else:
+            yield self.data
+
+
+def _head(type_: str, seq: int | None) -> bytes:
+    return b'{"type":"%b",' % type_.encode() if seq is None else b'{"type":"%b","seq":%d,' % (type_.encode(), seq)
 
 
 def with_type(type_: str, seq: int | None, data: bytes) -> bytes:
-    """The JSON object of an event, or its beginning, with its type and seq, which are stored next to it."""
-    head = b'{"type":"%b",' % type_.encode() if seq is None else b'{"type":"%b","seq":%d,' % (type_.encode(), seq)
-    return head + data[1:]
+    """The JSON object of an event with its type and seq, which are stored next to it."""
+    return _head(type_, seq) + data[1:]
 
 
 def page(items: Sequence[StreamItem]) -> list[StreamItem]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import orjson
 
 from app.eventlog.log import StreamItem
 from app.events import StepStarted, ToolCalled
+from app.messages import now
 from app.sessions import Activity
 
 ACTIVITY = "session.activity"
@@ -22,6 +24,12 @@ def news_of(items: Iterable[StreamItem]) -> list[StreamItem]:
         elif item.type in (StepStarted.type, ToolCalled.type) and item.data:
             news.append(StreamItem(ACTIVITY, None, _activity(item)))
     return news
+
+
+def with_cursor(item: StreamItem) -> StreamItem:
+    """The item with the place of now in the events of all sessions, from which a reader can continue. Added once for
+    all readers, which share the item."""
+    return replace(item, data=b'{"cursor":"%x",' % int(now().timestamp() * 1000) + item.data[1:])
 
 
 def _activity(item: StreamItem) -> bytes:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from app.db.repositories.deletions import KEPT
@@ -13,7 +12,7 @@ from app.errors import ConflictError, GoneError, MalformedRequestError, NotFound
 from app.eventlog.bus import Bus
 from app.eventlog.channel import Channel, Reader
 from app.eventlog.log import EventLog, StreamItem, page
-from app.eventlog.news import ACTIVITY
+from app.eventlog.news import ACTIVITY, with_cursor
 from app.events import (
     ApprovalRequested,
     ApprovalResolved,
@@ -153,15 +152,11 @@ async def follow_all(
     bus.all.readers.add(wake)
     try:
         count = bus.all.count
-        missed = [] if since is None else await log.news(since)
-        yield _with_cursors(_news(bus, wake, count, missed), activity)
+        missed = [] if since is None else [with_cursor(item) for item in await log.news(since)]
+        batches = _news(bus, wake, count, missed)
+        yield batches if activity else _without_activity(batches)
     finally:
         bus.all.readers.discard(wake)
-
-
-def news_cursor(at: datetime) -> str:
-    """The place of this time in the events of all sessions."""
-    return f"{int(at.timestamp() * 1000):x}"
 
 
 def _read_cursor(text: str) -> datetime:
@@ -174,12 +169,10 @@ def _read_cursor(text: str) -> datetime:
     return since
 
 
-async def _with_cursors(batches: Batches, activity: bool) -> Batches:
+async def _without_activity(batches: Batches) -> Batches:
     async for items in batches:
-        head = b'{"cursor":"%b",' % news_cursor(now()).encode()
-        wanted = [item for item in items if activity or item.type != ACTIVITY]
-        if wanted:
-            yield [replace(item, data=head + item.data[1:]) for item in wanted]
+        if wanted := [item for item in items if item.type != ACTIVITY]:
+            yield wanted
 
 
 async def _news(bus: Bus, wake: Reader, count: int, missed: list[StreamItem]) -> Batches:

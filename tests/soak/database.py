@@ -12,6 +12,7 @@ import orjson
 from sqlalchemy import Connection, text
 
 from app.db.backends import backend_of
+from app.eventlog.log import with_type
 from tests.databases import on_postgres, url_of
 from tests.soak.ledger import digest
 
@@ -82,7 +83,7 @@ def _count(connection: Connection, table: str, column: str, value: str) -> int:
 def seen_of(connection: Connection, session_id: str) -> dict[int, tuple[str, bytes]]:
     """Type and digest of each event in the log, by seq."""
     rows = connection.execute(text("SELECT seq, type, data FROM events WHERE session_id = :id"), {"id": session_id})
-    return {seq: (kind, digest(data.encode())) for seq, kind, data in rows}
+    return {seq: (kind, digest(with_type(kind, seq, data.encode()))) for seq, kind, data in rows}
 
 
 def load(connection: Connection, session_id: str) -> Stored | None:
@@ -107,7 +108,10 @@ def load(connection: Connection, session_id: str) -> Stored | None:
     }
     return Stored(
         dict(found),
-        [Logged(seq, kind, orjson.loads(data), digest(data.encode())) for seq, kind, data in events],
+        [
+            Logged(seq, kind, orjson.loads(data), digest(with_type(kind, seq, data.encode())))
+            for seq, kind, data in events
+        ],
         rows["messages"],
         rows["message_parts"],
         rows["steps"],

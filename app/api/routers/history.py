@@ -105,7 +105,10 @@ async def list_steps(services: Services, session_id: SessionId, after: Cursor = 
 async def search_messages(
     services: Services,
     session_id: SessionId,
-    q: Annotated[Text, Query(min_length=1, max_length=500, description='Words, `"phrases"` and paths to find.')],
+    q: Annotated[
+        Text,
+        Query(min_length=1, max_length=500, description='Words, `"phrases"` and paths to find.', examples=["port"]),
+    ],
     limit: Annotated[int, Query(ge=1, le=40, description="Maximum number of places.")] = 20,
 ) -> SearchResult:
     """Places of the history that match a query, best first; one without any of its words matches as a part of words.

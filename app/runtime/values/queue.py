@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import ConfigDict, Field, StringConstraints, model_validator
 from pydantic_core import PydanticCustomError
 
-from app.messages import StoredContent, Timestamp, Value, parse_arguments
+from app.messages import StoredContent, Timestamp, Value, is_none, parse_arguments
 from app.runtime.values.content import MAX_CONTENT_CHARS, Content
 from app.runtime.values.sessions import ClientId, OutputRequest, Text
 from app.sessions import QueueMode
@@ -85,7 +85,7 @@ class PendingApproval(PendingCall):
     """A call that waits for approval; without a decision by `expires_at`, if set, it is denied. `subagent_id` is set
     for a call of a sub-agent."""
 
-    subagent_id: str | None = None
+    subagent_id: str | None = Field(default=None, exclude_if=is_none)
 
 
 class ApprovalList(Value):

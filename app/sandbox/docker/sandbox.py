@@ -91,8 +91,7 @@ class DockerSandbox:
         self._files = ContainerFiles(engine, self._name, self._archives)
 
     async def start(self) -> None:
-        if not self._session.ready.has_one:  # otherwise it runs
-            await self._ensure(running=True)
+        await self._ensure(running=True)
 
     async def exec(
         self,

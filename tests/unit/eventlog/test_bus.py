@@ -165,7 +165,8 @@ def test_a_reader_gets_at_most_one_page_at_a_time() -> None:
     assert channel.durable_after(0) == items[:4]
     assert channel.durable_after(4) == items[4:8]
     feed.publish(items)
-    assert [len(feed.since(n) or []) for n in (0, 4, 8)] == [4, 4, 1]
+    # Each with its cursor.
+    assert [len(feed.since(n) or []) for n in (0, 4, 8)] == [3, 3, 1]
 
 
 def test_an_open_part_is_sent_in_bounded_deltas() -> None:

@@ -137,7 +137,7 @@ def check_the_story(history: list[Message], root: Path) -> None:
 
 FOR_LONG_TASKS = {
     *("command_output", "stop_command", "recall", "history_search"),
-    *("memory_read", "memory_write", "memory_search"),
+    *("memory_read", "memory_write", "memory_search", "delegate"),
 }
 """Tools that a task of a few steps has no use for."""
 
