@@ -69,11 +69,13 @@ def test_every_operation_answers_as_documented(server: RunningServer, provider: 
 
 
 def as_shown(operation: Any) -> Any:
-    """The documented example request: its JSON body's example and only required parameters."""
+    """The documented example request: the examples of its JSON body and of required parameters."""
     names = re.findall(r"{(\w+)}", operation.path)
     content = operation.definition.raw.get("requestBody", {}).get("content", {})
     body = {"body": dict(content[JSON]["example"]), "media_type": JSON} if JSON in content else {}
-    return operation.Case(path_parameters=dict.fromkeys(names, "a.txt"), query={}, headers={}, **body)
+    parameters = [each for each in operation.definition.raw.get("parameters", ()) if each.get("required")]
+    query = {each["name"]: each["schema"]["examples"][0] for each in parameters if each["in"] == "query"}
+    return operation.Case(path_parameters=dict.fromkeys(names, "a.txt"), query=query, headers={}, **body)
 
 
 def fuzz(operation: Any, target: Target, http: requests.Session, examples: int) -> Exception | None:
