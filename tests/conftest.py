@@ -25,10 +25,11 @@ settings.register_profile("full", deadline=None)
 settings.register_profile("short", deadline=None, max_examples=25)
 
 MEASURED = {
-    *("access", "answers", "approvals", "archives", "background_commands", "bad_input", "broker", "changes", "cli"),
-    *("cli_approvals", "cli_compact", "client_tools", "connections", "eval", "files", "fork", "history_import"),
-    *("images", "interrupt", "login", "mcp", "moving_workspaces", "output", "page", "queue", "retention"),
-    *("session_secrets", "skills", "sources", "start", "tools", "tracing", "webhooks"),
+    *("access", "acp", "answers", "approvals", "archives", "background_commands", "bad_input", "broker", "changes"),
+    *("cli", "cli_approvals", "cli_compact", "cli_terminal", "client_tools", "connections", "eval", "files"),
+    *("first_use", "fork", "history_import", "idempotency", "images", "interrupt", "login", "mcp", "mcp_command"),
+    *("message_search", "moving_workspaces", "output", "page", "queue", "retention", "session_secrets", "skills"),
+    *("sources", "start", "subagents", "tools", "trace_context", "tracing", "webhooks"),
 }
 """Tests of behavior that reach what the others leave out, cheaply."""
 
