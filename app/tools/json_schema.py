@@ -121,6 +121,11 @@ def problems(schema: Mapping[str, Any], value: Any) -> list[str]:
         # Whatever a strange schema makes the library raise must not end the run with an error of the service.
         log.warning("output_schema_failed", error=type(error).__name__)
         return [f"$: the schema cannot be applied to it ({type(error).__name__})"]
+    except BaseException as error:
+        # A recursion error inside the library's compiled part, which makes a panic of it.
+        if type(error).__name__ != "PanicException":
+            raise
+        return ["$: the schema or the value is nested without end, or too deeply"]
 
 
 async def check_arguments(tool: str, schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> None:
