@@ -127,7 +127,7 @@ async def upload_file(
     if_none_match: Annotated[str | None, Header(description="With `*`: 412 if there is a file already.")] = None,
 ) -> Response:
     """Stores the body as a file, whatever its content type; creates missing directories. `If-Match` keeps it from
-    replacing what somebody else has written since it was read."""
+    replacing what another client has written since it was read."""
     body = await request.body()
     if (answer := await forwarded(services, request, session_id, "change", body)) is not None:
         return answer

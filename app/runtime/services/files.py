@@ -117,8 +117,8 @@ class FileService:
         self, session_id: str, path: str, data: bytes, allows: Callable[[str | None], bool] = lambda _: True
     ) -> tuple[Literal["created", "replaced"], str]:
         """Writes a file, and returns its new version too. With a store of workspaces, it is stored when this returns,
-        unless a command of a run is running, whose step stores it at its end. `allows` gets the file's version, None if
-        there is none yet. Raises `PreconditionFailedError` if it returns False, `SupersededError` if another server has
+        unless a command of a run is running, whose step stores it at its end. `allows` gets the file's version, None
+        for a new file. Raises `PreconditionFailedError` if it returns False, `SupersededError` if another server has
         taken over, and `WorkspaceStoreError`."""
         async with self._changing(session_id) as sandbox:
             before = await _version(sandbox, path)
@@ -270,7 +270,7 @@ class FileService:
 
 
 async def _version(sandbox: Sandbox, path: str) -> str | None:
-    """The version of a file; None if there is none."""
+    """The version of a file; None without a file."""
     try:
         file = await sandbox.open(path)
     except NotFoundError:
