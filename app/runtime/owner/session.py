@@ -267,7 +267,9 @@ class SessionOwner:
         await self._interrupt.unless_stopped(self._mcp.prepare())
         await self._interrupt.unless_stopped(self._session.ask_windows(), insist=True)
         await give_instructions(self._session, conversation, self._recorder, self._interrupt)
-        await self._commands.report(conversation)
+        if not self._interrupt.ends_run:
+            # No step follows here, and a call may still wait, whose result has to come first.
+            await self._commands.report(conversation)
         if spilled := conversation.spilled():
             await self._interrupt.unless_stopped(self._session.write_spilled(spilled), patient=True)
 
