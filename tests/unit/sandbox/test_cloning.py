@@ -29,7 +29,8 @@ def git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[GitServer]:
         yield server
 
 
-@pytest.mark.parametrize("credential", [SECRET, f"somebody:{SECRET}"])
+# Named, since pytest puts a test's parameters into the environment of all that it starts.
+@pytest.mark.parametrize("credential", [SECRET, f"somebody:{SECRET}"], ids=["password", "user and password"])
 async def test_a_credential_is_in_no_file_argument_or_environment(
     git: GitServer, tmp_path: Path, credential: str
 ) -> None:
