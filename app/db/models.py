@@ -356,6 +356,7 @@ workspaces = Table(
     Column("tenure", Integer, nullable=False, comment="Raised by each holder; fences off snapshots of earlier ones."),
     Column("snapshot_id", String(64), comment="The newest snapshot; null: the workspace was empty."),
     Column("as_of", UtcTime, nullable=False, comment="When the workspace was as in the snapshot."),
+    Column("restored_as_of", UtcTime, comment="That of a restored snapshot, until the session's log says so."),
     comment="Where the workspaces are, if they are stored for other machines.",
 )
 

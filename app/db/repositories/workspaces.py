@@ -19,6 +19,7 @@ class StoredWorkspace(NamedTuple):
     tenure: int
     snapshot_id: str | None
     as_of: datetime
+    restored_as_of: datetime | None = None
 
 
 _FIND = select(workspaces).where(workspaces.c.session_id == bindparam("sid"))
@@ -35,9 +36,10 @@ def add(connection: Connection, session_id: str, machine: str, at: datetime, *, 
     connection.execute(insert(workspaces), row)
 
 
-def acquire(connection: Connection, known: StoredWorkspace, machine: str) -> int | None:
+def acquire(connection: Connection, known: StoredWorkspace, machine: str, *, is_restored: bool = False) -> int | None:
     """Makes a machine the holder of a workspace, unless its row has changed since it was `known`; the new tenure, None
-    if it has."""
+    if it has. One that `is_restored` is as its snapshot was; see `take_restored`."""
+    restored = {"restored_as_of": known.restored_as_of or known.as_of} if is_restored else {}
     change = (
         update(workspaces)
         .where(
@@ -45,7 +47,7 @@ def acquire(connection: Connection, known: StoredWorkspace, machine: str) -> int
             workspaces.c.tenure == known.tenure,
             workspaces.c.snapshot_id.is_not_distinct_from(known.snapshot_id),
         )
-        .values(machine=machine, tenure=known.tenure + 1)
+        .values(machine=machine, tenure=known.tenure + 1, **restored)
     )
     return known.tenure + 1 if connection.execute(change).rowcount else None
 
@@ -58,6 +60,22 @@ def record(connection: Connection, session_id: str, tenure: int, snapshot_id: st
         .values(snapshot_id=snapshot_id, as_of=as_of)
     )
     return bool(connection.execute(change).rowcount)
+
+
+def is_restored(connection: Connection, session_id: str) -> bool:
+    """Whether a workspace was restored and its session's log does not say so yet."""
+    row = find(connection, session_id)
+    return row is not None and row.restored_as_of is not None
+
+
+def take_restored(connection: Connection, session_id: str) -> datetime | None:
+    """The time of the snapshot that a workspace was restored from, for the session's log; None if it was not, or if the
+    log says so already."""
+    row = find(connection, session_id)
+    if row is None or row.restored_as_of is None:
+        return None
+    connection.execute(update(workspaces).where(workspaces.c.session_id == session_id).values(restored_as_of=None))
+    return row.restored_as_of
 
 
 def left_unstored(connection: Connection, machines: Collection[str]) -> list[str]:

@@ -113,7 +113,7 @@ class Checkpoints:
                 has_read()
                 return known
             if self._workspaces is not None and epoch is not None:
-                await self._workspaces.bring_for_owner(session_id, spec, epoch)
+                await self._workspaces.bring(session_id, spec, epoch)
             row = await self._update(session_id)
             found = (await self._look(session_id, spec, row, held)).seen
             has_read()

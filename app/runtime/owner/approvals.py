@@ -18,7 +18,7 @@ from app.agent.interrupt import StopReason
 from app.agent.loop import RunResult
 from app.agent.protocols import ClientAnswer, Decision
 from app.agent.record import StoredConversation
-from app.db.repositories import client_calls, messages, parts, queue, steps
+from app.db.repositories import client_calls, messages, parts, queue, steps, workspaces
 from app.db.repositories import steps as approvals
 from app.eventlog.log import Appender, StreamItem
 from app.messages import FinishReason, Message, ToolCallPart, ToolStatus, now
@@ -245,29 +245,26 @@ async def recover_interrupted(
     if nothing had to be changed. `claimed` is the session's row at the takeover; a run that `is_new` has no previous
     owner."""
 
-    def look(connection: Connection) -> StoredConversation | None:
+    def look(connection: Connection) -> tuple[StoredConversation | None, bool]:
         if not is_new and recovery.is_needed(connection, claimed):
-            return None
-        return load_conversation(connection, session.id)
+            return None, False
+        moves = setup.workspaces is not None
+        return load_conversation(connection, session.id), moves and workspaces.is_restored(connection, session.id)
 
-    stored = await setup.database.read(look)
+    stored, is_restored = await setup.database.read(look)
     parks = session.id in setup.to_park
     setup.to_park.discard(session.id)
     if stored is not None:
         if claimed.cancel_requested:
             return RunResult(Outcome.CANCELLED), stored
-        if session.restored_as_of is not None:
-            await recorder.submit(
-                lambda c: (None, recovery.report_recovery(c, session.id, claimed.epoch, session.restored_as_of))
-            )
+        if is_restored:
+            await recorder.submit(lambda c: (None, recovery.report_recovery(c, session.id, claimed.epoch)))
             await session.read()
         return recovery.parked() if parks else None, stored
     calls = await setup.database.read(lambda c: recovery.open_calls(c, session.id))
     outputs = await left_outputs(session.id, calls, setup.output_path)
     result = await recorder.submit(
-        lambda c: recovery.recover(
-            c, session.id, claimed.epoch, outputs=outputs, parks=parks, workspace_as_of=session.restored_as_of
-        )
+        lambda c: recovery.recover(c, session.id, claimed.epoch, outputs=outputs, parks=parks)
     )
     await session.read()
     return result, None

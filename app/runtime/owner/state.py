@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from datetime import datetime
 from typing import Any
 
 import structlog
@@ -76,7 +75,6 @@ class SessionState:
         self._spilled: set[str] = set()
         self._spill_failures = 0
         self._epoch: int = row.epoch
-        self.restored_as_of: datetime | None = None
         self.has_new_secrets = True
         """Whether the secrets may have changed since they were read."""
         self.masking = Masking({})
@@ -249,11 +247,10 @@ class SessionState:
         return workspaces.fenced(self.id, await self._hold().start())
 
     async def bring_workspace(self) -> None:
-        """Restores the workspace if another machine had it; `restored_as_of` is then the time of its snapshot. Raises
-        `WorkspaceStoreError` if its store does not answer, and what the sandbox raises."""
+        """Restores the workspace if another machine had it. Raises `WorkspaceStoreError` if its store does not answer,
+        and what the sandbox raises."""
         if self._setup.workspaces is not None:
-            as_of = await self._setup.workspaces.bring(self.id, SandboxSpec(**self.row.sandbox), self._epoch)
-            self.restored_as_of = as_of or self.restored_as_of
+            await self._setup.workspaces.bring(self.id, SandboxSpec(**self.row.sandbox), self._epoch)
 
     async def bring_workspace_first(self) -> None:
         """Like `bring_workspace`, before anything else; retried while the store does not answer. After that, each call

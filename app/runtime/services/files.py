@@ -230,7 +230,7 @@ class FileService:
         await self._workspaces.check_before_change(session_id)
         if (epoch := await self._epoch_here(session_id)) is not None:
             try:
-                return await self._workspaces.bring_for_owner(session_id, session.sandbox, epoch)
+                return await self._workspaces.bring(session_id, session.sandbox, epoch)
             except StaleOwnerError as error:
                 raise claims.elsewhere() from error
         if session.status is not Status.IDLE and await self._workspaces.is_elsewhere(session_id, session.sandbox.kind):

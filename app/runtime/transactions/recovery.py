@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -16,7 +15,7 @@ from app.agent.changes import Change, PartClosed, ResponseClosed, ResultClosed, 
 from app.agent.conversation import is_last_word
 from app.agent.loop import RunResult
 from app.context.tokens import PER_MESSAGE, estimate_part
-from app.db.repositories import client_calls, events, messages, parts, queue, sessions, steps
+from app.db.repositories import client_calls, events, messages, parts, queue, sessions, steps, workspaces
 from app.db.repositories import steps as approvals
 from app.errors import NotFoundError, UnavailableError
 from app.eventlog.log import Appender, StreamItem
@@ -64,17 +63,15 @@ def recover(
     *,
     outputs: Mapping[str, LeftOutput] = MappingProxyType({}),
     parks: bool = False,
-    workspace_as_of: datetime | None = None,
 ) -> tuple[RunResult | None, list[StreamItem]]:
     """Closes what the last owner left open, and records that in the event log. Returns how the run ends, None if it
     continues. `outputs` are the stored outputs of open calls, by id. With `parks` the run waits for a resume, unless it
-    waits for a person or a client anyway. `workspace_as_of` is the time of the snapshot that the workspace was restored
-    from."""
+    waits for a person or a client anyway."""
     row = sessions.row(connection, session_id)
     open_step = _open_step(connection, row)
     held = open_step is not None and is_left_waiting(connection, session_id, open_step.message_id)
     if held and not (parks and would_continue(connection, session_id)):
-        return None, report_recovery(connection, session_id, epoch, workspace_as_of)
+        return None, report_recovery(connection, session_id, epoch)
     if held and open_step is not None:
         outputs = {**outputs, **_posted(connection, session_id, open_step.message_id)}
     changes, calls = _closing_changes(connection, session_id, open_step, outputs)
@@ -93,20 +90,19 @@ def recover(
         end_client_calls(connection, appender, late, "timeout")
     for change in changes:
         write_change(connection, appender, change)
-    appender.emit(SessionRecovered, interrupted_step=step, closed_calls=tuple(calls), workspace_as_of=workspace_as_of)
+    as_of = workspaces.take_restored(connection, session_id)
+    appender.emit(SessionRecovered, interrupted_step=step, closed_calls=tuple(calls), workspace_as_of=as_of)
     if result is None:
         appender.emit(SessionRunning, trigger="recovery")
     sessions.change(connection, session_id, recoveries=row.recoveries + 1, run_trigger="recovery")
     return result, appender.flush()
 
 
-def report_recovery(
-    connection: Connection, session_id: str, epoch: int, workspace_as_of: datetime | None
-) -> list[StreamItem]:
+def report_recovery(connection: Connection, session_id: str, epoch: int) -> list[StreamItem]:
     """Leaves a step that waits, or a run that has not begun, as it is. Nothing was interrupted, so it does not count as
     a recovery: a run may wait through any number of restarts."""
     appender = Appender(connection, session_id, epoch=epoch)
-    appender.emit(SessionRecovered, workspace_as_of=workspace_as_of)
+    appender.emit(SessionRecovered, workspace_as_of=workspaces.take_restored(connection, session_id))
     return appender.flush()
 
 

@@ -47,8 +47,11 @@ async def acquire(
     machine: str,
     epoch: int | None,
     node: str | None,
+    *,
+    is_restored: bool = False,
 ) -> tuple[int, str | None] | None:
-    """The new tenure, with the newest snapshot; None if the row has changed since it was read. Raises `StaleOwnerError`
+    """The new tenure, with the newest snapshot, from which the workspace `is_restored` or not; None if the row has
+    changed since it was read. Raises `StaleOwnerError`
     with an owner's epoch; without one, `ConflictError` (code `workspace_elsewhere`) if a run on another `node` may use
     it."""
 
@@ -59,7 +62,7 @@ async def acquire(
         elif _may_run_elsewhere(connection, session_id, row, machine, node):
             raise elsewhere()
         if row is not None:
-            tenure = workspaces.acquire(connection, row, machine)
+            tenure = workspaces.acquire(connection, row, machine, is_restored=is_restored)
             return None if tenure is None else (tenure, row.snapshot_id)
         if workspaces.find(connection, session_id) is not None:
             return None

@@ -66,8 +66,7 @@ class Held:
     files may have changed since the newest snapshot; `litter` are packs in the store that nothing uses. `lost` is set
     once another holder has been found, and `epoch` is that of the owner whose run may use the workspace at any time.
     `changes` counts commands and writes, of which the newest snapshot has `stored`; `error` is why the last attempt
-    failed. `restored_as_of` is the time of the snapshot that a request has restored, which the owner does not know
-    yet."""
+    failed."""
 
     session_id: str
     spec: SandboxSpec
@@ -82,7 +81,6 @@ class Held:
     changes: int = 0
     stored: int = 0
     error: PalimpsestError | None = None
-    restored_as_of: datetime | None = None
     task: asyncio.Task[None] | None = None
     again: bool = False
     timer: asyncio.TimerHandle | None = None
@@ -96,11 +94,6 @@ class Held:
 
     def __post_init__(self) -> None:
         self.has_read.set()
-
-    def take_restored(self) -> datetime | None:
-        """`restored_as_of`, once."""
-        taken, self.restored_as_of = self.restored_as_of, None
-        return taken
 
     @property
     def is_due(self) -> bool:

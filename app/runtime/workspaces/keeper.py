@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from datetime import datetime
 from weakref import WeakValueDictionary
 
 import structlog
@@ -78,9 +77,9 @@ class Workspaces:
 
     # Where a workspace is
 
-    async def bring(self, session_id: str, spec: SandboxSpec, epoch: int | None = None) -> datetime | None:
-        """Makes sure that a session's workspace is here: restores its newest snapshot if another machine had it.
-        Returns the time of that snapshot if it was restored, else None. `epoch` is an owner's, for the fence.
+    async def bring(self, session_id: str, spec: SandboxSpec, epoch: int | None = None) -> None:
+        """Makes sure that a session's workspace is here: restores its newest snapshot if another machine had it, which
+        the session's log says as of its next run. `epoch` is an owner's, for the fence.
 
         Raises `WorkspaceStoreError` if the store does not answer, `StaleOwnerError`, and what the sandbox raises.
         """
@@ -89,21 +88,13 @@ class Workspaces:
             held = self._held.get(session_id)
             if held is not None and await self._is_current(held, epoch):
                 held.epoch = epoch or held.epoch
-                return held.take_restored()
+                return
             row = await self._row(session_id)
             lease = self._sandboxes.lease(session_id, spec)
             try:
-                return await self._bring(lease, session_id, spec, row, epoch)
+                await self._bring(lease, session_id, spec, row, epoch)
             finally:
                 lease.release()
-
-    async def bring_for_owner(self, session_id: str, spec: SandboxSpec, epoch: int) -> None:
-        """Like `bring`, for a request: a run here, whose epoch it is, has not used the workspace yet. The owner learns
-        from its own `bring` that the workspace was restored."""
-        restored = await self.bring(session_id, spec, epoch)
-        held = self._held.get(session_id)
-        if held is not None and restored is not None:
-            held.restored_as_of = restored
 
     async def _bring_here(self, session_id: str, spec: SandboxSpec) -> bool:
         """Like `bring`, but takes nothing from other machines, and restores nothing. Whether the workspace is here."""
@@ -112,7 +103,7 @@ class Workspaces:
             if held is not None:
                 return await self._is_current(held, None)
             row = await self._row(session_id)
-            if row is None or not await self._is_here(row, spec.kind):
+            if row is None or not await self._has(row, spec):
                 return False
             found = await claims.acquire(self._database, session_id, row, row.machine, None, self.place.node)
             if found is not None:
@@ -143,7 +134,7 @@ class Workspaces:
 
     async def _bring(
         self, lease: Lease, session_id: str, spec: SandboxSpec, row: StoredWorkspace | None, epoch: int | None
-    ) -> datetime | None:
+    ) -> None:
         machine = await self._machine(spec.kind)
         for _ in range(RESTORES):
             restored = row is not None and await _is_lost(lease.sandbox, row, machine)
@@ -158,14 +149,16 @@ class Workspaces:
                 except ObjectMissingError:
                     row = await self._row(session_id)
                     continue
-            found = await claims.acquire(self._database, session_id, row, machine, epoch, self.place.node)
+            found = await claims.acquire(
+                self._database, session_id, row, machine, epoch, self.place.node, is_restored=restored
+            )
             if found is not None:
                 if epoch is not None:
                     # Another server on this machine may have had it, and be dead or frozen.
                     await lease.sandbox.end_left()
                 held = Held(session_id, spec, self.place.objects(session_id), *found, machine, epoch=epoch)
                 await self._hold(held, row)
-                return row.as_of if row is not None and restored else None
+                return
             row = await self._row(session_id)
         raise SandboxError("The workspace cannot be restored: its snapshots are being replaced.")
 

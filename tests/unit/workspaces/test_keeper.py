@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -96,6 +97,10 @@ async def row_of(database: Database, session_id: str) -> StoredWorkspace:
     return row
 
 
+async def taken(database: Database, session_id: str) -> datetime | None:
+    return await database.writer.write(lambda c: workspaces.take_restored(c, session_id), session_id=session_id)
+
+
 @pytest.fixture
 async def database(tmp_path: Path) -> AsyncIterator[Database]:
     async with new_database(tmp_path) as opened:
@@ -134,9 +139,11 @@ async def test_a_session_that_comes_back_has_the_files_of_the_other_machine(
     await two.finish(session_id)
     epoch = await one.own(session_id)
     assert one.files(session_id) == {"file": "two"}
+    assert await taken(one.database, session_id) is not None
     await one.write(session_id, "new", "one again")
     await one.finish(session_id)
-    assert await one.kept.bring(session_id, SPEC) is None
+    await one.kept.bring(session_id, SPEC)
+    assert await taken(one.database, session_id) is None
     assert one.files(session_id) == {"file": "two", "new": "one again"}
     assert epoch == 3
 
@@ -341,13 +348,50 @@ async def test_an_upload_to_a_run_is_in_a_snapshot_and_its_owner_learns_what_was
     await one.write(session_id, "file", "one")
     await one.finish(session_id)
     epoch = await claim(two.database, session_id)
-    await two.kept.bring_for_owner(session_id, SPEC, epoch)
+    as_of = (await row_of(two.database, session_id)).as_of
+    await two.kept.bring(session_id, SPEC, epoch)
     await two.write(session_id, "sent", "two")
     await two.kept.store_now(session_id)
-    assert await two.kept.bring(session_id, SPEC, epoch) is not None
-    assert await two.kept.bring(session_id, SPEC, epoch) is None
+    await two.kept.bring(session_id, SPEC, epoch)
+    assert await taken(two.database, session_id) == as_of
+    assert await taken(two.database, session_id) is None
     await one.own(session_id)
     assert one.files(session_id) == {"file": "one", "sent": "two"}
+
+
+async def test_that_a_workspace_was_restored_is_not_forgotten_in_a_crash(
+    machines: tuple[Machine, Machine], session_id: str
+) -> None:
+    one, two = machines
+    await one.own(session_id)
+    await one.write(session_id, "file", "one")
+    await one.finish(session_id)
+    as_of = (await row_of(two.database, session_id)).as_of
+    await two.own(session_id)
+    two.restart()
+    await two.own(session_id)
+    await two.write(session_id, "file", "two")
+    await two.finish(session_id)
+    await one.own(session_id)
+    assert one.files(session_id) == {"file": "two"}
+    assert await taken(one.database, session_id) == as_of, "the first one that the log has not"
+
+
+async def test_a_workspace_that_was_removed_is_not_stored_again_but_restored(
+    machines: tuple[Machine, Machine], session_id: str
+) -> None:
+    """While its server was away; the next one looks after what is left here before the session's owner asks."""
+    one, _ = machines
+    await one.own(session_id)
+    await one.write(session_id, "file", "one")
+    await one.finish(session_id)
+    await change(one.database, session_id, updated_at=LATER)
+    shutil.rmtree(one.folder / "workspaces" / session_id)
+    one.restart()
+    await one.kept.upkeep._store_left()
+    await one.own(session_id)
+    assert one.files(session_id) == {"file": "one"}
+    assert await taken(one.database, session_id) is not None
 
 
 async def test_a_command_that_is_cancelled_as_the_snapshot_has_read_does_not_begin(
