@@ -14,6 +14,7 @@ import signal
 import struct
 import traceback
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby
 from multiprocessing import Pipe
@@ -176,16 +177,17 @@ class Workers:
 
     def _receive(self, session: pytest.Session, connection: Connection) -> None:
         """Handles what a worker sends, the number of a test that begins or a report, and its end."""
-        try:
+        message = None
+        with suppress(EOFError):
             message = connection.recv()
-        except EOFError:
+        if message is None:
+            # Not while the error is handled: a worker that is forked there would have it in each of its tracebacks.
             connection.close()
             worker = self._workers.pop(connection)
             self._end(worker)
             if later := worker.batches[1:]:
                 self._start(session, later)
-            return
-        if isinstance(message, int):
+        elif isinstance(message, int):
             worker = self._workers[connection]
             worker.running = worker.batches[0].items[message]
             self._begun.add(worker.running.nodeid)

@@ -26,6 +26,6 @@ def run_rig(*arguments: str) -> tuple[dict[str, Any], str]:
             rig.communicate(timeout=STOP_S)
     assert rig.returncode in (0, 1), said
     result: dict[str, Any] = json.loads(out)
-    assert result["violations"] == [], said
+    assert result["violations"] == [], f"{result['violations']}\n{said}"
     assert rig.returncode == 0
     return result, said
