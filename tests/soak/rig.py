@@ -77,7 +77,9 @@ async def _stage(options: Options, folder: Path, book: Book) -> AsyncIterator[tu
         provider.respond(model.answer)
         remote = stack.enter_context(mcp_server())
         log = folder / "server.log"
-        host = Host(disk.path, log, provider, options.sandbox, options.image, clock.environment, small)
+        # Kills come alone, without jumps of the clock.
+        environment = clock.environment if options.kills is None else {}
+        host = Host(disk.path, log, provider, options.sandbox, options.image, environment, small)
         stack.callback(clock.forget, host.pids)
         stack.push_async_callback(containers.remove)
         stack.push_async_callback(_gone, host)

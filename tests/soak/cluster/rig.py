@@ -98,13 +98,14 @@ async def staged(options: Options, folder: Path, book: Book) -> AsyncIterator[tu
         provider = stack.enter_context(FakeProvider(windows=windows, keep=KEPT_REQUESTS))
         provider.respond(Model(options.seed, weather, digits, witness.port).answer)
         nodes: list[Node] = []
-        # Its library takes time of its own, so that one worker has it.
+        # With its library, threads that wait do not sleep, so one worker has it, and only if its clock will jump.
+        jumps = any(fault.kind == "clock_worker" for fault in options.faults)
         clock = Clock(folder / "clock")
         for name in names:
             more = {**services.settings(name), "PALIMPSEST_DRAIN_S": str(options.drain_s)}
             if not options.has_store:
                 more["PALIMPSEST_DATA_DIR"] = str(folder / "data")
-            own_clock = clock if name == names[-1] else None
+            own_clock = clock if jumps and name == names[-1] else None
             role: Role = "api" if name.startswith("a") else "worker"
             nodes.append(Node(name, role, folder, provider, more, own_clock))
         stack.push_async_callback(_end_all, nodes)
