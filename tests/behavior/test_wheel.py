@@ -16,6 +16,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from uv import find_uv_bin
 
 from app import __version__
 from tests.requirements import need
@@ -71,10 +72,14 @@ class Installation:
 @pytest.fixture(scope="module")
 def installation(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Installation:
     folder = tmp_path_factory.mktemp("installed")
-    venv.create(folder / "venv", with_pip=True)
+    venv.create(folder / "venv")
     found = Installation(folder / "venv" / "bin", folder / "empty")
     found.folder.mkdir()
-    pip(found.bin / "python", "install", "--no-compile", str(wheel))
+    # In a thirtieth of the CPU time that pip takes.
+    command = [find_uv_bin(), "pip", "install", "--quiet", "--python", str(found.bin / "python"), str(wheel)]
+    if subprocess.run(command, timeout=300).returncode != 0:
+        # It does not read pip's configuration, which may name another index.
+        pip(sys.executable, "--python", str(found.bin / "python"), "install", "--no-compile", str(wheel))
     return found
 
 
