@@ -12,6 +12,7 @@ from hypothesis import settings
 from scripts.servers.postgres import temporary_database
 from scripts.servers.redis import RedisServer
 from tests.databases import on_postgres, prepare, remove_databases, template
+from tests.load import LONG
 from tests.requirements import missing, need
 from tests.s3 import S3Server, running_s3
 
@@ -21,7 +22,7 @@ pytest_plugins = ["tests.workers"]
 gc.disable()
 
 # How long an example takes says more about what else the machine does than about the code.
-settings.register_profile("full", deadline=None)
+settings.register_profile("full", deadline=None, max_examples=100 if LONG else 40)
 settings.register_profile("short", deadline=None, max_examples=25)
 
 MEASURED = {
@@ -32,6 +33,8 @@ MEASURED = {
     *("sources", "start", "subagents", "tools", "trace_context", "tracing", "webhooks"),
 }
 """Tests of behavior that reach what the others leave out, cheaply."""
+UNMEASURED = {"benchmarks", "docs", "provider", "soak"}
+"""Folders of unit tests that are about something other than the service."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -57,7 +60,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def is_measured(item: pytest.Item) -> bool:
     """Whether coverage is measured with the test."""
     folder, name = item.path.parent, item.path.stem.removeprefix("test_")
-    reaches = name in MEASURED if folder.name == "behavior" else not {"unit", "cluster"}.isdisjoint(folder.parts)
+    if folder.name == "behavior":
+        reaches = name in MEASURED
+    else:
+        reaches = not {"unit", "cluster"}.isdisjoint(folder.parts) and UNMEASURED.isdisjoint(folder.parts)
     return reaches and not item.get_closest_marker("extended")
 
 

@@ -25,10 +25,11 @@ from tests.fuzz.engine import Crash, run
 from tests.fuzz.paths import PathFuzzer
 from tests.fuzz.sessions import SessionFuzzer
 from tests.fuzz.tools import ToolFuzzer
+from tests.load import LONG
 from tests.provider import FakeProvider
 from tests.requirements import need
 
-EXAMPLES = 1, 10
+EXAMPLES = 1, 10 if LONG else 3
 """Requests to each operation; about half of them to something that exists."""
 
 JSON = "application/json"

@@ -19,7 +19,7 @@ from app.settings import ProviderSettings, Settings
 from docs.generate import APP, DOCS
 from docs.generate.__main__ import PAGES, main
 from docs.generate.architecture_page import described_parts, imports_of_parts, without_detours
-from docs.generate.error_codes import ErrorCode, error_codes, unread_codes
+from docs.generate.error_codes import ErrorCode, error_codes, parse_sources, unread_codes
 from docs.generate.errors_page import ROUND_CODES, RUN_CODES, check_meanings, errors_page, sorted_out
 from docs.generate.markdown import table
 from docs.generate.settings_page import bounds, kind, settings_page
@@ -58,6 +58,12 @@ def fail(which, name):
 
 def all_errors(root: type[PalimpsestError] = PalimpsestError) -> set[type[PalimpsestError]]:
     return {root}.union(*(all_errors(child) for child in root.__subclasses__()))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def parsed() -> None:
+    """Has one worker run all tests here: to parse the sources takes seconds."""
+    parse_sources(APP)
 
 
 @pytest.fixture
