@@ -19,12 +19,12 @@ from tests.soak.database import integrity, load, reading, rows_left, seen_of, se
 from tests.soak.doing import doings_of
 from tests.soak.host import Host
 from tests.soak.ledger import Book
-from tests.soak.proc import Cost, children_of, marked
+from tests.soak.proc import Cost, children_of, connections_of, marked
 from tests.soak.scrape import Gauges, scrape
 
-REST_S = 90.0
-"""How long a server may take until it holds no more than at its start: connections to the provider are kept for 60 s,
-those of callers for 75 s, sandboxes for `host.SANDBOX_IDLE_S`."""
+REST_S = 130.0
+"""How long a server may take until it holds no more than at its start: connections to the provider are kept for 60 s
+and looked for every 60 s, those of callers for 75 s, sandboxes for `host.SANDBOX_IDLE_S`."""
 POLL_S = 0.5
 RSS_MB = 45.0
 """Memory that a server may hold after its work above what it held at its start, in MB, when garbage is gone and what is
@@ -159,6 +159,8 @@ async def audit_rest(host: Host, containers: Containers, digits: str, start: Res
     while True:
         rest = await rest_of(host)
         wrong = [*rest.at_work, *_excess(start, rest)]
+        if any("sockets" in line for line in wrong):
+            wrong.append(f"connections: {await asyncio.to_thread(connections_of, host.pid)}")
         if left := await asyncio.to_thread(children_of, host.pid):
             wrong.append(f"{len(left)} child processes")
         if left := list(await asyncio.to_thread(marked, digits)):
