@@ -73,7 +73,7 @@ class CompactionSettings(Value):
         10,
         ge=1,
         le=10_000,
-        description="`threshold`: newest messages that stay verbatim; up to 10 if they have at most a fifth of the"
+        description="`threshold`: newest messages that stay verbatim; up to 10 if they take at most a fifth of the"
         " trigger.",
     )
     prune_protect: Tokens | None = Field(
