@@ -121,7 +121,7 @@ class CommandStarted(SessionEvent):
 
 
 class CommandEnded(SessionEvent):
-    """A background command has ended. The model is told before its next step."""
+    """A background command has ended. The model is notified before its next step."""
 
     type: ClassVar[str] = "command.ended"
     command_id: str
@@ -246,7 +246,7 @@ class ReasoningCompleted(_Written):
 
 class ToolCalled(_PartEvent):
     """`arguments` is an object, or the raw text if the model did not write one. With `waits_for_client` a client has to
-    carry out the call now, and post its result; a call that waited for something else before comes again then."""
+    carry out the call now, and post its result; a call that first waited for something else is then sent again."""
 
     type: ClassVar[str] = "tool.call"
     call_id: str

@@ -1,5 +1,5 @@
-"""What is known of an image from its first bytes: its format and its size in pixels. Nothing is ever decoded, since an
-image may come from anyone."""
+"""What is known about an image from its first bytes: its format and its size in pixels. Nothing is ever decoded, since
+an image may come from anyone."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ MAX_IMAGES_BYTES = 20 * 1024 * 1024
 MB, those of the other providers more."""
 
 HEADER_BYTES = 1024 * 1024
-"""Bytes in which a size is looked for: in a JPEG, profiles and previews come before it. Reading the worst of these
-takes 0.2 seconds."""
+"""Bytes that are searched for a size: in a JPEG, profiles and previews come before it. Reading the worst of these takes
+0.2 seconds."""
 
 
 def media_type_of(data: bytes) -> str | None:
@@ -40,7 +40,7 @@ def media_type_of(data: bytes) -> str | None:
 
 
 def image_size(data: bytes) -> tuple[int, int] | None:
-    """Width and height in pixels, as the file's header has them; None if it is no image or says nothing."""
+    """Width and height in pixels, from the file's header; None if it is not an image or does not say."""
     if media_type_of(data) is None:
         # The library reads more formats than providers do, some of them with complete parsers.
         return None

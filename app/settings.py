@@ -247,7 +247,7 @@ class Settings(BaseSettings):
         " A session may only be stricter. Applies to sessions created, or given another policy, from then on.",
     )
     max_steps: Annotated[int | None, BeforeValidator(_no_limit)] = Field(
-        50, ge=1, description="Default limit of steps per run, or `none`. `palimpsest run` without a server has none."
+        50, ge=1, description="Default step limit per run, or `none`. `palimpsest run` without a server has none."
     )
     session_limits: LimitSettings = Field(
         LimitSettings(),
@@ -344,7 +344,7 @@ class Settings(BaseSettings):
     )
     mcp_networks: Networks = Field(
         (),
-        description="Networks, separated by commas, whose addresses the URLs of sessions' MCP servers may have although"
+        description="Networks, separated by commas, whose addresses the URLs of sessions' MCP servers may have even if"
         " they are private, loopback or link-local. Anyone with an API key can then have the server call them.",
     )
     mcp_call_s: float = Field(300, gt=0, description="Seconds that a call of an MCP server's tool may take.")

@@ -66,8 +66,8 @@ _ENDS: dict[StopReason | None, ApprovalEnd] = {"cancel": "cancel", "interrupt": 
 """How the pending approvals of a stopped step end; without a stop reason the step has failed."""
 _UNSTARTED = "before it was started"
 _WAITED_FOR_CLIENT = "while it waited for the client, which may have begun"
-_WAITED = {DELEGATE: "while its sub-agent worked; the files that it had changed stay so"}
-"""When a call was stopped that waited, by its tool."""
+_WAITED = {DELEGATE: "while its sub-agent worked; the files that it changed stay changed"}
+"""When a waiting call was stopped, by its tool."""
 Group = list[tuple[int, ToolCallPart]]
 """Calls of a message that run at the same time, each with its place among the calls."""
 

@@ -64,7 +64,7 @@ STRICT = [Depends(refuse_unknown)]
 
 
 def _known(not_found: Callable[[], NotFoundError]) -> AfterValidator:
-    """Puts an id in lower case. One that is not a UUID has the error of one that is not stored."""
+    """Lowercases an id. One that is not a UUID gets the same error as one that is not stored."""
 
     def checked(value: str) -> str:
         if not _UUID.fullmatch(value):
@@ -90,7 +90,7 @@ async def get_caller(
     ] = None,
 ) -> services.Caller:
     """Who makes the request. Awaits nothing, like `get_services`."""
-    # Not the parameter: it has one of several headers, and several are invalid.
+    # Not from the parameter: it holds only one of several headers, and several are invalid.
     return services.Caller(caller_of(request.scope), read_traceparent(request.headers.getlist("traceparent")))
 
 

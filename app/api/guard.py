@@ -31,7 +31,8 @@ from app.errors import ForbiddenError, MalformedRequestError, PalimpsestError
 PROBES = frozenset({"/healthz", "/readyz"})
 """Called by machines that know only the server's address; they reveal nothing sensitive."""
 TARGET = "palimpsest-node"
-"""Header of a forwarded request: the node that it is meant for. That one answers by itself, whatever it knows."""
+"""Header of a forwarded request: the node that it is meant for. That node answers the request itself, whatever it
+knows."""
 PRIVATE = (
     ("Cache-Control", "no-store"),
     ("Cross-Origin-Resource-Policy", "same-origin"),
@@ -168,8 +169,8 @@ def kept_private(send: Send) -> Send:
 
 
 def after_body(send: Send, body: Body) -> Send:
-    """`send` for requests that another node forwards. It reads the answer when it has sent everything, so that one
-    which comes before that, and with it the end of the connection, would be lost."""
+    """`send` for requests that another node forwards. That node reads the answer only after it has sent everything, so
+    an answer that comes earlier and ends the connection would be lost."""
 
     async def sent(message: Message) -> None:
         if message["type"] == "http.response.start":

@@ -1,4 +1,4 @@
-"""A POST that is repeated with its `Idempotency-Key` makes nothing twice: it gets the answer to the first one."""
+"""A POST that is repeated with its `Idempotency-Key` creates nothing twice: it gets the answer to the first one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ KEPT_HEADERS = ("content-type", "location", "session-id")
 EVENT_STREAM = "text/event-stream"
 
 _MADE_ID = "palimpsest.made_id"
-"""Scope key of the id that what the request makes should have."""
+"""Scope key of the id for what the request creates."""
 _OWN = re.compile(r"/v1/(login|webhooks)")
 """Routes that keep nothing, or do so themselves: the answer to a new webhook has its secret."""
 _SESSION = re.compile(r"/v1/sessions/([^/]+)")
@@ -40,7 +40,7 @@ def applies(method: str, path: str) -> bool:
 
 
 def made_id(scope: Scope) -> str | None:
-    """The id that what the request makes should have, if its body names none."""
+    """The id for what the request creates, if its body names none."""
     found: str | None = scope.get(_MADE_ID)
     return found
 
@@ -102,7 +102,7 @@ class Idempotency:
 
 
 def _key_digest(scope: Scope, keys: list[bytes]) -> str:
-    """Of the caller, the path and the key, so that no caller gets the answer of another one."""
+    """A digest of caller, path and key, so that no caller gets the answer to another one's request."""
     if len(keys) > 1 or not 0 < len(keys[0]) <= MAX_KEY_CHARS:
         message = f"Must be sent once, with 1 to {MAX_KEY_CHARS} characters"
         errors = [{"field": HEADER, "message": message}]
@@ -112,7 +112,7 @@ def _key_digest(scope: Scope, keys: list[bytes]) -> str:
 
 
 class _Body:
-    """The request's body, digested as it is received: not its boundary, which each attempt may draw anew."""
+    """The request's body, digested as it is received: not its boundary, which may differ in each attempt."""
 
     def __init__(self, scope: Scope, receive: Receive) -> None:
         self._receive = receive
@@ -150,13 +150,13 @@ class _Body:
         self._rest = last[-kept:] if kept else b""
 
     async def drain(self) -> None:
-        """Reads what the route has left."""
+        """Reads what the route has not read."""
         while self._has_more:
             await self.receive()
 
 
 class _Answering:
-    """Sends an answer, and stores it before its end is sent if something was made."""
+    """Sends an answer. If something was made, the answer is stored before its end is sent."""
 
     def __init__(self, service: IdempotencyService, digest: str, body: _Body, path: str, send: Send) -> None:
         self._service = service

@@ -1,5 +1,5 @@
-"""The live events, as readers get them: they show a part while it is being written, or to readers of all sessions what
-one does now. They have no id and are never stored."""
+"""The live events, as readers get them: they show a part while it is being written or, to readers of all sessions, what
+a session is doing. They have no id and are never stored."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ class ToolOutput(Event):
 
 
 class SessionActivity(Event):
-    """Live, only in `GET /v1/events`: a session has started a step, `step`, or the model has made a call, which is the
-    `activity`. It may be missed; the session's own fields are what counts."""
+    """Live, only in `GET /v1/events`: a session has started the step `step`, or the model has made a call, the
+    `activity`. It may be missed; the session's own fields are authoritative."""
 
     type: ClassVar[str] = ACTIVITY
     step: int | None = None

@@ -114,8 +114,8 @@ def create_app(
 
 
 def _heads(routes: Sequence[BaseRoute]) -> Iterator[APIRoute]:
-    """HEAD is answered where GET is, streams included: by the same code, without the body. These routes are of their
-    own, since the API's document names GET alone."""
+    """HEAD is answered wherever GET is, including streams: by the same code, without the body. These are separate
+    routes, since the API's document names only GET."""
     for route in routes:
         if isinstance(route, APIRoute) and "GET" in (route.methods or ()):
             head = copy.copy(route)

@@ -30,7 +30,7 @@ MAX_HELD_BYTES = 96 * 1024 * 1024
 GRACE_S = 30.0
 """Seconds that a client may keep the server waiting for a body, in addition to the time that it takes at `PACE`."""
 DRAIN_S = 60.0
-"""Seconds that the rest of a body may take that nobody wants."""
+"""Seconds for reading the rest of a body that is not needed."""
 PACE = 16 * 1024
 """Minimum speed of a client in bytes per second, low enough for a slow connection."""
 
@@ -81,11 +81,11 @@ class Body:
         return message
 
     async def drain(self) -> None:
-        """Reads what is left, and drops it."""
+        """Reads the rest and discards it."""
         with suppress(TimeoutError):
             async with asyncio.timeout(DRAIN_S):
                 while not self._complete:
-                    # Also without `more_body` if the client has left.
+                    # `more_body` is missing too if the client has disconnected.
                     self._complete = not (await self._receive()).get("more_body", False)
 
     def release(self) -> None:
@@ -221,7 +221,7 @@ def _check_type(request: Request) -> None:
 def _parse_bounded(body: bytearray, limit: int) -> Any:
     """Like `parse_json`, but also limits the body outside the messages of its history. Raises `TooLargeError`
     or `MalformedJsonError`."""
-    # Where it may have a history: to look for one in images takes seconds.
+    # Only where there may be a history: searching images for one takes seconds.
     divides = len(body) > limit and b'"history"' in body
     value = divided(body, parse_json, partial(parse_json, again=True)) if divides else None
     if value is None:

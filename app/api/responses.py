@@ -82,8 +82,8 @@ def start_after(after: str | None, last_event_id: str | None) -> int:
 
 
 async def chunks(batches: EventStream, retry_ms: int) -> AsyncIterator[bytes]:
-    """The stream's body: a chunk for each batch. The reconnection delay stands in the first event's block, since some
-    clients take a block without data for an event."""
+    """The stream's body: a chunk for each batch. The reconnection delay is in the first event's block, since some
+    clients treat a block without data as an event."""
     head = b"retry: %d\n" % retry_ms
     async for items in batches:
         for piece in _pieces(items):

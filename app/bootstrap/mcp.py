@@ -16,7 +16,7 @@ _ALL = (ipaddress.ip_network("0.0.0.0/0"), ipaddress.ip_network("::/0"))
 
 
 def mcp_host(settings: Settings) -> McpHost:
-    """Raises `InvalidRequestError` for a server that cannot be one."""
+    """Raises `InvalidRequestError` for an invalid server."""
     try:
         servers = TypeAdapter(McpServers).validate_python(settings.mcp_servers)
     except ValidationError as error:

@@ -186,7 +186,7 @@ async def _setup(
 
 
 async def _compare_keys(base: Resources, vault: Vault) -> None:
-    """Warns if this node of a cluster has no key, or another one than the node that started last."""
+    """Warns if this node of a cluster has no key, or a different one from the node that started last."""
     mine = vault.fingerprint(base.instance_id)
     if mine is None:
         log.warning("secret_key_missing", detail=KEY_MISSING)

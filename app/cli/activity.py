@@ -19,7 +19,7 @@ _UNQUEUED = ("message.dequeued", "message.withdrawn")
 
 
 class Activity:
-    """Tracks what is being done and since when, what was done, and the messages that wait."""
+    """Tracks the current activity and its start, the last one, and the waiting messages."""
 
     def __init__(self) -> None:
         self.is_active = False

@@ -34,12 +34,12 @@ async def _watch(client: Client, session_id: str, after: int, as_json: bool, *, 
     client.on_notice = notes.say
     async with watching(client, session_id, notes, "json" if as_json else "text", steers=steers) as watched:
         if watched.steers:
-            notes.say("Type a message to steer the session. Ctrl-C leaves; the run continues.")
+            notes.say("Type a message to steer the session. Ctrl-C detaches; the run continues.")
         try:
             end = await show_all(client.follow(session_id, after), *watched.takers)
         except asyncio.CancelledError:
             if steers:
-                notes.say(f"left; `palimpsest sessions cancel {session_id}` cancels the run")
+                notes.say(f"detached; `palimpsest sessions cancel {session_id}` cancels the run")
             raise
     return COMPLETED if end.outcome is None else end.status
 

@@ -61,7 +61,7 @@ def _key(settings: Settings) -> list[Check]:
         with engine.connect() as connection:
             instance_id, last = server_wide.secret_key_id(connection)
     except SQLAlchemyError:
-        return []  # the database has a check of its own, and may have no tables yet
+        return []  # the database has its own check, and may have no tables yet
     finally:
         engine.dispose()
     if last is not None and last != vault_of(settings).fingerprint(str(instance_id)):

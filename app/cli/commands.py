@@ -121,10 +121,10 @@ def run(
     """Run a task and follow it until it ends.
 
     Uses the given server or the one on this machine, or starts one for this task. In a terminal, a line that you type
-    steers the run, and calls that need approval are asked about; without one, or with --json, the command that decides
-    is printed to standard error. Ctrl-C cancels the run; a second Ctrl-C quits at once. Exit status: 0 completed, 1
-    failed, 2 usage, 3 limit reached, 4 a call was denied because nobody decided in time, 130 cancelled, 141 output
-    closed.
+    steers the run, and you are asked about calls that need approval; without one, or with --json, the command that
+    decides is printed to standard error. Ctrl-C cancels the run; a second Ctrl-C quits at once. Exit status: 0
+    completed, 1 failed, 2 usage, 3 limit reached, 4 a call was denied because nobody decided in time, 130 cancelled,
+    141 output closed.
     """
     from app.cli.packing import Folder
     from app.cli.run import TaskOptions, run_task
@@ -163,7 +163,7 @@ def attach(
 ) -> None:
     """Follow a session's run and steer it: a line that you type is sent to the session.
 
-    Also asks about calls that need approval. Ctrl-C leaves; the run continues. Shows the last run of an idle session.
+    Also asks about calls that need approval. Ctrl-C detaches; the run continues. Shows the last run of an idle session.
     The exit status is as for `palimpsest run`.
     """
     from app.cli import attach as work

@@ -19,7 +19,7 @@ class EmbeddedServer:
     Entering it yields the URL, or raises the error that keeps the server from starting."""
 
     def __init__(self, settings: Settings) -> None:
-        # A person watches its only task, which may take days; what the operator has set counts.
+        # A person watches its only task, which may take days; the operator's settings still apply.
         defaults = {"log_level": "warning", "max_steps": None}
         chosen = {name: value for name, value in defaults.items() if name not in settings.model_fields_set}
         self._settings = settings.model_copy(update={"host": "127.0.0.1", "port": 0, **chosen})

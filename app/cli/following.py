@@ -84,7 +84,7 @@ class CtrlC:
     session_id: str
     say: Callable[[str], None]
     leave: Callable[[], None] = lambda: None
-    """Gives the terminal back; called before the process quits."""
+    """Restores the terminal; called before the process quits."""
     _task: asyncio.Task[None] | None = field(default=None, repr=False)
 
     @contextmanager

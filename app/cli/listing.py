@@ -38,7 +38,7 @@ def with_optional_values(args: list[str], *names: str) -> list[str]:
 
 
 def chosen(fields: str | None, model: type[BaseModel]) -> list[str] | None:
-    """The fields named in the option `--json`; None without it. Prints those that there are and exits if it names none.
+    """The fields named in the option `--json`; None without it. Prints the available ones and exits if it names none.
     Raises `UsageError` for an unknown field."""
     if fields is None:
         return None
@@ -72,8 +72,8 @@ class Cell:
 
 
 def print_table(head: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
-    """At a terminal: aligned columns below a head, of which the last is cut to fit. Else: a line for each row, with
-    tabs between whole values and no head."""
+    """In a terminal: aligned columns below a header, the last of which is cut to fit. Otherwise: a line for each row,
+    with full values separated by tabs and no header."""
     if not sys.stdout.isatty():
         for row in rows:
             typer.echo("\t".join(_flat(cell.text if cell.plain is None else cell.plain) for cell in row))

@@ -1,5 +1,5 @@
-"""A terminal on which a run is shown while it happens: finished lines scroll up, and below them a region is drawn again
-with the text that is being written, what is being done, and the line that is being typed."""
+"""A terminal that shows a run as it happens: finished lines scroll up, and a region below them is redrawn with the text
+that is being written, the current activity, and the line that is being typed."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from app.cli.markdown import MAX_BLOCK_CHARS, closed_part, markdown_lines, text_
 from app.cli.screen import Screen, visible
 
 REDRAWN_S = 0.1
-"""Seconds between two drawings of the region."""
+"""Seconds between redraws of the region."""
 MAX_LINE_CHARS = 4_000
 """Characters of an unfinished line that are kept in the region; a longer one is printed."""
-# Terminals that know the first pair show what is between at once; others ignore it.
+# Terminals that support the first pair show what is between them at once; others ignore it.
 _BEGIN, _END = "\x1b[?2026h\x1b[?25l", "\x1b[?2026l"
 _SHOW_CURSOR = "\x1b[?25h"
 Footer = Callable[[int], list[Text]]
@@ -26,8 +26,8 @@ Footer = Callable[[int], list[Text]]
 
 
 class LiveScreen(Screen):
-    """A screen whose open text and footer are drawn again by `redraw`, ten times a second. Lines are wrapped between
-    words; `prose` is Markdown."""
+    """A screen whose open text and footer are redrawn by `redraw`, ten times a second. Lines are wrapped between words;
+    `prose` is Markdown."""
 
     def __init__(self, out: TextIO, size: Callable[[], tuple[int, int]] | None = None) -> None:
         super().__init__(out, color=True)
@@ -113,7 +113,7 @@ class LiveScreen(Screen):
 
 
 def size_of(out: TextIO) -> tuple[int, int]:
-    """Columns and lines of a terminal; 80 and 24 if it does not say."""
+    """Columns and lines of a terminal; 80 and 24 if unknown."""
     try:
         columns, lines = os.get_terminal_size(out.fileno())
     except (OSError, ValueError):

@@ -93,7 +93,7 @@ def markdown_lines(text: str, width: int) -> list[str]:
         return text_lines(Text(visible(text)), width)
     tokens = _PARSER.parse(visible(text))
     for token in _all_of(tokens):
-        # Character references stand for any character, so the text is checked again after they are resolved.
+        # Character references can stand for any character, so the text is checked again after they are resolved.
         token.content = visible(token.content)
         if token.type == "softbreak":
             token.type = "hardbreak"  # models end lines where they should end

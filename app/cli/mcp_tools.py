@@ -22,7 +22,7 @@ from app.tools.base import Arguments
 
 MAX_WAIT_S = 600
 DEFAULT_WAIT_S = 50
-"""Less than the minute after which many clients give up a call."""
+"""Less than the minute after which many clients give up on a call."""
 LISTED_CHANGES = 100
 """Most changed files that a result lists."""
 MAX_PATCH_BYTES = 100_000
@@ -186,7 +186,7 @@ async def _patch(client: Client, session_id: str) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool: what a client's model reads of it, its arguments, and what carries it out."""
+    """A tool: its description for a client's model, its arguments, and the function that runs it."""
 
     description: str
     arguments: type[Arguments]

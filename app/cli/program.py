@@ -17,7 +17,7 @@ _COMPLETION = ("--install-completion", "--show-completion")
 OF_PROGRAM = ("-h", "--help", "--version", "--man", *_COMPLETION)
 """Options of the program itself, not of a command."""
 COMPLETE = "_PALIMPSEST_COMPLETE"
-"""The variable with which a shell's completion script asks for what may follow."""
+"""The variable with which a shell's completion script asks for suggestions."""
 SHELLS = ("bash", "zsh", "fish")
 
 
@@ -89,13 +89,13 @@ ShowCompletion = Annotated[
         callback=_complete,
         is_eager=True,
         metavar="[SHELL]",
-        help="Print the completion script; installs nothing.",
+        help="Print the completion script without installing it.",
     ),
 ]
 
 
 def prepare_completion() -> None:
-    """Lets a shell's script ask for what may follow; without Typer's own options, Typer does not."""
+    """Lets a shell's completion script ask for suggestions; without Typer's own options, Typer does not."""
     if COMPLETE in os.environ:
         from typer._completion_classes import completion_init
 

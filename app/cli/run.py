@@ -47,7 +47,7 @@ class TaskOptions:
     max_cost: float | None = None
 
     def tools(self) -> list[LocalTool]:
-        """The tools that this machine carries out. Raises `UsageError`."""
+        """The tools that run on this machine. Raises `UsageError`."""
         return [LocalTool.parse(each) for each in self.tool or ()]
 
     def body(self, task: str | None) -> dict[str, Any]:
@@ -73,7 +73,7 @@ class TaskOptions:
 
 
 def _image(path: Path) -> dict[str, Any]:
-    """The part of a task with an image of this machine."""
+    """The part of a task with an image from this machine."""
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -194,7 +194,7 @@ async def _run(
                 end = await show_all(client.follow(session_id), *watched.takers, serve)
         if form == "text":
             if end.status == LIMIT and not embedded:
-                say(f"`palimpsest sessions resume {session_id}` continues it; a limit per run then starts again")
+                say(f"`palimpsest sessions resume {session_id}` continues it; limits per run then start over")
             await show_end(client, session_id, Screen(), linked=not (embedded or remove))
         if output is not None:
             await take_out(client, session_id, output, say)

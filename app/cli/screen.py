@@ -140,7 +140,7 @@ class Screen:
 
 
 def columns(out: TextIO) -> int:
-    """The width of a terminal; 80 if it does not say."""
+    """The width of a terminal; 80 if unknown."""
     try:
         return os.get_terminal_size(out.fileno()).columns or 80
     except (OSError, ValueError):

@@ -11,11 +11,11 @@ from app.cli.screen import CliError, ServerRefusedError
 from app.cli.target import given, local
 from app.settings import Settings
 
-_LOOK = "The server's log tells more."
+_LOOK = "See the server's log."
 
 
 async def running_server(settings: Settings, server: str | None, key: str | None) -> list[Check]:
-    """The checks of the given server, or of the one on this machine; none if none was given and none runs."""
+    """The checks of the given server, or of the one on this machine; empty if none was given and none is running."""
     try:
         target = given(server, key) or await local(settings, key)
         return [] if target is None else await examine_server(target)

@@ -19,8 +19,8 @@ MAX_MESSAGE_BYTES = 32 * 1024 * 1024
 
 @asynccontextmanager
 async def protocol_streams(speaks: str) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-    """The process's standard input and output. What else is printed goes to standard error, and what else reads gets
-    nothing. SIGTERM and SIGINT end the input, as the client does; a second one ends the process.
+    """The process's standard input and output. Anything else that is printed goes to standard error, and other readers
+    get nothing. SIGTERM and SIGINT end the input, as a client that disconnects does; a second one ends the process.
 
     Raises `UsageError` if they are files or the null device: `speaks` is the protocol that it names.
     """

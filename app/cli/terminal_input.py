@@ -52,7 +52,7 @@ class TerminalInput:
             self.restore()
 
     def restore(self) -> None:
-        """Gives the terminal back as it was."""
+        """Restores the terminal."""
         if self._before is not None:
             with suppress(termios.error):
                 termios.tcsetattr(0, termios.TCSADRAIN, self._before)
@@ -64,7 +64,7 @@ class TerminalInput:
     def asking(self, question: str) -> Iterator[asyncio.Future[str]]:
         """Makes the next line, with its line break, the answer to a question; it is empty if the input has ended.
 
-        What was typed before is no answer: a line without its end is put back afterwards, the rest is discarded."""
+        What was typed before is not an answer: an unfinished line is put back afterward, and the rest is discarded."""
         with suppress(termios.error):
             termios.tcflush(0, termios.TCIFLUSH)
         kept, self._editor.text = self._editor.text, ""

@@ -1,4 +1,4 @@
-"""`palimpsest run --tool`: tools that this machine carries out, each by a command."""
+"""`palimpsest run --tool`: tools that run on this machine, each as a command."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ANY = {"type": "object", "properties": {}, "additionalProperties": True}
 
 @dataclass(frozen=True, slots=True)
 class LocalTool:
-    """A tool as the session's request has it, and the shell command that carries it out."""
+    """A tool as the session's request has it, and the shell command that runs it."""
 
     definition: dict[str, Any]
     command: str
@@ -142,7 +142,7 @@ async def _feed(stdin: asyncio.StreamWriter, given: bytes) -> None:
 
 
 async def _read(stream: asyncio.StreamReader) -> str:
-    """The text of a stream, without what is too much of it."""
+    """The text of a stream, cut to its limit."""
     kept, size = bytearray(), 0
     while piece := await stream.read(64 * 1024):
         size += len(piece)

@@ -1,4 +1,4 @@
-"""Following a session at a terminal or for a script: what is drawn, and what is done with what is typed."""
+"""Following a session in a terminal or for a script: what is drawn, and where typed lines go."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Form = Literal["text", "json", "answer"]
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """`takers` are to get the session's events, `leave` gives the terminal back at once. `steers` is whether lines that
+    """`takers` are to get the session's events, `leave` restores the terminal at once. `steers` is whether lines that
     are typed reach the session."""
 
     takers: tuple[Take, ...]
@@ -71,7 +71,7 @@ async def watching(
 
 
 def _live_screen() -> LiveScreen | None:
-    """Standard output as a screen that is drawn again, if it can be; Rich is imported only then."""
+    """Standard output as a live screen, if it can be one; Rich is imported only then."""
     if not is_capable(sys.stdout):
         return None
     from app.cli.live import LiveScreen

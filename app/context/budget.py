@@ -44,8 +44,8 @@ TAIL_FLOOR, TAIL_CEILING, CLEARED_TAIL_CEILING = 2_000, 6_000, 15_000
 next round: with 4,000 instead of 12,000 tokens, a session in a window of 64,000 costs a sixth less."""
 
 RECENT_SHARE = 0.2
-"""Maximum share of `threshold`'s trigger for its usual ten messages: however large they are, a session in a window of
-48,000 would cost a tenth more."""
+"""Maximum share of `threshold`'s trigger for its usual ten messages: if they were kept at any size, a session in a
+window of 48,000 would cost a tenth more."""
 
 TAIL_MOST = 0.4
 """Maximum share of usable for the tail, so that a summary, the task and some work fit next to it."""

@@ -11,8 +11,8 @@ from app.images import MAX_IMAGES, MAX_IMAGES_BYTES
 from app.messages import ImagePart, Message, Part
 
 CLEARED_TO = 0.5
-"""Share of the most images, and of their most bytes, that stays when some are cleared: each clearing costs the
-provider's cache, so it makes room for a while."""
+"""Share of the maximum number of images, and of their maximum bytes, that stays when some are cleared: each clearing
+costs the provider's cache, so it makes room for several steps."""
 
 
 def missing_digests(messages: Iterable[Message]) -> set[str]:

@@ -72,9 +72,9 @@ class Transcript:
     """A projection that grows with its history: the work of a step depends only on what is new.
 
     `messages` is the same list object for the whole life of the transcript, ready to be sent after `settle`; `images`
-    are those in it. Appending
-    gives the same result as projecting the whole history. A new checkpoint or mark needs a new generation and so a new
-    transcript; a checkpoint applies from its summary on, which comes after all that it covers.
+    are those in it. Appending gives the same result as projecting the whole history. A new checkpoint or mark needs a
+    new generation and so a new transcript; a checkpoint applies from its summary on, which comes after all that it
+    covers.
     """
 
     def __init__(

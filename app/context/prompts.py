@@ -190,8 +190,8 @@ def with_plan(system: str, plan: Sequence[PlanItem]) -> str:
 
 
 def sections_of(system: str) -> list[tuple[str, str]]:
-    """The parts of a generation's system text, each with what it comes from: `instructions` are the server's or the
-    session's own."""
+    """The parts of a generation's system text, each with its source: `instructions` are the server's or the session's
+    own."""
     heads = {
         "environment": "\n\n## Environment\n",
         "skills": f"\n\n{SKILLS_HEAD}\n",

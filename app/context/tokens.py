@@ -37,7 +37,7 @@ IMAGE_TOKENS = 1600
 """The maximum cost of an image, also used for one of unknown size, except for the models below."""
 
 PIXELS_PER_TOKEN = 750
-"""Anthropic's earlier rule, and an estimate for models of unknown rules: width times height over 750."""
+"""Anthropic's earlier rule, and an estimate for models with unknown rules: width times height over 750."""
 
 PATCH = 28
 """Pixels of a side of what Claude counts as one token, after it has scaled an image down; see

@@ -34,7 +34,7 @@ MOST_READ = 1_500
 
 
 RARE = 1_000
-"""Passages of all sessions from which on a term is common, in SQLite."""
+"""Number of passages in all sessions from which on a term counts as common, in SQLite."""
 
 
 class NewPassage(NamedTuple):
@@ -93,7 +93,7 @@ class _Stored:
     """What both databases share: `search_text` has the text of each entry under its id as `rowid`."""
 
     def __init__(self, texts: Any, searched: ColumnElement[str]) -> None:
-        """`searched` is the text as substrings are looked for in it."""
+        """`searched` is the text in which substrings are searched for."""
         self._texts = texts
         self._searched = searched
 
@@ -203,7 +203,7 @@ class _Fts5(_Stored):
         return [next(found) if asked in left else known[asked.terms[0]].newest(asked) for asked in wanted]
 
     def _rare(self, connection: Connection, session_id: str, terms: Collection[str]) -> dict[str, _Rare]:
-        """The passages of those terms that few passages of all sessions have."""
+        """The passages of the terms that are in few passages of all sessions."""
         if not terms:
             return {}
         # A session's passages are indexed in order.
@@ -249,11 +249,11 @@ class _Tsvector(_Stored):
     _condition = "words @@ to_tsquery('palimpsest', {0}) AND numnode(to_tsquery('palimpsest', {0})) > 1"
 
     def __init__(self) -> None:
-        # As in SQLite, only ASCII letters are compared without their case; by a language's rules it takes longer.
+        # As in SQLite, only ASCII letters are compared case-insensitively; a language's rules take longer.
         super().__init__(_vectors, collate(_vectors.c.text, "C"))
 
     def matching(self, connection: Connection, session_id: str, wanted: Sequence[Wanted]) -> list[set[int]]:
-        # It takes a vector for as cheap to compare as a number, and would read all of them for a common term.
+        # Postgres counts a vector as cheap to compare as a number, and would read all of them for a common term.
         connection.execute(select(func.set_config("enable_seqscan", "off", True)))
         return super().matching(connection, session_id, wanted)
 

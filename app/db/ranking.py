@@ -219,8 +219,8 @@ def _near(query: Query, hits: Sequence[tuple[int, int]]) -> float:
 
 def shown(query: Query, ranked: Sequence[Passage], limit: int, chars: int | None = None) -> list[tuple[Passage, str]]:
     """The first passages with their snippets, at most `limit`: each of at most about `chars` characters, or of its
-    share of `SNIPPETS_CHARS`. One whose text is an earlier one's, or whose snippet
-    differs only in numbers from an earlier one's, is left out."""
+    share of `SNIPPETS_CHARS`. One whose text is an earlier one's, or whose snippet differs only in numbers from an
+    earlier one's, is left out."""
     if not ranked:
         return []
     rooms = [min(PASSAGE_CHARS, SNIPPETS_CHARS * share // sum(SHARES[: len(ranked)])) for share in SHARES]
@@ -292,8 +292,8 @@ def _joined(chosen: dict[int, str]) -> str:
 
 
 def highlights(query: str, text: str) -> list[tuple[int, int]]:
-    """Where a query's words are in a text, in any of their forms, or as a part of another word if none is there: start
-    and end in code points, in order, without overlaps."""
+    """Where a query's words are in a text, in any of their forms, or as part of another word if there is no such word:
+    start and end in code points, in order, without overlaps."""
     folded = [fold(char) for char in text]
     origin = [place for place, chars in enumerate(folded) for _ in chars]
     whole, terms = "".join(folded), terms_of(query)

@@ -1,5 +1,5 @@
-"""The writer: writes of a lane run in order and share a commit, each in a savepoint of its own. With SQLite all writes
-share one lane, with Postgres each session has one."""
+"""The writer: writes of a lane run in order and share a commit, each in its own savepoint. With SQLite all writes share
+one lane, with Postgres each session has one."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ all at once."""
 
 
 GATHER_TURNS = 2
-"""Turns of the event loop for which a lane's first commit waits, so that it includes what the next task submits in
+"""Iterations of the event loop for which a lane's first commit waits, so that it includes what the next task submits in
 reply. They take microseconds."""
 
 
 UNAWAITED_S = 0.005
-"""Seconds after which a write is committed that nobody awaits, unless another one comes earlier: until then, the task
-that submitted it does what somebody waits for, such as sending a request."""
+"""Seconds after which a write that nobody awaits is committed, unless another one comes earlier. Until then, the task
+that submitted it does what others wait for, such as sending a request."""
 
 
 @dataclass(frozen=True, slots=True)

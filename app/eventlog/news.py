@@ -1,4 +1,4 @@
-"""What readers of all sessions get: `session.*` events, and the live ones that show what a session does now."""
+"""What readers of all sessions get: `session.*` events, and the live ones that show what a session is doing."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def news_of(items: Iterable[StreamItem]) -> list[StreamItem]:
 
 
 def with_cursor(item: StreamItem) -> StreamItem:
-    """The item with the place of now in the events of all sessions, from which a reader can continue. Added once for
+    """The item with the current place in the events of all sessions, from which a reader can continue. Added once for
     all readers, which share the item."""
     return replace(item, data=b'{"cursor":"%x",' % int(now().timestamp() * 1000) + item.data[1:])
 

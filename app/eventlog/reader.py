@@ -33,8 +33,8 @@ from app.messages import now
 
 Batches = AsyncIterator[list[StreamItem]]
 OVERLAP = timedelta(seconds=5)
-"""Events that were committed so long before a cursor are sent again: their order on a stream is not that of their
-times."""
+"""Events that were committed less than this before a cursor are sent again: their order on a stream is not that of
+their times."""
 
 _MORE_FOLLOWS = frozenset(
     event.type
@@ -143,7 +143,7 @@ async def follow_all(
     log: EventLog, bus: Bus, after: str | None = None, *, activity: bool = False
 ) -> AsyncIterator[Batches]:
     """`session.*` events of all sessions from now on, or from the time that the cursor `after` names, some of those
-    again; with `activity`, also what each session does now. A reader that falls far behind is disconnected. Raises
+    again; with `activity`, also what each session is doing. A reader that falls far behind is disconnected. Raises
     `MalformedRequestError` (code `malformed_cursor`) and `GoneError` (code `cursor_expired`): then the list of sessions
     has to be read again."""
     since = None if after is None else _read_cursor(after)

@@ -79,7 +79,7 @@ class HttpProvider(ABC):
         self._client = ProviderClient(name, base_url, headers, secret=api_key, idle_timeout_s=idle_timeout_s)
         self._quirks: dict[str, Quirks] = {}
         self._recalled: dict[str, Mapping[str, Any] | None] = {}
-        """What of the memory is in the quirks, by model."""
+        """The memory that the quirks already include, by model."""
         self._origin = base_url
         self._memory: QuirkMemory | None = None
 
@@ -103,8 +103,8 @@ class HttpProvider(ABC):
         return quirks
 
     def look_up(self, model: str) -> Quirks:
-        """What is known of a model so far; creates no entry for a model that was never called. Threads of the database
-        call it."""
+        """What is known about a model so far; creates no entry for a model that was never called. Called by threads of
+        the database."""
         quirks, stored = self._quirks.get(model), self._recall(model)
         if quirks is not None and stored is self._recalled.get(model):
             return quirks

@@ -168,7 +168,8 @@ _BLIND = re.compile(
     r"deepseek-(?:chat|reasoner|coder|v3|v4|r1)|gpt-3\.5|gpt-4(?:-\d{4}|-32k|$)|gpt-oss|o1-(?:mini|preview)|o3-mini"
     r"|claude-(?:2|instant)|codestral|(?:code|star)coder|qwen[\d.]*-coder"
 )
-"""Models that take only text, by their makers' documents or refusals: "unknown variant `image_url`, expected `text`".
+"""Models that take only text, according to their makers' documents or refusals: "unknown variant `image_url`, expected
+`text`".
 """
 
 

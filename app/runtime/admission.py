@@ -94,7 +94,7 @@ async def draft(
     body: SessionCreate, task: TakenContent | None, fingerprint: str, setup: RuntimeSetup, rules: ServiceRules
 ) -> Draft:
     """Validates everything that a request asks for; `task` is taken from it. Raises an error for what is not available.
-    The messages of a large history can be read no more afterward."""
+    The messages of a large history can no longer be read afterward."""
     fields = _checked_fields(body, setup, rules) | task_fields(task, body.title)
     session_id = body.id or new_id()
     task_tokens = task.tokens(setup.agents.model_info(fields["model"])) if task is not None else 0
@@ -168,7 +168,7 @@ def _checked_fields(body: SessionCreate, setup: RuntimeSetup, rules: ServiceRule
 
 def checked_patch(body: SessionPatch, setup: RuntimeSetup, rules: ServiceRules) -> dict[str, Any]:
     """The columns that a patch sets, except limits, compaction, approval and MCP servers: their values depend on the
-    session's, so they are validated here as far as they do not. Raises the same errors as `draft`."""
+    session's, so they are validated here only as far as they do not. Raises the same errors as `draft`."""
     setup.mcp.check(body.mcp_servers)
     given = body.model_fields_set
     fields: dict[str, Any] = {}

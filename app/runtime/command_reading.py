@@ -1,4 +1,4 @@
-"""Reads the output of background commands: of those that run here from memory too, of others what is stored."""
+"""Reads the output of background commands: of those that run here also from memory, of others what is stored."""
 
 from __future__ import annotations
 

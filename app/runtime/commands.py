@@ -36,10 +36,10 @@ LIFE_S = 30 * 24 * 3600.0
 CANCEL_S = 1.0
 """Seconds that a cancel waits for them."""
 RECENT_BYTES = 128 * 1024
-"""How much of the end of an output is in memory: more than the store may be behind while nothing floods it."""
+"""How much of the end of an output is in memory: more than the store is behind, unless the output floods it."""
 LOOK_S = 1.0
-"""Seconds between looks at what other nodes of a cluster ask to stop, and until an end is stored again."""
-ALONE = "other commands cannot reach its ports: they have a network of their own"
+"""Seconds between checks for commands that other nodes of a cluster ask to stop, and before an end is stored again."""
+ALONE = "other commands cannot reach its ports: each has its own network"
 
 log = structlog.get_logger(__name__)
 
@@ -186,7 +186,7 @@ class BackgroundCommands:
         log.info("command_ended", session_id=running.session_id, call_id=running.call_id, status=end.status)
 
     async def _store(self, server: Server, running: RunningCommand, end: End) -> None:
-        """Tries again while the database refuses; if it does so until this server stops, the next one notes the end."""
+        """Retries while the database refuses; if it does so until this server stops, the next one records the end."""
         work = partial(transactions.ended, session_id=running.session_id, call_id=running.call_id, end=end)
         while True:
             try:
@@ -287,4 +287,4 @@ def _stored(path_of: Callable[[str], Path] | None, key: str) -> tuple[str | None
 
 
 def too_many() -> ToolError:
-    return ToolError(f"{MAX_RUNNING} commands run in the background already; stop one of them first.")
+    return ToolError(f"{MAX_RUNNING} commands are already running in the background; stop one of them first.")

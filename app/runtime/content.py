@@ -1,5 +1,5 @@
-"""What users write, on its way into a session: images are checked and get digests, paths are read, once, when the
-message is accepted; then it is the parts of a message."""
+"""User content on its way into a session: when the message is accepted, images are checked and get digests, and paths
+are read once. The result is the parts of a message."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ TITLE_CHARS = 80
 
 _STORED: TypeAdapter[tuple[ContentPart, ...]] = TypeAdapter(tuple[ContentPart, ...])
 _WIDEST, _HIGHEST = 1_568, 765
-"""An image that counts as much as any: for one that has not been read."""
+"""An image of the largest size, in place of one that has not been read."""
 
 
 @dataclass(frozen=True, slots=True)

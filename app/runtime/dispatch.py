@@ -61,7 +61,7 @@ class Dispatch(Protocol):
         ...
 
     def starts_at_once(self, session_id: str) -> bool:
-        """Whether an idle session would get its owner in this process, without waiting, if it was woken now."""
+        """Whether an idle session would get its owner in this process, without waiting, if it were woken now."""
         ...
 
     def wake(self, session_id: str, key: str | None = None, started: Started | None = None) -> None:

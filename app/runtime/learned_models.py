@@ -1,4 +1,4 @@
-"""What requests have revealed about models: their windows and their quirks, kept over restarts, and how far estimates
+"""What requests have revealed about models: their windows and their quirks, kept across restarts, and how far estimates
 of their tokens are off. Nodes of a cluster take over what others have learned."""
 
 from __future__ import annotations

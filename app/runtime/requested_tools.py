@@ -34,8 +34,8 @@ def _client_tools(asked: Asked) -> list[client.ClientToolSpec]:
 
 
 async def check_client_tools(asked: Asked, taken: Sequence[str]) -> None:
-    """Raises `ValidationFailedError` for client tools that the session cannot have; `taken` are the built-in ones. In a
-    thread, as large schemas take long."""
+    """Raises `ValidationFailedError` for client tools that the session cannot have; `taken` are the built-in ones.
+    Checks in a thread, since large schemas take long."""
     specs = _client_tools(asked)
     try:
         if specs:

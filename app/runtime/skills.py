@@ -22,7 +22,7 @@ FOLDERS = (".agents/skills", ".claude/skills")
 COPIES = ".palimpsest/skills"
 """Where the operator's skills are in a workspace."""
 MAX_COPY_BYTES, MAX_COPY_FILES = 8 * 1024 * 1024, 500
-"""The most of a skill that is copied."""
+"""Maximum bytes and files of a skill that are copied."""
 log = structlog.get_logger(__name__)
 
 
@@ -84,7 +84,8 @@ class OperatorSkills:
         return cls(folder, tuple(skill for skill in found if skill is not None)[:MAX_SKILLS])
 
     def folder_of(self, parts: Sequence[str]) -> str | None:
-        """The name of the skill's folder that a path in a workspace, by its names, leads to; None if to none."""
+        """The name of the skill's folder that a path in a workspace leads to, judging by its names; None if there is
+        none."""
         copies = tuple(COPIES.split("/"))
         if len(parts) <= len(copies) or tuple(parts[: len(copies)]) != copies:
             return None
@@ -115,7 +116,8 @@ async def _once(data: bytes) -> AsyncIterator[bytes]:
 
 
 def _packed(folder: Path, name: str) -> bytes:
-    """A tar of the regular files in a folder, under another name; links are left out, as is what is too much."""
+    """A tar of the regular files in a folder, under another name; links are left out, and so is what exceeds the
+    limits."""
     packed, left, size = io.BytesIO(), MAX_COPY_FILES, 0
     with tarfile.open(fileobj=packed, mode="w", format=tarfile.GNU_FORMAT) as tar:
         parents = [name.rsplit("/", count)[0] for count in range(name.count("/"), 0, -1)]

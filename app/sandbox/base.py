@@ -26,7 +26,7 @@ class LiveInput:
         await self._pieces.put(data)
 
     async def end(self) -> None:
-        """Has the command see the end of its input, after all that was sent; waits as `send` does."""
+        """Lets the command see the end of its input, after all that was sent; waits as `send` does."""
         await self._pieces.put(None)
 
     async def next(self) -> bytes | None:

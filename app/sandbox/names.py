@@ -1,4 +1,5 @@
-"""Looks up the addresses of names in threads of its own, so that a silent name server delays nothing else."""
+"""Looks up the addresses of names in its own threads, so that a name server that does not answer delays nothing
+else."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ MOST_WAITING = 32
 """Processes that wait at the same time, over all sessions of one kind of sandbox: each takes less than 1 MB."""
 
 STEP_END_S = 0.03
-"""Seconds from the end of a command until the model has the next request, on a busy machine: to start a process in that
+"""Seconds from the end of a command until the model has the next request, on a busy machine: starting a process in that
 time would delay the request."""
 
 Work = Callable[[asyncio.Future[ExecRequest], Mapping[str, str], asyncio.Event], Coroutine[Any, Any, ExecResult]]

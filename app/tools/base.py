@@ -98,8 +98,8 @@ class NoHistory:
 
 @dataclass(frozen=True, slots=True)
 class CommandState:
-    """A background command. `bytes` are those of its output so far; `remark` is what the model should know of it, such
-    as the limit that ended it."""
+    """A background command. `bytes` is the size of its output so far; `remark` is what the model should know about it,
+    such as the limit that ended it."""
 
     command_id: str
     status: CommandStatus
@@ -110,7 +110,7 @@ class CommandState:
 
 @dataclass(frozen=True, slots=True)
 class CommandPiece:
-    """A piece of a command's output. `since` is its first byte, later than asked for if what comes before is not
+    """A piece of a command's output. `since` is its first byte, later than requested if what comes before is not
     stored; `until` is the one after its last."""
 
     state: CommandState
@@ -203,8 +203,8 @@ class Tool(Protocol[A]):
 
 
 class WaitingTool:
-    """Base of tools that are carried out elsewhere: a call waits for its result, also over restarts, and costs nothing
-    meanwhile. `timeout_s` is how long it waits, in seconds; None waits without end."""
+    """Base of tools that are carried out elsewhere: a call waits for its result, even across restarts, and costs
+    nothing meanwhile. `timeout_s` is how long it waits, in seconds; None waits without end."""
 
     parallel_safe: ClassVar[bool] = True
     """Its calls in one message wait together."""

@@ -1,4 +1,4 @@
-"""`delegate`: another agent works on a task in the same workspace, with a context of its own."""
+"""`delegate`: another agent works on a task in the same workspace, with its own context."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ def problems(schema: Mapping[str, Any], value: Any) -> list[str]:
         log.warning("output_schema_failed", error=type(error).__name__)
         return [f"$: the schema cannot be applied to it ({type(error).__name__})"]
     except BaseException as error:
-        # A recursion error inside the library's compiled part, which makes a panic of it.
+        # A recursion error inside the library's compiled part, which turns it into a panic.
         if type(error).__name__ != "PanicException":
             raise
         return ["$: the schema or the value is nested without end, or too deeply"]

@@ -60,7 +60,7 @@ class ToolRegistry:
         }
 
     def plus(self, *own: tuple[AnyTool, ToolSchema]) -> ToolRegistry:
-        """These tools and those that a session has of its own, each with what its model sees of it."""
+        """These tools and the session's own, each with what its model sees of it."""
         more = ToolRegistry(())
         more._tools = {**self._tools, **{tool.name: tool for tool, _ in own}}
         more._schemas = {**self._schemas, **{tool.name: schema for tool, schema in own}}
@@ -242,7 +242,7 @@ def _clean(node: Any, definitions: dict[str, Any]) -> Any:
 
 
 def _is_obvious(key: str, value: Any) -> bool:
-    """Whether it is a default that goes without saying."""
+    """Whether it is a default that need not be mentioned."""
     return key == "default" and (value is None or value is False)
 
 

@@ -171,7 +171,7 @@ async def test_a_session_is_attached_to_and_left(at_server: Terminal, provider: 
         assert "an old answer" not in attached.text
         attached.press_ctrl_c()
         assert await attached.ended() == 130
-        await attached.shows("left; ")
+        await attached.shows("detached; ")
         assert attached.is_cooked
     assert (await client.session(session["id"]))["status"] == "running"
 

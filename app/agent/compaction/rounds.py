@@ -39,7 +39,7 @@ LEAST_SUMMARY = 100
 SHORTEST = "." * 4 * LEAST_SUMMARY
 """Prose of that length: only its size counts."""
 USUAL_RECENT = DEFAULT.recent_messages_to_keep
-"""Who asks for more of them than usual gets them however large they are."""
+"""A session that asks for more of them than usual gets them, however large they are."""
 LEAST_RECENT = 2
 """Messages that `threshold` keeps even if they are large: the last call with its result."""
 

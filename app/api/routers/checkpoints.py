@@ -53,8 +53,8 @@ async def get_changes(
     ] = "json",
 ) -> Response:
     """The files that differ between two checkpoints, at most 10,000; with `format=patch` all differences as one patch.
-    Renamed files are found; binary files are in the patch whole. Values of the session's secrets are masked. What no
-    checkpoint covers is listed."""
+    Renamed files are detected; the patch contains binary files in full. Values of the session's secrets are masked.
+    Files that checkpoints do not cover are listed."""
     if (answer := await forwarded(services, request, session_id, "look")) is not None:
         return answer
     if format == "patch":

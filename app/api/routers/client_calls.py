@@ -32,5 +32,5 @@ async def list_tool_calls(
     responses=problems("session_not_found", "subagent_session", "call_not_found", "call_resolved", "call_not_waiting"),
 )
 async def post_tool_result(services: Services, session_id: SessionId, call_id: CallId, body: ToolCallAnswer) -> None:
-    """Posts the result of a call that waits for a client. It is kept once this has answered."""
+    """Posts the result of a call that waits for a client. It is stored before this request is answered."""
     await services.client_calls.answer(session_id, call_id, body)

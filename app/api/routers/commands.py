@@ -36,7 +36,7 @@ async def get_command_output(
     share: DownloadShare,
     since: Annotated[int, Query(ge=0, le=MAX_SEQ, description="The byte to read from.")] = 0,
 ) -> CommandOutput:
-    """Output of a background command from a byte on, at most 256 KiB; `next_since` reads on."""
+    """Output of a background command from a byte on, at most 256 KiB; pass `next_since` to continue."""
     return await services.commands.output(session_id, command_id, since)
 
 

@@ -90,8 +90,8 @@ async def get_context(
 
 @router.get("/tools", responses=problems("session_not_found", "unknown_model"))
 async def list_tools(services: Services, session_id: SessionId) -> ToolList:
-    """The tools that the next step offers, each with where it comes from and what it costs, and the session's MCP
-    servers as they were when last connected: while it runs, and with its next run."""
+    """The tools that the next step offers, each with its source and its tokens, and the session's MCP servers as of
+    their last connection. They are connected while a run is active."""
     return await services.history.tools(session_id)
 
 
@@ -109,11 +109,11 @@ async def search_messages(
         Text,
         Query(min_length=1, max_length=500, description='Words, `"phrases"` and paths to find.', examples=["port"]),
     ],
-    limit: Annotated[int, Query(ge=1, le=40, description="Maximum number of places.")] = 20,
+    limit: Annotated[int, Query(ge=1, le=40, description="Maximum number of results.")] = 20,
 ) -> SearchResult:
-    """Places of the history that match a query, best first; one without any of its words matches as a part of words.
-    Covers everything that was said, called and returned, whether the model still sees it or not, except reasoning and
-    the step that is running."""
+    """Places in the history that match a query, best first; if no place has any of its words, parts of words are
+    matched. Covers everything that was said, called and returned, whether the model still sees it or not, except
+    reasoning and the running step."""
     return await services.history.search(session_id, q, limit=limit)
 
 
@@ -281,7 +281,7 @@ async def stream_all_events(
             " some of it again. Omit it for events from now on.",
         ),
     ] = None,
-    activity: Annotated[bool, Query(description="Adds `session.activity`: what each session does now.")] = False,
+    activity: Annotated[bool, Query(description="Adds `session.activity`: what each session is doing.")] = False,
 ) -> Response:
     """`session.*` events of all sessions from now on, without ids, to keep a list of sessions up to date. Their data
     also has a `cursor`, with which a reader continues for ten minutes."""

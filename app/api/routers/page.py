@@ -38,7 +38,7 @@ DOCS_POLICY = "; ".join(
     (
         "default-src 'none'",
         "script-src 'self'",
-        # Swagger UI sets styles of single elements, and has its icons in data.
+        # Swagger UI sets inline styles, and has its icons in data: URLs.
         "style-src 'self' 'unsafe-inline'",
         "img-src 'self' data:",
         "connect-src 'self'",

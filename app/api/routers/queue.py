@@ -52,7 +52,7 @@ async def enqueue_message(
     services: Services, caller: Caller, request: Request, session_id: SessionId, body: QueueAdd
 ) -> QueueReceipt:
     """Queues a message, whatever the session is doing. The returned `id` becomes the message's id. A message that
-    cannot fit the model's window is refused. Paths in its parts are read now: later changes of those files make no
+    cannot fit the model's window is refused. Paths in its parts are read now: later changes to those files make no
     difference."""
     body = body if body.id else body.model_copy(update={"id": made_id(request.scope)})
     return await services.queue.add(session_id, body, caller)

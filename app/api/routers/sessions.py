@@ -138,8 +138,8 @@ async def list_sessions(
     ] = None,
 ) -> SessionPage:
     """Sessions, without sub-agents unless `parent_id` is given. A page may have fewer than `limit` if their tasks are
-    large. A cursor continues the order that it came from. By `activity`, a session that changes meanwhile moves to the
-    front, and may be missing from later pages."""
+    large. A cursor keeps the order that it came from. Sorted by `activity`, a session that changes meanwhile moves to
+    the front, and may be missing from later pages."""
     return await services.sessions.list(status=status, q=q, parent_id=parent_id, limit=limit, cursor=cursor, sort=sort)
 
 

@@ -33,7 +33,7 @@ REFUSED = ("webhook_address_refused", "metadata_too_large")
             "headers": {
                 "Location": {"description": "The webhook's path.", "schema": {"type": "string"}},
                 "Idempotency-Replayed": {
-                    "description": "`true` for what an earlier request with the same `Idempotency-Key` has made.",
+                    "description": "`true` if an earlier request with the same `Idempotency-Key` created the webhook.",
                     "schema": {"type": "string"},
                 },
             },
@@ -80,7 +80,7 @@ async def get_webhook(services: Services, webhook_id: WebhookId) -> Webhook:
 
 @router.patch("/{webhook_id}", responses=problems(*REFUSED, "webhook_not_found"))
 async def update_webhook(services: Services, webhook_id: WebhookId, body: WebhookPatch) -> Webhook:
-    """Changes a webhook from its next delivery on; with another `url`, what has failed is sent again at once.
+    """Changes a webhook from its next delivery on; with a new `url`, failed deliveries are sent again at once.
     `status: active` continues a disabled one with the first event that it did not get."""
     return await services.webhooks.patch(webhook_id, body)
 

@@ -197,7 +197,7 @@ class PalimpsestAgent:
 
 
 def _servers(given: Sequence[Any]) -> dict[str, Any] | None:
-    """The MCP servers with a URL. The others are commands of the editor's machine, which the sandbox does not have."""
+    """The MCP servers with a URL. The others are commands on the editor's machine, which the sandbox does not have."""
     reached = [server for server in given if isinstance(server, HttpMcpServer)]
     return {
         server.name: {"url": server.url, "headers": {header.name: header.value for header in server.headers}}

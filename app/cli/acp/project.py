@@ -27,7 +27,7 @@ RESET = (
 )
 
 Stamp = tuple[int, int, int]
-"""Mode, size and time of the last change of a file: another one means another content."""
+"""Mode, size and modification time of a file: a different value means different content."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Applied:
 
 
 class Project:
-    """Sends what the user has changed in a folder, and applies what a run has changed. The folder decides: it is never
+    """Sends what the user has changed in a folder, and applies what a run has changed. The folder wins: it is never
     overwritten where both have changed."""
 
     def __init__(self, path: Path) -> None:
@@ -65,7 +65,7 @@ class Project:
         return await bring(client, body, Folder(self.path), _ignore)
 
     async def send(self, client: Client, session_id: str) -> str | None:
-        """Sends what has changed since the last turn. Returns what the model has to know of it."""
+        """Sends what has changed since the last turn. Returns what the model has to know about it."""
         now = await asyncio.to_thread(scan, self.path)
         known = self._sent
         resets = self._resets or (known is not None and self._lacks(known.keys() - now.keys()))
@@ -80,7 +80,7 @@ class Project:
             except ServerRefusedError as error:
                 if error.code != "command_running":
                     raise
-                return "The user's latest changes of files could not be brought in while a command runs."
+                return "The user's latest file changes could not be copied in while a command is running."
         note = RESET if self._resets else None
         self._sent, self._resets = now, False
         return note
@@ -165,4 +165,4 @@ def git_apply(folder: Path, patch: Path) -> str | None:
 
 
 def _ignore(text: str) -> None:
-    """Standard error of an agent is the editor's log, where what was packed helps nobody."""
+    """An agent's standard error is the editor's log, where notes on packing help nobody."""

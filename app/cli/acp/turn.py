@@ -145,7 +145,7 @@ def _usage(run: dict[str, Any]) -> Usage:
 
 
 def show_applied(applied: Applied, folder: Path) -> list[SessionUpdate]:
-    """What became of a turn's changes, as a tool call: editors show its differences, or why there are none."""
+    """The outcome of a turn's changes, as a tool call: editors show its diffs, or why there are none."""
     files = f"{applied.files:,} changed file{'s' * (applied.files != 1)}"
     if applied.problem is None:
         shown = [tool_diff_content(str(each.path), each.after or "", each.before) for each in applied.differences]
@@ -161,8 +161,9 @@ def show_applied(applied: Applied, folder: Path) -> list[SessionUpdate]:
             )
         ]
     text = (
-        f"The folder was not changed, since the changes do not fit it: {applied.problem}. They are in {applied.patch};"
-        f" `git apply --3way {applied.patch}` merges them. The session continues with the files of the folder."
+        f"The folder was not changed, since the changes do not apply to it: {applied.problem}. They are in"
+        f" {applied.patch}; `git apply --3way {applied.patch}` merges them. The session continues with the files of the"
+        " folder."
     )
     title = f"Could not apply {files} to {folder}"
     content = [tool_content(text_block(text))]

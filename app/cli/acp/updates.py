@@ -123,7 +123,7 @@ class Updates:
         if kind is None:
             return []
         good = data["status"] == "completed"
-        # The content of a successful edit stays its difference.
+        # The content of a successful edit stays its diff.
         content = None if good and kind == "edit" else [tool_content(text_block(data["output"]))]
         return [
             ToolCallProgress(
@@ -162,7 +162,7 @@ def locations(call: Call, folder: Path) -> list[ToolCallLocation]:
 
 
 def diffs(call: Call, folder: Path) -> list[ToolCallContentVariant]:
-    """The difference that an edit makes."""
+    """The diff of an edit."""
     path = _path(call, folder)
     if path is None or kind_of(call) != "edit":
         return []

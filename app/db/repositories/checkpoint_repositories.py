@@ -41,7 +41,7 @@ def find(connection: Connection, session_id: str) -> StoredRepository:
 
 
 def use(connection: Connection, session_id: str) -> None:
-    """The workspace is opened for changes: the newest look has not seen what comes."""
+    """The workspace is opened for changes, which the newest look has not seen."""
     connection.execute(_USE, StoredRepository(session_id, uses=1)._asdict())
 
 

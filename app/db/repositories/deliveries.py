@@ -28,8 +28,8 @@ Lane = str | None
 @dataclass(frozen=True, slots=True)
 class Next:
     """What a webhook's lane needs: an event (`type`, `seq`, `data`, its JSON), with its delivery if that is stored
-    already; else, a time to wait for. `scanned` is up to which event of the session nothing is left for the webhook.
-    `traceparent` is the event's trace."""
+    already; else, a time to wait for. `scanned` is the event of the session up to which nothing is left for the
+    webhook. `traceparent` is the event's trace."""
 
     webhook: StoredWebhook
     seq: int | None = None
@@ -185,7 +185,7 @@ def advance(connection: Connection, webhook_id: str, seqs: Mapping[str, int]) ->
 
 
 def skip(connection: Connection, webhook_id: str, seqs: Mapping[str, int]) -> None:
-    """As `advance`, of a webhook that may be gone."""
+    """Like `advance`, for a webhook that may be gone."""
     present = select(webhooks.c.id).where(webhooks.c.id == webhook_id)
     if connection.execute(present.with_for_update(read=True, key_share=True)).first() is not None:
         advance(connection, webhook_id, seqs)
@@ -197,7 +197,7 @@ def add(connection: Connection, delivery: StoredDelivery) -> None:
 
 
 def send_pending(connection: Connection, webhook_id: str, at: datetime) -> None:
-    """Has what failed and would be sent later be sent now."""
+    """Makes failed deliveries that would be retried later due now."""
     waiting = update(_table).where(_sent.webhook_id == webhook_id, _sent.status == PENDING, _sent.next_attempt_at > at)
     connection.execute(waiting.values(next_attempt_at=at))
 

@@ -25,7 +25,7 @@ class Answer(NamedTuple):
 
 
 class Claimed(NamedTuple):
-    """A request as it is stored; without `answer` it is still being answered by `holder`, or was when that died.
+    """A request as it is stored; without `answer` it is still being answered by `holder`, or was when that server died.
     `made_id` is the id of what it makes."""
 
     holder: str

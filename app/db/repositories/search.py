@@ -53,8 +53,8 @@ def seq_of_call(connection: Connection, session_id: str, call_id: str) -> int:
 
 
 def end_of_complete(connection: Connection, session_id: str, *, is_idle: bool) -> int:
-    """The seq up to which all messages are complete: the end of an idle session, else its newest answer, which may be
-    in the making."""
+    """The seq up to which all messages are complete: the end of an idle session, else its newest answer, which may not
+    be complete yet."""
     seqs = select(func.max(messages.c.seq)).where(messages.c.session_id == session_id)
     if is_idle:
         return (connection.execute(seqs).scalar() or 0) + 1
@@ -62,8 +62,8 @@ def end_of_complete(connection: Connection, session_id: str, *, is_idle: bool) -
 
 
 def is_indexed(connection: Connection, session_id: str, *, before: int) -> bool:
-    """Whether all messages before a seq are indexed, as far as that shows without reading them: after one without a
-    text that can be searched, it does not."""
+    """Whether all messages before a seq are indexed, as far as can be told without reading them: after a message
+    without searchable text, it cannot."""
     last = select(func.max(search_entries.c.seq)).where(search_entries.c.session_id == session_id)
     newest = select(func.max(messages.c.seq)).where(messages.c.session_id == session_id, messages.c.seq < before)
     row = connection.execute(select(last.scalar_subquery(), newest.scalar_subquery())).one()

@@ -57,7 +57,7 @@ _KEY_ID = "secret_key"
 
 
 def secret_key_id(connection: Connection) -> tuple[str | None, str | None]:
-    """The database's id, and with that as salt what tells the key of the node that started last from another one."""
+    """The database's id, and the fingerprint of the key of the node that started last, salted with that id."""
     query = select(server.c.key, server.c.value).where(server.c.key.in_(("instance_id", _KEY_ID)))
     found = {row.key: row.value for row in connection.execute(query)}
     return found.get("instance_id"), found.get(_KEY_ID)

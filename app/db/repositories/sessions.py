@@ -133,7 +133,7 @@ def snapshot(connection: Connection, session_id: str) -> Session:
 
 
 def activities(connection: Connection, rows: Collection[Row[Any]]) -> dict[str, Activity]:
-    """What the sessions of these rows do now, by session; only those with a call at work."""
+    """What the sessions of these rows are doing, by session; only those with a running call."""
     active = [row.id for row in rows if row.status != Status.IDLE]
     if not active:
         return {}

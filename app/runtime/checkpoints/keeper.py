@@ -72,7 +72,7 @@ class Checkpoints:
         self._quiet: OrderedDict[str, Seen] = OrderedDict()
         """By session: what a look saw since which nothing has used the sandbox."""
         self.interrupted: set[str] = set()
-        """Sessions whose restoration was cut off by the end of an earlier server, and is not completed yet."""
+        """Sessions whose restoration was cut off when an earlier server ended, and is not completed yet."""
         sandboxes.on_use = self._note_use
         sandboxes.on_removal.append(self.remove)
 
@@ -92,7 +92,7 @@ class Checkpoints:
         return None if self._shared is None else await self._shared.update(session_id)
 
     async def use(self, session_id: str) -> None:
-        """Called before commands change the workspace, or after a request has, for other servers to know."""
+        """Called before commands change the workspace, or after a request has, so that other servers know."""
         if self._shared is not None:
             await self._shared.use(session_id)
 
@@ -137,8 +137,8 @@ class Checkpoints:
         return Taken.of(found, recording)
 
     async def now(self, session_id: str, spec: SandboxSpec) -> tuple[Seen, datetime | None]:
-        """The workspace as it is, in a commit that stays until the next look; and of when that is if it is on another
-        machine, whose newest snapshot shows it. For callers that have it `held`."""
+        """The workspace as it is, in a commit that stays until the next look; and its time if it is on another machine,
+        whose newest snapshot is used. For callers that have it `held`."""
         row = await self._update(session_id)
         if self._shared is not None and row is not None:
             if row.is_seen and row.restoring is None:
@@ -353,7 +353,7 @@ class Checkpoints:
             return lambda _: None
 
     async def remove(self, session_id: str) -> None:
-        """Removes a session's repository, after what uses it."""
+        """Removes a session's repository once nothing uses it."""
         async with self._lock(session_id):
             self._quiet.pop(session_id, None)
             self.interrupted.discard(session_id)

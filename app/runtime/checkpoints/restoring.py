@@ -49,7 +49,7 @@ class Plan(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A checkpoint that a workspace is to be like."""
+    """A checkpoint to restore a workspace to."""
 
     id: str
     commit: str | None

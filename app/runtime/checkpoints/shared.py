@@ -1,5 +1,6 @@
-"""Repositories that several servers share. What counts is in a store, as snapshots like those of workspaces; the
-database says which is the newest. Each server works on copies of its own, which it updates before it uses them."""
+"""Repositories that several servers share. The authoritative ones are in a store, as snapshots like those of
+workspaces; the database says which is the newest. Each server works on its own copies, which it updates before it uses
+them."""
 
 from __future__ import annotations
 
@@ -86,7 +87,7 @@ class Shelf:
 
 @dataclass(slots=True)
 class _Copy:
-    """What a copy here is of, and when it was used last."""
+    """What a copy here was made from, and when it was last used."""
 
     snapshot_id: str | None
     used_at: float
@@ -251,8 +252,8 @@ class SharedRepositories:
         return cached or await load(objects, known.snapshot_id)
 
     async def _clean(self, objects: SessionObjects, known: StoredRepository, base: Snapshot) -> None:
-        """Once for each session: removes what others have stored and not recorded. What has a later version may be
-        recorded yet."""
+        """Once for each session: removes what others have stored and not recorded. A later version may still be
+        recorded."""
         if known.session_id in self._cleaned:
             return
         used = {*base.packs, base.id}
@@ -327,8 +328,9 @@ class SharedRepositories:
         await asyncio.to_thread(shutil.rmtree, self.repository(session_id).path, ignore_errors=True)
 
     async def sweep(self, locks: Callable[[str], asyncio.Lock]) -> None:
-        """Removes copies that nobody has used for long or whose session is gone. What a fork has in the store is there
-        before its rows, so a session counts as gone at the second look only. `locks` has the turns of sessions."""
+        """Removes copies that nobody has used for a long time or whose session is gone. A fork's repository is in the
+        store before its rows exist, so a session counts as gone only at the second look. `locks` has the turns of
+        sessions."""
         listed = set() if self._shelf.listed is None else set(await self._shelf.listed())
         known = await self._database.read(lambda c: set(sessions.ids(c)))
         for session_id in (listed - known) & self._gone:

@@ -1,6 +1,6 @@
 """The files of a repository that nodes share, as a snapshot stores them, and written from one.
 
-Whoever writes to the store may have chosen them. So only files are written that git reads as data: objects and
+Anyone who can write to the store may have chosen them. So only files that git reads as data are written: objects and
 references, and nothing that could name a command or another directory.
 """
 

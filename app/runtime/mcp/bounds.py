@@ -51,7 +51,7 @@ class Received:
             raise self.fail("too_large", f"The server sent a message of more than {MAX_MESSAGE_BYTES // 2**20} MiB.")
 
     def forget_status(self) -> None:
-        """Has `status` be that of a later request."""
+        """Resets `status`, so that only a later request sets it."""
         self.status = None
 
     def fail(self, code: str, detail: str) -> ServerError:

@@ -1,6 +1,6 @@
-"""What a server says of its tools, made fit to be shown to a model: names that every provider accepts, bounded texts,
-and schemas that no provider refuses. All of it is untrusted; what cannot be used is left out, with a reason.
-Pure functions of values, without the `mcp` package."""
+"""What a server says about its tools, made fit to show to a model: names that every provider accepts, bounded texts,
+and schemas that no provider refuses. All of it is untrusted; what cannot be used is left out, with a reason. Pure
+functions of values, without the `mcp` package."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""One connection to a server, in a task of its own: the protocol's version is negotiated, the tools are listed, calls
-are made, and a changed list is noted."""
+"""One connection to a server, in its own task: the protocol's version is negotiated, the tools are listed, calls are
+made, and a changed list is noted."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ CLOSE_S = 1.5
 MAX_PAGES = 50
 LISTEN_AGAIN_S = 30.0
 PING_S = 30.0
-"""Seconds between two looks at whether a server at a URL is still there; a command's end is noticed without."""
+"""Seconds between checks whether a server at a URL is still there; the end of a command is noticed without them."""
 PING_PAUSE_S = 3.0
-"""Least seconds between two pings: some servers end each stream at once."""
+"""Minimum seconds between two pings: some servers end each stream at once."""
 PING_WAIT_S = 8.0
 """Seconds that it has to answer, while nothing else is asked of it."""
 MAX_DETAIL_CHARS = 1_000
@@ -58,8 +58,8 @@ class UnansweredError(Exception):
 
 
 class Connection:
-    """A connection; `open` once, then `call` and `list_tools`, and `aclose`. A `remote` server is asked now and then
-    whether it is still there."""
+    """A connection; `open` once, then `call` and `list_tools`, and `aclose`. A `remote` server is asked from time to
+    time whether it is still there."""
 
     def __init__(self, transport: Transport, *, remote: bool = False) -> None:
         self.received = Received()
@@ -157,7 +157,7 @@ class Connection:
                     await self.received.doubt.wait()
             self.received.doubt.clear()
             why = await self._ping(client)
-            # Some do one thing at a time, and a call may be long.
+            # Some servers do one thing at a time, and a call may take long.
             if why and not self._calls:
                 self.received.fail("closed", why)
                 self._closing.set()
@@ -165,8 +165,8 @@ class Connection:
             await asyncio.sleep(PING_PAUSE_S)
 
     async def _ping(self, client: Client) -> str:
-        """Why the server is gone; empty if it is not. A JSON-RPC error is an answer, since it may know no pings; an
-        HTTP error is not."""
+        """Why the server is gone; empty if it is not. A JSON-RPC error is an answer, since the server may not support
+        pings; an HTTP error is not."""
         is_modern = client.protocol_version in MODERN_PROTOCOL_VERSIONS
         self.received.forget_status()
         try:
@@ -257,8 +257,8 @@ class Connection:
         return "The connection ended before the server answered."
 
     async def _own(self, work: Awaitable[T]) -> T:
-        """Awaits work in a task of its own: when it is cancelled, telling the server may take longer than the caller
-        has."""
+        """Awaits work in its own task: when it is cancelled, notifying the server may take longer than the caller can
+        wait."""
         task = asyncio.ensure_future(work)
         self._calls.add(task)
         task.add_done_callback(self._calls.discard)
@@ -314,7 +314,7 @@ def _failure(error: BaseException, status: int | None) -> ServerError:
             case httpx2.TimeoutException() | TimeoutError():
                 return ServerError("timeout", "The server did not answer in time.")
             case httpx2.ConnectError():
-                return ServerError("unreachable", f"The server cannot be connected to: {str(each)[:300]}.")
+                return ServerError("unreachable", f"Cannot connect to the server: {str(each)[:300]}.")
             case httpx2.HTTPError():
                 return ServerError("closed", f"The connection ended: {str(each)[:300] or type(each).__name__}.")
             case MCPError() if status is not None:

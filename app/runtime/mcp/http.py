@@ -145,7 +145,7 @@ _context: ssl.SSLContext | None = None
 
 
 async def tls_context() -> ssl.SSLContext:
-    """What connections verify names with; made once, in a thread, since that takes about 30 ms."""
+    """What connections verify names with; created once, in a thread, since that takes about 30 ms."""
     global _context
     if _context is None:
         _context = await asyncio.to_thread(httpx2.create_ssl_context)

@@ -17,7 +17,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 MAX_MALFORMED = 1_000
-"""Faults of a list up to which it is read; with more it is refused."""
+"""Maximum number of faults in a list that is still read; with more, it is refused."""
 MAX_PROBLEM_CHARS = 200
 
 Received = SessionMessage | Exception
@@ -86,7 +86,7 @@ def take_out(result: dict[str, Any], protocol: str | None) -> list[tuple[str, st
                         where = ".".join(str(step) for step in steps) or "the tool"
                         bad.setdefault(index, f"it is malformed: {where}: {fault['msg']}"[:MAX_PROBLEM_CHARS])
     if protocol in MODERN_PROTOCOL_VERSIONS:
-        # The package drops these without saying so.
+        # The package drops these silently.
         for index, tool in enumerate(tools):
             if index not in bad and (why := find_invalid_x_mcp_header(tool.get("inputSchema"))) is not None:
                 bad[index] = f"it is malformed: {why}"[:MAX_PROBLEM_CHARS]

@@ -25,7 +25,7 @@ _MAX_BASE64_CHARS = 4 * (MAX_IMAGE_BYTES // 3 + 2)
 
 def read_result(result: types.CallToolResult | types.InputRequiredResult) -> tuple[str, ToolOutcome]:
     """The text, and how the call ended, with its images. Looks into images, so call it in a thread. Raises `ToolError`
-    if the server wants what nobody here can give."""
+    if the server asks for input, which nobody here can give."""
     if isinstance(result, types.InputRequiredResult):
         raise ToolError(
             "The server asks for input from a person, which is not supported; call it with other arguments."
@@ -74,11 +74,11 @@ def _image(what: str, kind: str, text: str, images: list[ToolImage]) -> str:
     try:
         data = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
-        return refused("as it is no valid base64")
+        return refused("as it is not valid base64")
     # Providers refuse a request whose image is not what it is said to be, so only its bytes count.
     found = media_type_of(data)
     if found is None:
-        return refused("as it is no PNG, JPEG, GIF or WebP image")
+        return refused("as it is not a PNG, JPEG, GIF or WebP image")
     if len(data) > MAX_IMAGE_BYTES:
         return refused(f"as it has more than {MAX_IMAGE_BYTES:,}")
     width, height = image_size(data) or (None, None)
@@ -100,8 +100,8 @@ def _size(text: str) -> str:
 
 
 def _same(text: str, value: Any) -> bool:
-    """Whether a text says the same as the structured content, as servers send it for older clients. Many wrap what is
-    no object in one with a single key, such as `result`."""
+    """Whether a text says the same as the structured content, as servers send it for older clients. Many wrap a value
+    that is not an object in one with a single key, such as `result`."""
     inner = next(iter(value.values())) if isinstance(value, dict) and len(value) == 1 else value
     if text == inner:
         return True

@@ -1,5 +1,5 @@
 """The servers of one owned session: connected before its first step, looked at between steps, connected again when they
-are gone, and closed when its runs end. What fails costs the server's tools, never the run."""
+are gone, and closed when its runs end. A failure costs the server's tools, never the run."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ AGAIN_WAIT_S = 5.0
 BACKOFF_S = (1.0, 5.0, 30.0, 60.0)
 """Seconds until a server that failed is tried again; the last value repeats."""
 MAX_CHANGES = 20
-"""Changed lists of a server that are taken up: each makes the model read everything again."""
+"""Maximum number of changed lists of a server that are used: each makes the model read everything again."""
 MAX_DETAIL_CHARS = 2_000
 
 log = structlog.get_logger(__name__)
@@ -166,7 +166,7 @@ class SessionServers:
         return partial(stdio_streams, sandbox, command, values)
 
     async def _settle(self, server: _Server) -> None:
-        """Takes up what has become of a server since the last step."""
+        """Applies what has happened to a server since the last step."""
         if server.opening is not None and server.opening.done():
             self._take(server)
         if server.is_open:

@@ -28,7 +28,7 @@ WAITING = 1_000
 
 
 class _Lines:
-    """Splits standard output into messages, and keeps the end of standard error. Lines that are no messages, which
+    """Splits standard output into messages, and keeps the end of standard error. Lines that are not messages, which
     some servers print by mistake, are skipped."""
 
     def __init__(self, received: Received, give: Callable[[SessionMessage], None]) -> None:

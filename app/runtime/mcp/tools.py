@@ -21,7 +21,7 @@ from app.tools.registry import AnyTool, ToolRegistry
 
 PIECE = 256 * 1024
 PROGRESS_S = 0.2
-"""Least seconds between two reports of progress that are shown."""
+"""Minimum seconds between two progress reports that are shown."""
 MAX_PROGRESS_CHARS = 300
 
 
@@ -78,7 +78,7 @@ class McpTool:
 
 
 class _Progress:
-    """Shows the progress of a call, not more often than is of use."""
+    """Shows the progress of a call, no more often than is useful."""
 
     def __init__(self, show: Callable[[str], None], mask: Callable[[str], str]) -> None:
         self._show = show

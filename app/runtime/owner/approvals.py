@@ -38,7 +38,7 @@ RECHECK_S = 10.0
 """How often, in seconds, a wait checks the wall clock for what has expired: that clock may be set, and it advances
 while the machine sleeps, unlike the clock of timers."""
 Settle = Callable[[Connection, Appender], tuple[T | None, datetime | None]]
-"""Looks whether a wait is over: what it ended with, or None and the time at which to look again, if any."""
+"""Checks whether a wait is over: returns what it ended with, or None and the time at which to check again, if any."""
 
 
 class StoredWaits:
@@ -107,7 +107,7 @@ class StoredWaits:
         return answers
 
     async def _settled(self, settle: Settle[T]) -> T:
-        """Looks again at each ring, and when something expires, until a wait is over."""
+        """Checks again at each ring, and when something expires, until a wait is over."""
 
         def work(connection: Connection) -> tuple[tuple[T | None, datetime | None], list[StreamItem]]:
             appender = Appender(connection, self._session_id, epoch=self._epoch)

@@ -167,7 +167,7 @@ class WatchedFiles:
         try:
             name = self._skills.folder_of(resolve(path))
         except PalimpsestError:
-            # A command may work anywhere, and a tool for files says itself what is wrong.
+            # A command may work anywhere, and a file tool reports itself what is wrong.
             return
         if name is None:
             return

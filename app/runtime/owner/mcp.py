@@ -48,7 +48,7 @@ class McpServers:
             self._session.offer_mcp(self._servers.catalogs)
 
     async def recall(self) -> None:
-        """Has what the servers offered last be in the context, without connecting them: for a round between runs."""
+        """Puts what the servers offered last into the context without connecting them, for a round between runs."""
         session_id = self._session.id
         if servers_of(self._session.row, self._setup.mcp.defaults):
             found = await self._setup.database.read(lambda c: transactions.catalogs(c, session_id))

@@ -63,8 +63,8 @@ class SessionOwner:
         delivered: frozenset[str] = frozenset(),
     ) -> None:
         """`claimed` is the session's row at its claim; `delivered` are the messages that its new run has got with that.
-        `resting` is called with True when the run starts to wait for
-        a person or a client, and with False when it continues."""
+        `resting` is called with True when the run starts to wait for a person or a client, and with False when it
+        continues."""
         self._setup = setup
         self._claimed = claimed
         self._session = session = SessionState(setup, claimed)

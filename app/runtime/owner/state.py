@@ -44,7 +44,7 @@ take."""
 
 
 START_AFTER_S = 0.03
-"""Seconds after the start of a run in which its sandbox is not started ahead: the model's request is sent meanwhile."""
+"""Seconds from the start of a run until its sandbox is started ahead: the model's request is sent meanwhile."""
 
 SPILL_WAIT_S = 10.0
 """Timeout in seconds to start a sandbox and write spilled messages to it; after it the run continues without them."""

@@ -240,7 +240,7 @@ class Sandboxes:
             del self._handles[session_id]
 
     def stop_unused(self, session_id: str) -> None:
-        """Stops a sandbox that was started, but not needed, at once instead of when it was idle for a while."""
+        """Stops a sandbox that was started but not needed at once, instead of after it has been idle for a while."""
         if (handle := self._handles.get(session_id)) is not None:
             self._stop_idle(session_id, handle)
 

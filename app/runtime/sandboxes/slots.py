@@ -89,7 +89,7 @@ class Lease:
     """The time of the snapshot that is read in place of the sandbox, None if it is the sandbox itself."""
 
     admit_ahead: Callable[[], Awaitable[None]] = field(default=_nothing, repr=False)
-    """As `admit` for a sandbox that nothing uses yet, with a slot that is free."""
+    """Like `admit`, for a sandbox that nothing uses yet, with a slot that is free."""
 
     async def start(self) -> Sandbox:
         """The started sandbox. Waits at most `wait_s` seconds for a free slot and for the sandbox engine; then raises
@@ -100,7 +100,7 @@ class Lease:
         return await self._started(deadline)
 
     async def start_ahead(self) -> Sandbox:
-        """As `start`, for a use that may follow, which begins with `start`."""
+        """Like `start`, for a use that may follow and begins with `start`."""
         await self.admit_ahead()
         return await self._started(0.0)
 

@@ -202,7 +202,7 @@ class _Side:
 
 
 class _Comparison(NamedTuple):
-    """`as_of` is of when the workspace is, if it was on another machine that could not be asked."""
+    """`as_of` is the time of the workspace, if it was on another machine that could not be asked."""
 
     first: _Side
     last: _Side

@@ -37,7 +37,7 @@ ENTRY_BYTES = 96
 """Maximum bytes of an entry in the answer without its path."""
 
 BARRED_S, LOOK_S = 10.0, 0.05
-"""Seconds that an upload waits for a deletion or a restoration by another node, and between looks whether it has
+"""Seconds that an upload waits for a deletion or a restoration by another node, and between checks whether it has
 ended."""
 
 TURN_S = 5.0

@@ -1,4 +1,4 @@
-"""Answers requests that are repeated with an `Idempotency-Key` as they were answered first."""
+"""Gives requests that are repeated with an `Idempotency-Key` the answer that the first one got."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class IdempotencyService:
         self._holder = new_id()
 
     async def begin(self, key_digest: str) -> str | Answer:
-        """The answer to an earlier request with this key, or, for one that is to be answered now, the id that what it
-        makes should have: the same as before if a server died while it answered. Raises `ConflictError` while another
-        one is being answered."""
+        """The answer to an earlier request with this key or, for one that is to be answered now, the id for what it
+        creates: the same as before if a server died while it was answering. Raises `ConflictError` while another one is
+        being answered."""
         at, made_id = now(), new_id()
 
         def write(connection: Connection) -> str | Answer:

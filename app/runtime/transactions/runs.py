@@ -136,7 +136,7 @@ def decide_approval(
 
 
 def has_expired(row: Row[Any], at: datetime) -> bool:
-    """Whether the time is over that a call, of which this is the row, could wait."""
+    """Whether the call with this row has waited as long as it could."""
     return row.expires_at is not None and row.expires_at <= at
 
 

@@ -136,4 +136,4 @@ def _failure(connection: Connection, child: Row[Any]) -> str:
     detail = (child.error or {}).get("detail")
     text = f"sub-agent {child.id} {_ENDS[Outcome(child.outcome)]}" + (f": {detail}" if detail else ".")
     last = messages.last_of_model(connection, child.id)
-    return text if last is None or not last.text.strip() else f"{text}\nThe last that it wrote:\n{last.text}"
+    return text if last is None or not last.text.strip() else f"{text}\nIts last message:\n{last.text}"

@@ -12,7 +12,7 @@ from app.sessions import CommandStatus
 
 class CommandView(Value):
     """A command that runs, or ran, in the background. `command_id` is the id of the call that started it, which has its
-    whole output once it has ended. `bytes` are those of its output so far; `remark` names the limit that ended it, or
+    whole output once it has ended. `bytes` is the size of its output so far; `remark` names the limit that ended it, or
     says why it could not be started."""
 
     command_id: str
@@ -32,8 +32,8 @@ class CommandList(Value):
 
 
 class CommandOutput(Value):
-    """A piece of a command's output as text. `since` is its first byte, later than asked for if what comes before is
-    not stored; `next_since` reads on. `bytes` are those of all output so far."""
+    """A piece of a command's output as text. `since` is its first byte, later than requested if what comes before is
+    not stored; pass `next_since` to continue. `bytes` is the size of all output so far."""
 
     command_id: str
     status: CommandStatus

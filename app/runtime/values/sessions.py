@@ -351,7 +351,7 @@ class SessionCreate(Value):
 
 
 class SessionPatch(Value):
-    """`PATCH /v1/sessions/{id}`; takes effect from the next step. Omitted fields are unchanged, also within
+    """`PATCH /v1/sessions/{id}`; takes effect from the next step. Omitted fields are unchanged, including those within
     `compaction`, `limits`, `approval` and `mcp_servers`; null resets to the server's default."""
 
     title: Title | None = None

@@ -51,9 +51,8 @@ async def acquire(
     is_restored: bool = False,
 ) -> tuple[int, str | None] | None:
     """The new tenure, with the newest snapshot, from which the workspace `is_restored` or not; None if the row has
-    changed since it was read. Raises `StaleOwnerError`
-    with an owner's epoch; without one, `ConflictError` (code `workspace_elsewhere`) if a run on another `node` may use
-    it."""
+    changed since it was read. Raises `StaleOwnerError` with an owner's epoch; without one, `ConflictError` (code
+    `workspace_elsewhere`) if a run on another `node` may use it."""
 
     def work(connection: Connection) -> tuple[int, str | None] | None:
         at = now()

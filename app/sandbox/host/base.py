@@ -82,7 +82,7 @@ class HostSandbox:
             raise SandboxUnavailableError(detail) from exc
 
     def keep_ready(self, env: Mapping[str, str] | None = None) -> None:
-        """Nothing: the start of a process takes little here."""
+        """Does nothing: starting a process is cheap here."""
 
     def rest(self) -> None: ...
 

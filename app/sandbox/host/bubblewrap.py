@@ -179,8 +179,8 @@ class BubblewrapSandbox(HostSandbox):
 
     @property
     def _can_share(self) -> bool:
-        """Whether later commands can enter the network of one: bubblewrap in a user namespace could not be started in
-        another one's network, since it may not make a user namespace in there."""
+        """Whether later commands can enter the network of one: bubblewrap in a user namespace cannot start in another
+        one's network, since it may not create a user namespace there."""
         return self._view.uid is not None and find_nsenter() is not None
 
     async def _run_confined(
@@ -221,7 +221,7 @@ class BubblewrapSandbox(HostSandbox):
         return replace(result, remark=await watch.end())
 
     def _begin(self, watch: HostWatch) -> None:
-        """What is read at the start of a command, in one switch of threads. Blocks."""
+        """What is read at the start of a command, in one thread switch. Blocks."""
         self._view.etc.refresh()
         watch.begin()
 

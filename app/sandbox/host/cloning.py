@@ -1,4 +1,4 @@
-"""Git repositories, cloned on the host into a directory of their own, for workspaces that get their files from there.
+"""Git repositories, cloned on the host into their own directory, for workspaces that get their files from there.
 
 Git runs without the configuration, hooks and environment of the server's user, without submodules and filters, with
 `https` and `ssh` only, and connects to an address that was checked: names are resolved here, not by git.
@@ -92,7 +92,7 @@ class Clone:
 
 
 class Cloner:
-    """Clones into directories below one of its own."""
+    """Clones into directories below its own one."""
 
     def __init__(
         self,
@@ -103,8 +103,8 @@ class Cloner:
         resolve: Resolve = resolve,
         most: int = MOST_CLONES,
     ) -> None:
-        """`may_reach` tells whether an IP address may be connected to; `known_hosts` is as in `SshHost`. `most` clones
-        are there at the same time; further ones wait for their turn."""
+        """`may_reach` tells whether an IP address may be connected to; `known_hosts` is as in `SshHost`. At most `most`
+        clones exist at the same time; further ones wait for their turn."""
         self._folder = folder
         self._known_hosts = known_hosts
         self._resolver = Resolver(resolve)
@@ -128,7 +128,7 @@ class Cloner:
         `InvalidRequestError` and `ForbiddenError`."""
         host, port = check_url(wanted.url)
         async with self._turns, self._place() as place:
-            # Resolved here, since git could get another answer; and after the wait, which can be long.
+            # Resolved here, since git could get a different answer; and after the wait, which can be long.
             addresses = await self._addresses(host)
             if wanted.url.startswith("ssh:"):
                 ssh = SshHost(host, port, addresses[0], self._known_hosts)
@@ -243,7 +243,7 @@ class _Git:
             raise CloneError(f"The clone took more than {CLONE_S:.0f} seconds.", code="clone_timeout") from exc
 
     async def _check_out(self, commit: str, *how: str) -> None:
-        """Makes the files if they are not too large: a few objects can be files of any size, and any number of them."""
+        """Writes the files if they are not too large: a few objects can become any number of files of any size."""
         await self._run("-C", "clone", "ls-tree", "-r", "-t", "-l", "-z", commit, read=self._check_size)
         await self._run("-C", "clone", "checkout", "--quiet", *how)
 

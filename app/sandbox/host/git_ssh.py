@@ -22,7 +22,7 @@ _OPTIONS = (
 
 
 class KeyRefusedError(PalimpsestError):
-    """The credential cannot be used: it is no private key, has a passphrase, or no agent takes it."""
+    """The credential cannot be used: it is not a private key, has a passphrase, or no agent takes it."""
 
     status = 422
     code = "clone_unauthorized"
@@ -112,7 +112,7 @@ async def _add(key: str, environment: Mapping[str, str]) -> None:
             add.kill()
         await asyncio.shield(add.wait())
     if add.returncode != 0:
-        raise KeyRefusedError("The credential is no private key of SSH without a passphrase.")
+        raise KeyRefusedError("The credential is not an SSH private key without a passphrase.")
 
 
 def _no_agent(reason: str) -> KeyRefusedError:

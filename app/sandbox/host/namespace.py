@@ -56,7 +56,7 @@ class View:
     """Directories below `/usr` that the sandbox must not see."""
 
     def arguments(self, *, own_network: bool = True) -> list[str]:
-        """bubblewrap's arguments up to and without the command. Without a network of its own, it has that in which
+        """bubblewrap's arguments up to and without the command. Without its own network, it has the one in which
         bubblewrap is started."""
         tmpfs_bytes = str(self.limits.memory_mb * 1024 * 1024 // 2)
         return [

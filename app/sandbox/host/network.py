@@ -17,7 +17,7 @@ def find_nsenter() -> str | None:
 
 class SharedNetwork:
     """The loopback of the first command that runs in the background. It lasts as long as any command that is in it, and
-    all later ones enter it; before it, each command has a network of its own."""
+    all later ones enter it; before that, each command has its own network."""
 
     def __init__(self) -> None:
         self._namespace: int | None = None

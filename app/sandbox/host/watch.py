@@ -138,7 +138,7 @@ class HostWatch:
             await asyncio.wait(watches)
 
     async def _until_too_much_memory(self, pid: int, memory: MemoryUse, before: Sequence[int]) -> str:
-        """The commands `before` this one, which run in the background, have the same limit with it; the newest ends."""
+        """The commands `before` this one, which run in the background, share its limit; the newest one is ended."""
         while True:
             await asyncio.sleep(LOOK_S)
             others = [other for other in before if other in self._disk.running]

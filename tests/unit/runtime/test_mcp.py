@@ -144,10 +144,10 @@ def picture(data: bytes | str, kind: str = "image/png") -> types.ImageContent:
 @pytest.mark.parametrize(
     ("block", "why"),
     [
-        (picture("no base64!"), "no valid base64"),
-        (picture("é"), "no valid base64"),
-        (picture(b"<svg/>", "image/svg+xml"), "no PNG, JPEG, GIF or WebP"),
-        (picture(b""), "no PNG"),
+        (picture("no base64!"), "not valid base64"),
+        (picture("é"), "not valid base64"),
+        (picture(b"<svg/>", "image/svg+xml"), "not a PNG, JPEG, GIF or WebP"),
+        (picture(b""), "not a PNG"),
         (picture(png(padding=5 * 1024 * 1024)), "more than 5,242,880"),
         (picture("A" * 100_000_000), "more than 5,242,880"),
     ],
