@@ -26,7 +26,7 @@ async def test_what_became_of_mcp_servers_is_shown(page: Page, site: Site, clien
 
     await expect(page.get_by_role("article", name="MCP server sh")).to_contain_text("MCP server sh ready: 3 tools.")
     failed = page.get_by_role("article", name="MCP server tracker")
-    await expect(failed).to_contain_text(re.compile(r"failed \(\w+\): .*It is tried again while the session works."))
+    await expect(failed).to_contain_text(re.compile(r"failed \(\w+\): .*It is retried while the session works."))
     await expect(page.locator(".call")).to_contain_text("sh › touch")
 
     await tab(page, "Context").click()

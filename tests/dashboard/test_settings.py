@@ -53,7 +53,7 @@ async def _create(page: Page, receiver: Receiver) -> str:
     dialog = page.get_by_role("dialog", name="New webhook")
     await dialog.get_by_label("URL").fill(receiver.url)
     await dialog.get_by_label("Events").select_option("Some events…")
-    names = dialog.get_by_label("Names of events")
+    names = dialog.get_by_label("Event names")
     await names.fill("session.idle\nnothing.*")
     await button(dialog, "Create").click()
     await expect(names).to_have_accessible_description(re.compile("Input should be the name of a durable event"))

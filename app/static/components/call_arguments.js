@@ -17,7 +17,7 @@ export function CallArguments({ name, args }) {
   const entries = Object.entries(args).map(([key, value]) => [plainLine(key), asText(value)]);
   if (entries.length === 0) return html`<p class="dim">No arguments.</p>`;
   const isCommand = (key) => name === "execute_command" && key === "command";
-  // What decides comes first.
+  // The arguments that a decision depends on come first.
   entries.sort(([one], [other]) => isCommand(other) - isCommand(one));
   const isBrief = ([key, text]) => text.length <= BRIEF && !text.includes("\n") && !isCommand(key);
   const brief = entries.filter(isBrief);

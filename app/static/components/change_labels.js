@@ -1,4 +1,4 @@
-/** What changes and checkpoints are called on the page. */
+/** The names of changes and checkpoints on the page. */
 
 import { clock, count, day, visible } from "../core/format.js";
 import { serverNow } from "../core/http.js";

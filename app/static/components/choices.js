@@ -2,7 +2,7 @@
 
 import { html, useEffect, useId, useRef, useState } from "../core/ui.js";
 
-/** `items` are `{key, content, choose}`; `onText` gets what the user writes, `empty` is shown without items. */
+/** `items` are `{key, content, choose}`; `onText` gets what the user types, `empty` is shown without items. */
 export function Choices({ label, text, onText, items, empty }) {
   const id = useId();
   const list = useRef(null);

@@ -14,7 +14,7 @@ export function EditInFork({ state, message }) {
     const { transcript } = state;
     const order = transcript.order.peek();
     const before = order[order.indexOf(message.id) - 1];
-    if (before === undefined && transcript.hasEarlier.peek()) throw new Error("Scroll up to load what came before.");
+    if (before === undefined && transcript.hasEarlier.peek()) throw new Error("Scroll up to load earlier messages.");
     if (before === undefined) return beginAgain(state.session.peek(), text);
     const fork = await post(sessionPath(state.id, "fork"), { after_message_id: before });
     keepDraft(fork.id, text);

@@ -1,4 +1,4 @@
-/** What became of an MCP server, as a quiet line of the transcript. */
+/** The state of an MCP server, as a quiet line of the transcript. */
 
 import { clock, count, day, plainLine } from "../core/format.js";
 import { sessionLink } from "../core/router.js";
@@ -18,15 +18,15 @@ function ready(server, { tools, left_out: left }) {
   return `MCP server ${plainLine(server)} ready: ${usable}${leftOut > 0 ? `, ${count(leftOut)} left out` : ""}.`;
 }
 
-/** What follows a failure, for those that trying again alone does not fix. */
+/** What to do about failures that a retry alone does not fix. */
 const NEXT = {
-  secret_missing: "Add the secret; the server is tried again while the session works.",
-  unauthorized: "Check its credentials; the server is tried again while the session works.",
+  secret_missing: "Add the secret; the server is retried while the session works.",
+  unauthorized: "Check its credentials; the server is retried while the session works.",
 };
 
 const sentence = (text) => `${plainLine(text).trim().replace(/\.$/, "")}.`;
 
 function Failed({ server, code, detail }) {
   return html`MCP server ${plainLine(server)} failed (<code>${plainLine(code)}</code>): ${sentence(detail)}${" "}
-    Its tools are not offered. ${NEXT[code] ?? "It is tried again while the session works."}`;
+    Its tools are not offered. ${NEXT[code] ?? "It is retried while the session works."}`;
 }

@@ -32,7 +32,7 @@ export function SessionRow({ session, name, onChanged, openDialog }) {
   </li>`;
 }
 
-/** What the session does now, or what came of its last run. */
+/** What the session is doing, or how its last run ended. */
 function Now({ session }) {
   if (session.status === "idle") {
     if (!session.error) return html`<${Result} session=${session} />`;

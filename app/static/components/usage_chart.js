@@ -55,9 +55,9 @@ function Days({ items, measure, colors }) {
   const most = Math.max(...sums);
   const share = (amount) => `${most === 0 ? 0 : (amount / most) * 100}%`;
   const total = sums.reduce((sum, each) => sum + each, 0);
-  const label = `${measure.label} by day: ${measure.text(total)} in all, at most ${measure.text(most)} on a day`;
+  const label = `${measure.label} by day: ${measure.text(total)} in total, at most ${measure.text(most)} per day`;
   return html`<figure class="usage-days">
-    <figcaption class="dim"><span class="numbers">${measure.text(most)}</span> at most on a day</figcaption>
+    <figcaption class="dim"><span class="numbers">${measure.text(most)}</span> max per day</figcaption>
     <div class="usage-columns" role="img" aria-label=${label}>
       ${days.map(
         (day, index) => html`<span

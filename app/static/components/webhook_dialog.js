@@ -68,7 +68,7 @@ function EventFields() {
     ${values.kind === "some" &&
     html`<${AreaField}
       name="events"
-      label="Names of events"
+      label="Event names"
       help="One per line: a name such as session.idle, or all names of a topic, such as approval.*"
       rows="4"
       class="mono"

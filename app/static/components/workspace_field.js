@@ -1,4 +1,4 @@
-/** The workspace that a new session begins with: empty, with files of this machine, or with a git repository. */
+/** The workspace that a new session begins with: empty, with files from this machine, or with a git repository. */
 
 import { bytes, count, plainLine } from "../core/format.js";
 import { html, useContext, useId, useRef } from "../core/ui.js";
@@ -20,7 +20,7 @@ export function WorkspaceField() {
   const name = useId();
   return html`<fieldset class="workspace">
     <legend>Workspace</legend>
-    <div class="segments" role="radiogroup" aria-label="What the workspace begins with">
+    <div class="segments" role="radiogroup" aria-label="What the workspace starts with">
       ${Object.entries(CHOICES).map(
         ([value, label]) => html`<label key=${value}>
           <input
@@ -55,7 +55,7 @@ function Files() {
   return html`<div class="drop-zone" role="group" aria-label="Files" aria-describedby=${error ? `${id}-error` : undefined}>
     ${incoming.value ? html`<${Chosen} chosen=${incoming.value} />` : html`<p>Drop a folder or an archive here</p>`}
     <div class="drop-ways">
-      <label class="hidden" for="${id}-folder">Folder to bring in</label>
+      <label class="hidden" for="${id}-folder">Folder to upload</label>
       <input
         ref=${folder}
         id="${id}-folder"
@@ -65,7 +65,7 @@ function Files() {
         onChange=${chosen(takeFolder)}
       />
       <button type="button" aria-invalid=${error ? "true" : undefined} onClick=${press(folder)}>Choose folder…</button>
-      <label class="hidden" for="${id}-archive">Archive to bring in</label>
+      <label class="hidden" for="${id}-archive">Archive to upload</label>
       <input
         ref=${archive}
         id="${id}-archive"

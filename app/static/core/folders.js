@@ -6,7 +6,7 @@
 
 import ignore from "../vendor/ignore.js";
 
-/** Never taken: what git keeps, and what tools install or make again. */
+/** Never taken: git's own data, and what tools install or can recreate. */
 const NEVER = [".git", "node_modules", ".venv", "__pycache__"];
 const IGNORES = ".gitignore";
 

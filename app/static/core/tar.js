@@ -1,10 +1,10 @@
-/** Writes tar archives in the ustar format, with pax records for what it has no room for. */
+/** Writes tar archives in the ustar format, with pax records for values that do not fit. */
 
 const BLOCK = 512;
 /** The sizes of ustar's fields for a path, in bytes. */
 const NAME = 100;
 const PREFIX = 155;
-/** The first size that its field for sizes does not hold, in bytes. */
+/** The smallest size, in bytes, that does not fit its size field. */
 const LARGE = 8 ** 11;
 const ASCII = /^[\u0020-\u007e]*$/;
 const encoder = new TextEncoder();

@@ -61,7 +61,7 @@ export function clearDraft() {
   taskImages.clear();
 }
 
-/** Gives up the settings for those of the server. */
+/** Replaces the settings with the server's. */
 export function resetSettings() {
   recent.value = null;
   changeDraft(SETTINGS);

@@ -1,4 +1,4 @@
-/** What a new session begins with and has to bring out, as form values and in the request: its source, its secrets, and
+/** What a new session starts with and has to produce, as form values and in the request: its source, its secrets, and
  * the schema of its output. */
 
 /** The form's fields, empty. `from` is "" for an empty workspace, "files" for what `incoming` has, or "git". */

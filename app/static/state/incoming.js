@@ -5,7 +5,7 @@ import { tarOf } from "../core/tar.js";
 import { signal } from "../core/ui.js";
 
 const ARCHIVE = /\.(tar|tar\.gz|tgz|tar\.zst|tzst|zip)$/i;
-/** How many files are looked into at a time. */
+/** How many files are read at a time. */
 const AT_ONCE = 32;
 /** The bytes of "#!". */
 const SCRIPT = [0x23, 0x21];

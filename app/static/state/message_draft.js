@@ -83,7 +83,7 @@ class MessageDraft {
       const whole = await contentOf(content, images);
       await post(sessionPath(this.#state.id, "queue"), { id: attempt.id, content: whole, mode: this.mode.value });
       this.#accepted(attempt);
-      // The message is sent, so a failed load of what followed is no failure of it.
+      // The message is sent, so a failure to load what followed does not concern it.
       this.#state.transcript.followNewest().catch(() => {});
     } catch (problem) {
       if (this.#attempt === attempt) this.#failed(problem);
