@@ -262,8 +262,8 @@ Part = Annotated[
 
 
 def clearing_key(part: Part) -> str | None:
-    """What names the part among those cleared from a context: a result's call, an image's own id; None for a part that
-    is never cleared."""
+    """The id of the part among those cleared from a context: a result's call, or an image's own id; None for a part
+    that is never cleared."""
     match part:
         case ToolResultPart():
             return part.call_id

@@ -244,8 +244,8 @@ ApprovalDecision = Literal["approve", "deny", "cancelled"]
 CommandStatus = Literal[
     "running", "exited", "stopped", "cancelled", "limit", "sandbox_stopped", "interrupted", "failed"
 ]
-"""What became of a background command: it ended by itself; by `stop_command` or a request; with its run, which was
-cancelled; for exceeding a limit; with its sandbox; with its server; or it could not be started."""
+"""How a background command ended: by itself; by `stop_command` or a request; with its run, which was cancelled; for
+exceeding a limit; with its sandbox; with its server; or it could not be started."""
 ApprovalEnd = Literal["user", "timeout", "interrupt", "cancel", "limit", "error"]
 """What ended it: a user, its timeout, an interrupting message, a cancel or a limit of the run, or a failed run."""
 ClientWaitEnd = Literal["client", "subagent", "timeout", "interrupt", "cancel", "limit", "error"]

@@ -279,7 +279,7 @@ class Settings(BaseSettings):
     recover: Literal["resume", "park"] = Field(
         "resume",
         description="What to do at startup with runs that were active when the server went down: `resume` continues"
-        " them, `park` ends them as interrupted, to be resumed by a request each. A run that waits for approval or a"
+        " them, `park` ends them as interrupted, each to be resumed by a request. A run that waits for approval or a"
         " client keeps waiting. Has no effect in a cluster, where other nodes continue them.",
     )
     retain_outputs_days: float | None = Field(

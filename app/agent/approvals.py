@@ -1,5 +1,5 @@
 """The calls of one model message on their way to results: which wait for a person or a client, what the model is told
-of a denied one, and a step that was left while calls waited."""
+about a denied one, and a step that was left while calls waited."""
 
 from __future__ import annotations
 

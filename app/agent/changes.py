@@ -103,8 +103,8 @@ class CallsHeld:
 
 @dataclass(frozen=True, slots=True)
 class CallsAwaited:
-    """Clients have to post the results of `calls`, or sub-agents to work them out, each with its timeout in seconds,
-    None for none. No other call of the message without a result has started."""
+    """Clients have to post the results of `calls`, or sub-agents have to produce them, each with its timeout in
+    seconds, None for none. No other call of the message without a result has started."""
 
     message_id: str
     calls: tuple[tuple[ToolCallPart, float | None], ...]
@@ -112,7 +112,7 @@ class CallsAwaited:
 
 @dataclass(frozen=True, slots=True)
 class CallsReleased:
-    """Nothing is waited for any more: the calls of the message without a result start."""
+    """Nothing is waited for anymore: the calls of the message that have no result start."""
 
     message_id: str
 

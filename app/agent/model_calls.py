@@ -68,8 +68,8 @@ class ModelCalls:
     traceparent: Callable[[], str | None] = lambda: None
 
     async def complete(self, request: ModelRequest) -> ModelRequest:
-        """The request with its trace and the data of its images, which is not kept with the conversation: they would
-        fill the memory. An image that is no longer stored becomes a text."""
+        """The request with its trace and the data of its images, which is not kept with the conversation, since it
+        would fill the memory. An image that is no longer stored becomes text."""
         request = replace(request, traceparent=self.traceparent())
         wanted = missing_digests(request.messages) if request.has_images else None
         if not wanted:

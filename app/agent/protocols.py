@@ -127,7 +127,8 @@ class CallGate(Protocol):
 
     async def answers(self, message_id: str, calls: Collection[str]) -> Mapping[str, ClientAnswer]:
         """Waits for the result of any of these calls of a message from a client or a sub-agent, or the end of its time;
-        returns what there is by call id. May be cancelled and called again. Raises like `Sink.record`."""
+        returns the results that have arrived, by call id. May be cancelled and called again. Raises like
+        `Sink.record`."""
         ...
 
     def withdraw(self, by: ApprovalEnd) -> None:

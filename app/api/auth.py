@@ -19,7 +19,7 @@ from app.runtime.services import LoginService, Services, key_id
 
 LOGIN_PATH = "/v1/login"
 OPEN_PATHS = frozenset({"/", "/docs", "/healthz", "/readyz", LOGIN_PATH})
-"""Reachable without a key: the page that asks for one, the frame of the documentation, the login, and the probes."""
+"""Reachable without a key: the page that asks for one, the page of the documentation, the login, and the probes."""
 OPEN_PREFIX = "/static/"
 
 COOKIE = "palimpsest_login"

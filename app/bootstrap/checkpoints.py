@@ -87,7 +87,7 @@ async def _shelf(settings: Settings, workspaces: Workspaces | None, instance_id:
 @asynccontextmanager
 async def recovered_checkpoints(database: Database, checkpoints: Checkpoints) -> AsyncIterator[None]:
     """Removes the repositories of deleted sessions; while entered, completes restorations that were cut off, and
-    removes copies that are not needed any more."""
+    removes copies that are no longer needed."""
     async with in_background(checkpoints.sweep_regularly(), "checkpoints"):
         await checkpoints.recover(await database.read(lambda c: set(sessions.ids(c))))
         if not checkpoints.interrupted:

@@ -1,4 +1,5 @@
-"""The line that a person types below a run: edited here, because the terminal's own echo would mix with the output."""
+"""The line that a person types below a run. It is edited here, because the terminal's own echo would mix with the
+output."""
 
 from __future__ import annotations
 

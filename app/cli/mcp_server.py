@@ -120,7 +120,7 @@ async def _call(client: Client, ctx: ServerRequestContext, params: types.CallToo
     """Carries out a call. Expected errors become error results, with the code."""
     tool = TOOLS.get(params.name)
     if tool is None:
-        return _error("unknown_tool", f"There is no tool {one_line(params.name)}; there are {', '.join(TOOLS)}.")
+        return _error("unknown_tool", f"There is no tool {one_line(params.name)}; the tools are {', '.join(TOOLS)}.")
     try:
         given = tool.arguments.model_validate(params.arguments or {})
         async with _progress(ctx, getattr(given, "wait_s", None)) as report:

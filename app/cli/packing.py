@@ -36,7 +36,7 @@ class Folder:
 
 
 def project_folder(given: str) -> Path:
-    """The folder at an absolute path that a program gave. Raises `UsageError` if it is more than a project."""
+    """The folder at an absolute path from a program. Raises `UsageError` if it is more than a project."""
     path = Path(given)
     if not path.is_absolute() or not path.is_dir():
         raise UsageError(f"{one_line(given)} is not the absolute path of a folder.", code="no_folder")

@@ -35,7 +35,7 @@ def serve_acp(
 
 
 def serve_mcp(server: Server = None, key: Key = None) -> None:
-    """Serve MCP on standard input and output: tools with which another agent starts sessions and gets their results.
+    """Serve MCP on standard input and output: tools for another agent to start sessions and get their results.
 
     For the configuration of an MCP client; see docs/mcp.md. Uses the given server or the one on this machine, or starts
     one that ends with this command. Ends with its input, or at SIGTERM; sessions of another server keep running.

@@ -90,8 +90,8 @@ def clip_part(part: Part, limit: int, text_note: str = LEFT_OUT) -> Part:
 
 
 def part_length(part: Part) -> int:
-    """Characters that a clip could shorten; 0 for parts that are never clipped. An image has those of a text that
-    counts as much."""
+    """Characters that a clip could shorten; 0 for parts that are never clipped. For an image, the characters of a text
+    that counts as much."""
     match part:
         case TextPart():
             return len(part.text)

@@ -91,7 +91,7 @@ def with_parts(message: Message, parts: Sequence[Part]) -> Message:
 
 
 def replaced(message: Message, text_for: TextFor) -> Message:
-    """The message with texts instead of images, the same object if all stay. Formats have no texts next to results, so
+    """The message with texts instead of images, the same object if all stay. Formats have no text next to results, so
     there an image's text ends the result that it belongs to."""
     texts = {p.id: text for p in message.parts if isinstance(p, ImagePart) and (text := text_for(p)) is not None}
     if not texts:

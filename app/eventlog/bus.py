@@ -223,7 +223,7 @@ class GlobalFeed:
         self.readers: set[asyncio.Event] = set()
 
     def publish(self, items: Iterable[StreamItem]) -> None:
-        # Without readers nobody will ask for what happens now, and a call's arguments need not be parsed.
+        # Without readers, nobody will ask for this event, and a call's arguments need not be parsed.
         news = news_of(items if self.readers else [item for item in items if item.type.startswith("session.")])
         if news:
             news = [with_cursor(item) for item in news]

@@ -188,10 +188,10 @@ of any model."""
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """What is known of a model: `context_window` and `max_output_tokens` in tokens. `reasoning_efforts` are those that
-    it accepts, None if unknown; `binds_thinking` means that it verifies replayed thinking against everything before
-    it, `echoes_reasoning` that it expects its own reasoning back as plain text, and `sees_images` None that images are
-    sent until it refuses one."""
+    """What is known about a model: `context_window` and `max_output_tokens` in tokens. `reasoning_efforts` are those
+    that it accepts, None if unknown; `binds_thinking` means that it verifies replayed thinking against everything
+    before it, `echoes_reasoning` that it expects its own reasoning back as plain text, and `sees_images` None that
+    images are sent until it refuses one."""
 
     name: str
     provider: str

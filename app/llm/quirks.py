@@ -87,12 +87,12 @@ _WANTS_REASONING = re.compile(
 
 @dataclass
 class Quirks:
-    """What is known of one model behind one base URL. `token_name` is its name for the output limit, one of
+    """What is known about one model behind one base URL. `token_name` is its name for the output limit, one of
     `token_names`; `max_tokens` is the largest limit it accepts, `dropped` are the parameters that it refuses,
     `refused_efforts` the reasoning efforts that it refuses. `endpoint` is the endpoint at which it has answered after
     the other one pointed there, None for its provider's default. `trial` is an endpoint that it was pointed to and has
-    not answered at yet, `failures` how often that has failed, and `switches` how often the model was switched since
-    its last answer; these three are not persisted.
+    not answered at yet, `failures` how often that has failed, and `switches` how often the model was switched since its
+    last answer; these three are not persisted.
 
     `bridges_roles` puts a placeholder between two roles that may not follow each other, `no_system_role` moves the
     system text into the first user message, and `tools_as_text` writes calls and results as text, for a chat template
@@ -288,7 +288,7 @@ _IMAGE_STATUSES, _BLIND_STATUSES = (400, 413, 422), (400, 404, 413, 415, 422, 50
 
 
 def image_refusal(status: int | None, text: str, quirks: Quirks) -> Reshape | None:
-    """What a refusal of a request with images asks for: a model that sees none gets none, ever; images that are too
+    """What a refusal of a request with images asks for: a model that sees none never gets any; images that are too
     many, too large or broken are cleared from the context, or each later request would get the same answer."""
     if status in _BLIND_STATUSES and _NO_IMAGES.search(text):
         quirks.sees_images = False

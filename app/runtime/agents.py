@@ -125,7 +125,7 @@ class AgentSetup:
             lean=budget.lean,
         )
         notes = notes or Notes.load(row.notes)
-        # The smallest windows have no tool to copy the operator's with.
+        # With the smallest windows, there is no tool that would copy the operator's.
         ours = () if LEAN_SETS[0][0] >= budget.limit else self.skills.skills
         skills = render_skills((*notes.skills, *ours), budget.usable)
         shown = [section for section in (skills, render_notes(notes, budget.usable)) if section]

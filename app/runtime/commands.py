@@ -30,7 +30,8 @@ from app.tools.output import OutputLimit
 
 T = TypeVar("T")
 MAX_RUNNING = 8
-"""Background commands of one session at the same time. Each has the processes that a command may have."""
+"""Maximum number of background commands of one session at the same time. Each may have as many processes as any
+command."""
 LIFE_S = 30 * 24 * 3600.0
 """Longest life of a background command, in seconds."""
 CANCEL_S = 1.0
@@ -45,7 +46,7 @@ log = structlog.get_logger(__name__)
 
 
 class Server(Protocol):
-    """What the commands use of the server that runs them; see `RuntimeSetup`."""
+    """What the commands use from the server that runs them; see `RuntimeSetup`."""
 
     @property
     def database(self) -> Database: ...
@@ -203,7 +204,7 @@ class BackgroundCommands:
         await end_all(self.of(session_id).values(), reason, CANCEL_S if reason == "cancelled" else None)
 
     async def recover(self, server: Server, session_id: str | None = None) -> None:
-        """Notes that commands have ended with the server that ran them: those of a session, or of all. Raises
+        """Records that commands have ended with the server that ran them: those of a session, or of all. Raises
         `StorageError` and `SupersededError`."""
         left = await server.database.read(lambda c: rows.running(c, session_id))
         for row in left:
@@ -215,7 +216,7 @@ class BackgroundCommands:
                     await server.write(row.session_id, work)
 
     async def _look(self, server: Server) -> None:
-        """Stops what requests on other nodes ask to stop, as long as anything runs."""
+        """Stops the commands that requests on other nodes ask to stop, while any command runs."""
         try:
             while self._running:
                 await asyncio.sleep(LOOK_S)

@@ -238,7 +238,7 @@ class Registry:
         self._ring_parent(entry)
 
     def _ring_parent(self, entry: Entry) -> None:
-        """A sub-agent has ended, or waits or no longer waits for approval: its parent looks at it."""
+        """A sub-agent has ended, or waits or no longer waits for approval: its parent checks it."""
         if entry.owner is not None and entry.owner.claimed.kind == SessionKind.SUBAGENT:
             self._call(entry.owner.claimed.parent_id, SessionOwner.take_decision)
 

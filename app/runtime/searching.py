@@ -23,8 +23,8 @@ async def search_history(
     end: Callable[[Connection], int],
     find: Callable[[Connection, int], list[Found]],
 ) -> list[Found]:
-    """What `find` returns for the seq of `end`, up to which all messages are complete. What is not indexed yet is, in
-    short writes, so that no other session waits long for the writer."""
+    """What `find` returns for the seq of `end`, up to which all messages are complete. What is not indexed yet is
+    indexed in short writes, so that no other session waits long for the writer."""
 
     def look(connection: Connection) -> list[Found] | int:
         before = end(connection)

@@ -1,5 +1,6 @@
-"""The process that a session's next command will run in: started while the model is still thinking, it waits for the
-command alone. Each runs one command, so that nothing but the time of the start differs from one started for it."""
+"""The process that a session's next command will run in: it is started while the model is still thinking, and waits
+only for the command. Each process runs one command, so it differs from one started for the command only in the time of
+its start."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ is set. Raises `ProcessLostError` if it ended before it got the command."""
 
 async def may_start(request: asyncio.Future[ExecRequest], ending: asyncio.Event) -> bool:
     """Waits until a process may be started: at once if its command is known, else when the step that is ending has
-    ended. Returns False if it is not needed any more."""
+    ended. Returns False if it is no longer needed."""
     await until(ending, request, timeout_s=STEP_END_S)
     return not ending.is_set()
 

@@ -1,4 +1,4 @@
-"""`command_output` and `stop_command`: what became of commands in the background."""
+"""`command_output` and `stop_command`: the state of background commands, and their end."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from app.tools.base import Arguments, CommandPiece, CommandState, ToolContext, T
 from app.tools.text import CleanText
 
 NAMES = ("command_output", "stop_command")
-"""Their names: they are offered once a session has run something in the background, or if it names them."""
+"""Their names. They are offered once a session has run something in the background, or if it names them."""
 MAX_WAIT_S = 300.0
 """Longest wait of one call, in seconds."""
 _ENDS = {

@@ -154,10 +154,10 @@ class NoBackground:
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """What a call may use. `sandbox` returns the session's sandbox, started; tools that need none do not call it.
+    """What a call may use. `sandbox` starts the session's sandbox and returns it; tools that need none do not call it.
     `set_plan` replaces the session's plan. `limit` is how much of `output` the model will see: a tool whose answer can
-    be read in parts stays within it, so that no answer is clipped in its middle. `env` are the variables
-    of commands, which are the session's secrets. `progress` shows a text in the live preview alone."""
+    be read in parts stays within it, so that no answer is clipped in the middle. `env` are the variables of commands,
+    which are the session's secrets. `progress` shows a text only in the live preview."""
 
     call_id: str
     sandbox: Callable[[], Awaitable[Sandbox]]

@@ -15,7 +15,7 @@ MIN_CHARS = 8
 
 
 _UNQUOTED = ("", "/", "!*'()")
-"""Characters that some programs leave as they are in URLs; the last are those of JavaScript's `encodeURIComponent`."""
+"""Characters that some programs leave unchanged in URLs; the last are those of JavaScript's `encodeURIComponent`."""
 
 
 class _Form(NamedTuple):

@@ -126,8 +126,8 @@ async def upload_file(
     if_match: Annotated[str | None, Header(description="An `ETag`: 412 unless the file is that version.")] = None,
     if_none_match: Annotated[str | None, Header(description="With `*`: 412 if there is a file already.")] = None,
 ) -> Response:
-    """Stores the body as a file, whatever its content type; creates missing directories. `If-Match` keeps it from
-    replacing what another client has written since it was read."""
+    """Stores the body as a file, whatever its content type; creates missing directories. `If-Match` prevents replacing
+    what another client has written since the file was read."""
     body = await request.body()
     if (answer := await forwarded(services, request, session_id, "change", body)) is not None:
         return answer

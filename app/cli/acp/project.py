@@ -32,7 +32,7 @@ Stamp = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A file of the folder before and after; None for one that does not exist or is no text."""
+    """A file of the folder before and after; None for one that does not exist or is not text."""
 
     path: Path
     before: str | None

@@ -153,7 +153,7 @@ def permission(call_id: str, call: Call, folder: Path) -> ToolCallUpdate:
 
 
 def locations(call: Call, folder: Path) -> list[ToolCallLocation]:
-    """The file that a call is about, as the editor knows it."""
+    """The file that a call uses, by its path in the editor's folder."""
     path = _path(call, folder)
     if path is None or kind_of(call) == "execute":
         return []

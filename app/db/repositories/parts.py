@@ -237,7 +237,7 @@ def open_calls(connection: Connection, session_id: str) -> list[Row[Any]]:
 
 
 def newest_open_calls(connection: Connection, session_ids: Collection[str]) -> dict[str, ToolCallPart]:
-    """The newest call without a result of each session, once the model has written it whole."""
+    """The newest call without a result in each session, once the model has written all of it."""
     part = message_parts.c
     query = select(message_parts).join(messages, IN_MESSAGE)
     query = query.where(part.session_id.in_(session_ids), part.type == "tool_call", _IS_OPEN, part.closed.is_(True))

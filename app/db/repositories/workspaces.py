@@ -38,7 +38,7 @@ def add(connection: Connection, session_id: str, machine: str, at: datetime, *, 
 
 def acquire(connection: Connection, known: StoredWorkspace, machine: str, *, is_restored: bool = False) -> int | None:
     """Makes a machine the holder of a workspace, unless its row has changed since it was `known`; the new tenure, None
-    if it has. One that `is_restored` is as its snapshot was; see `take_restored`."""
+    if it has. One that `is_restored` has the content of its snapshot; see `take_restored`."""
     restored = {"restored_as_of": known.restored_as_of or known.as_of} if is_restored else {}
     change = (
         update(workspaces)

@@ -1,4 +1,4 @@
-"""Where a server has its copies of shared repositories: a folder that ends with its process."""
+"""Where a server has its copies of shared repositories: a folder that lasts as long as its process."""
 
 from __future__ import annotations
 

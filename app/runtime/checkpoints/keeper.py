@@ -369,7 +369,7 @@ class Checkpoints:
                 await self._shared.conclude(session_id)
 
     async def sweep_regularly(self) -> None:
-        """Removes copies of shared repositories that are not needed here any more, until it is cancelled."""
+        """Removes copies of shared repositories that are no longer needed here, until it is cancelled."""
         while self._shared is not None:
             await asyncio.sleep(SWEEP_S)
             try:

@@ -197,7 +197,7 @@ class Repository:
         return bool(drop)
 
     async def check_index(self) -> None:
-        """After objects have come and gone: drops the newest look if its commit is not here any more."""
+        """After objects were added and removed: drops the newest look if its commit is no longer here."""
         index = self.path / INDEX
         try:
             commit = orjson.loads(await asyncio.to_thread(index.read_bytes))["commit"]

@@ -154,8 +154,8 @@ async def _read_ignores(sandbox: Scannable, scan: Scan, earlier: Look) -> dict[b
 async def _contents(
     sandbox: Scannable, entries: Sequence[TreeEntry]
 ) -> AsyncGenerator[tuple[TreeEntry, bytearray], None]:
-    """The contents of entries, as far as they can be read, each with its entry; of hard links to one file, one has it.
-    Of a file that has grown since the look, what was there then."""
+    """The contents of entries, as far as they can be read, each with its entry; of several hard links to a file, only
+    one has it. Of a file that has grown since the look, only what it had then."""
     held = bytearray()
     at: int | None = None
     async with aclosing(sandbox.read_entries(entries)) as batches:

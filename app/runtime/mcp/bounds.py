@@ -11,8 +11,8 @@ BURST_BYTES = 64 * 1024 * 1024
 """Bytes that a connection may receive at once, on top of `BYTES_PER_S`."""
 BYTES_PER_S = 1024 * 1024
 LINE_BYTES = 2_048
-"""What a line counts for in addition to its bytes, as each may be a message that takes time to read: thousands of short
-ones would otherwise keep the event loop for seconds."""
+"""Bytes that a line counts for in addition to its own, since each may be a message that takes time to read: thousands
+of short ones would otherwise block the event loop for seconds."""
 
 
 class ServerError(Exception):
@@ -26,8 +26,8 @@ class ServerError(Exception):
 
 class Received:
     """Counts what a connection receives. `broken` is the bound that it has exceeded, which ends it, and `status` the
-    newest HTTP status that was an error. `doubt` is set when the server may be gone, such as by the end of a stream
-    that it keeps open."""
+    newest HTTP status that was an error. `doubt` is set when the server may be gone, for example when a stream ends
+    that it should keep open."""
 
     def __init__(self) -> None:
         self.broken: ServerError | None = None

@@ -180,7 +180,7 @@ def _schemas(schema: Any, mask: Callable[[str], str]) -> tuple[dict[str, Any], d
 
 def _check(schema: dict[str, Any]) -> dict[str, Any] | None:
     """The schema as arguments are checked against it; None for one of an older draft, or with keywords that are not
-    checked here. Raises `_UnusableError` for what is no schema."""
+    checked here. Raises `_UnusableError` for anything that is not a schema."""
     plain = {name: value for name, value in schema.items() if name not in ("$schema", "$id")}
     try:
         return checked_schema(plain)

@@ -54,7 +54,7 @@ for _name in ("mcp", "client", "httpx2", "httpcore2"):
 
 
 class UnansweredError(Exception):
-    """A call has no result, and may have been carried out or not; the message says why."""
+    """A call has no result, and may or may not have been carried out; the message says why."""
 
 
 class Connection:
@@ -135,7 +135,7 @@ class Connection:
             self.changed = True
 
     async def _listen(self, client: Client) -> None:
-        """Asks a server of the newer protocol to report changes, as often as it stops doing so."""
+        """Asks a server with the newer protocol to report changes, again each time it stops doing so."""
         capability = client.server_capabilities.tools
         if client.protocol_version not in MODERN_PROTOCOL_VERSIONS or not (capability and capability.list_changed):
             return
@@ -220,7 +220,7 @@ class Connection:
         on_progress: OnProgress,
         traceparent: str | None = None,
     ) -> types.CallToolResult | types.InputRequiredResult:
-        """Calls a tool, once, as a part of this trace. Raises `ServerError` if the server refused it, and
+        """Calls a tool once, as part of this trace. Raises `ServerError` if the server refused it, and
         `UnansweredError`; when it is cancelled, so is the call at the server."""
 
         async def heard(progress: float, total: float | None, message: str | None) -> None:

@@ -1,5 +1,5 @@
-"""Which tools of a session's MCP servers its model is offered whole, and the one through which it finds and calls the
-others. Without the `mcp` package, since requests that only read a session need it too."""
+"""Which tools of a session's MCP servers are offered to its model in full, and the tool through which it finds and
+calls the others. It does not import the `mcp` package, since requests that only read a session need it too."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a call's result is for a model: text, and images where they can be shown."""
+"""A call's result as the model sees it: text, and images where they can be shown."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from app.tools.base import ToolImage, ToolOutcome
 _URI_CHARS = 2_000
 _TYPE_CHARS = 100
 _REPEATED_CHARS = 64
-"""Characters of base64 that are nothing else by chance."""
+"""Characters of base64 that are unlikely to be anything else."""
 _MAX_BASE64_CHARS = 4 * (MAX_IMAGE_BYTES // 3 + 2)
 """Characters of the largest image that is shown."""
 

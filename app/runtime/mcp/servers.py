@@ -1,4 +1,4 @@
-"""The servers of one owned session: connected before its first step, looked at between steps, connected again when they
+"""The servers of one owned session: connected before its first step, checked between steps, connected again when they
 are gone, and closed when its runs end. A failure costs the server's tools, never the run."""
 
 from __future__ import annotations

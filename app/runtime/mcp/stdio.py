@@ -70,8 +70,8 @@ class _Lines:
 async def stdio_streams(
     sandbox: Sandbox, command: Sequence[str], env: Mapping[str, str], received: Received, lost: Callable[[], None]
 ) -> AsyncIterator[Streams]:
-    """The messages from and to a command, which is dead when this ends: at the end of its input, or killed soon after.
-    `lost` is called when it ends by itself."""
+    """The messages from and to a command. When this ends, the command is dead: it ends with its input, or is killed
+    soon after. `lost` is called when it ends by itself."""
     sent, reading = anyio.create_memory_object_stream[SessionMessage | Exception](WAITING)
     writing, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
 

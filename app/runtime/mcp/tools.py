@@ -133,8 +133,7 @@ class McpTools(ToolRegistry):
         return {tool.name: tool for tool in (*offer.whole, *offer.hidden)}
 
     def _is_hidden(self, name: str, allowed: Sequence[str] | None) -> bool:
-        """Whether it is a tool that the model can only have found by a search; it may call it by its name all the
-        same."""
+        """Whether it is a tool that the model can only have found by a search; it may still call it by its name."""
         return (
             allowed is not None
             and SEARCH in allowed

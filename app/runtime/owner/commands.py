@@ -94,7 +94,7 @@ class SessionCommands:
         row = await self._setup.database.read(lambda c: rows.get(c, session_id, command_id))
         if row is not None:
             return row
-        # Its id may be in a part of the conversation that the model does not see any more.
+        # Its id may be in a part of the conversation that the model no longer sees.
         here = await self._setup.database.read(lambda c: rows.running(c, session_id))
         known = "; ".join(f"{row.call_id} (`{_name(row.command)}`)" for row in here) or "none"
         text = f"There is no background command {command_id[:100]!r}. Those that run: {known}."

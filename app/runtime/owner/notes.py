@@ -1,5 +1,5 @@
-"""What an agent is given beyond its context: AGENTS.md, MEMORY.md and the skills of its workspace, and the session's
-past for its tools."""
+"""What an agent gets in addition to its context: AGENTS.md, MEMORY.md and the skills of its workspace, and the
+session's past for its tools."""
 
 from __future__ import annotations
 

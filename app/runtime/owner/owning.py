@@ -1,4 +1,4 @@
-"""How a session is taken: claimed and owned while it has work, or given up."""
+"""How a session is claimed, owned while it has work, and given up."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def own(
 
 
 async def give_up(setup: RuntimeSetup, session_id: str) -> None:
-    """Ends a session's run without reading its content, since that crashed its owners."""
+    """Ends a session's run without reading its content, which crashed its owners."""
     row = await setup.claim(session_id)
     if row is not None and row.status != Status.IDLE:
         error = PalimpsestError("The run crashed repeatedly; see the server's log for details.")

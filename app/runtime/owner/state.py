@@ -80,7 +80,7 @@ class SessionState:
         self.masking = Masking({})
         """The session's secrets, as of `load_secrets`."""
         self.client_tools = {spec.name: spec for spec in client.load(row.client_tools)}
-        """All that a step may have been offered, by name."""
+        """All tools that a step may have been offered, by name."""
         self.instructions = FolderInstructions()
         """Those of folders that tools have used."""
         self.before_use: Callable[[], Awaitable[None]] | None = None

@@ -78,7 +78,7 @@ class SessionSubagents:
                 self._setup.subagents.cancel(child.id)
 
     async def count(self, recorder: Recorder, progress: Progress) -> None:
-        """Updates what counts against the limits: what sub-agents have used, and for one of them what is left for
+        """Updates what counts against the limits: what the sub-agents have used and, for a sub-agent, what is left for
         it."""
         row = self._session.row
         if row.kind != SessionKind.SUBAGENT and DELEGATE not in (row.tools or ()):

@@ -166,7 +166,7 @@ class Sandboxes:
         )
 
     def users(self, session_id: str) -> int:
-        """How many leases of a session's sandbox and commands in its background there are."""
+        """The number of leases of a session's sandbox and of its background commands."""
         handle = self._handles.get(session_id)
         return self.in_background(session_id) + (0 if handle is None else handle.users)
 

@@ -61,7 +61,7 @@ class CheckpointService:
         self._restorations: set[asyncio.Task[RestoreResult]] = set()
 
     async def aclose(self, grace_s: float) -> None:
-        """Waits for restorations. One that takes longer is cut off; the next start, or the next use of the workspace,
+        """Waits for restorations. One that takes too long is cut off; the next start, or the next use of the workspace,
         completes it."""
         if self._restorations:
             await asyncio.wait(self._restorations, timeout=grace_s)
@@ -224,7 +224,7 @@ def _uncovered(look: Seen) -> Uncovered:
 
 
 def _masked(change: FileChange, masking: Masking) -> FileChange:
-    """Names of files can have secrets too."""
+    """Names of files can contain secrets too."""
     if not masking.values:
         return change
     old_path = None if change.old_path is None else masking.text(change.old_path)

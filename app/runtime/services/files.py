@@ -178,8 +178,8 @@ class FileService:
                 raise
 
     async def check_no_command(self, session_id: str) -> None:
-        """Raises `ConflictError` (`command_running`) while a command of the session runs, also in the background, on
-        whatever machine."""
+        """Raises `ConflictError` (`command_running`) while a command of the session runs on any machine, even in the
+        background."""
 
         def check(connection: Connection) -> None:
             sessions.row(connection, session_id)

@@ -175,7 +175,7 @@ class EventService:
         self, after: str | None = None, *, activity: bool = False
     ) -> AbstractAsyncContextManager[EventStream]:
         """`session.*` events of all sessions from now on, or from a cursor on, without seq; with `activity`, also what
-        each does now. Entering it raises `MalformedRequestError` and `GoneError` for a cursor that is invalid or too
+        each is doing. Entering it raises `MalformedRequestError` and `GoneError` for a cursor that is invalid or too
         old."""
         return follow_all(self._log, self._bus, after, activity=activity)
 

@@ -18,8 +18,8 @@ KEPT = timedelta(hours=24)
 """How long a request can be repeated with its `Idempotency-Key`."""
 
 ABANDONED_AFTER = timedelta(minutes=2)
-"""When a request that another node of a cluster has not answered counts as lost with it; longer than any answer
-takes. Without a cluster, the server that holds the database is the only one that answers."""
+"""How long until a request that another node of a cluster has not answered counts as lost with that node; longer than
+any answer takes. Without a cluster, the server that holds the database is the only one that answers."""
 
 
 class IdempotencyService:

@@ -287,7 +287,7 @@ class SessionService:
         # Before anything is removed that may belong to another server now.
         await self._database.writer.write(self._setup.fence)
         async with self._registry.without_owner(session_id) as fence:
-            # Its owner is gone, so no more of them are started.
+            # Its owner is gone, so no further ones are started.
             for child_id in await self._database.read(lambda c: sessions.child_ids(c, session_id)):
                 async with self._registry.without_owner(child_id):
                     await self._remove(child_id, fence)

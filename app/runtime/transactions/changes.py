@@ -130,8 +130,8 @@ def close_result(connection: Connection, appender: Appender, change: ResultClose
 
 
 def _store_images(connection: Connection, session_id: str, change: ResultClosed) -> None:
-    """Stores the images of a result. One beyond the session's room is only named: the model reads that it is no longer
-    stored."""
+    """Stores the images of a result. One that exceeds the session's limit is only named: the model reads that it is no
+    longer stored."""
     for image in change.images:
         assert image.part.digest is not None
         if images.total_bytes(connection, session_id) + len(image.data) <= MAX_SESSION_IMAGES:

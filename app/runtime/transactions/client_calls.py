@@ -68,7 +68,7 @@ def is_left_waiting(connection: Connection, session_id: str, message_id: str) ->
 
 def would_continue(connection: Connection, session_id: str) -> bool:
     """Whether a run whose calls waited has nothing left to wait for: all are decided or answered, or it is too late.
-    Sub-agents are nothing to wait for: after a restart their runs continue, or are parked, like their parent's."""
+    Sub-agents do not count: after a restart their runs continue, or are parked, like their parent's."""
     waiting: Sequence[Row[Any]] = [
         *steps.open_approvals(connection, session_id),
         *client_calls.open_ones(connection, session_id),

@@ -66,7 +66,7 @@ def ended(connection: Connection, session_id: str, call_id: str, end: End) -> tu
 def told(
     connection: Connection, session_id: str, epoch: int, rows: Collection[Row[Any]]
 ) -> tuple[None, list[StreamItem]]:
-    """The model knows of the end of these commands. Their calls have results now, to which the outputs belong."""
+    """The model knows that these commands have ended. Their calls now have results, to which the outputs belong."""
     # Without an event; the fence applies here too.
     events.lock(connection, session_id, now(), epoch=epoch)
     commands.change(connection, session_id, [row.call_id for row in rows], is_told=True)

@@ -201,7 +201,7 @@ def edit(
 
 
 def _check_edit(waiting: queue.Size, old: Row[Any], content: TakenContent) -> None:
-    """Refuses content that is larger than the old one if there is too much besides it."""
+    """Refuses content that is larger than the old one if the other messages leave no room for it."""
     chars, image_bytes = len(old.content), old.image_bytes
     others = queue.Size(
         waiting.messages,

@@ -99,8 +99,8 @@ def recover(
 
 
 def report_recovery(connection: Connection, session_id: str, epoch: int) -> list[StreamItem]:
-    """Leaves a step that waits, or a run that has not begun, as it is. Nothing was interrupted, so it does not count as
-    a recovery: a run may wait through any number of restarts."""
+    """Leaves a waiting step, or a run that has not begun, unchanged. Nothing was interrupted, so it does not count as a
+    recovery: a run may wait through any number of restarts."""
     appender = Appender(connection, session_id, epoch=epoch)
     appender.emit(SessionRecovered, workspace_as_of=workspaces.take_restored(connection, session_id))
     return appender.flush()

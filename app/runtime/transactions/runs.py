@@ -30,7 +30,7 @@ Trigger = Literal["message", "resume", "recovery"]
 
 @dataclass(frozen=True, slots=True)
 class Starter:
-    """Whose request may start a run: an id of its API key, None without keys, and the request's trace. `check` raises
+    """Whose request may start a run: an id of its API key (None without keys), and the request's trace. `check` raises
     for a run that may not start; it is called in the transaction that would start it, after all other checks."""
 
     key: str | None = None

@@ -20,7 +20,8 @@ MAX_NAMED_TOOLS = 200
 MAX_VALUES = 32
 """Headers, or variables, of a server."""
 SERVER_PATTERN = r"^[a-zA-Z0-9](?:_?[a-zA-Z0-9-])*$"
-"""Names of servers are in the names of their tools, so they have no two underscores in a row, and none at the end."""
+"""Names of servers are part of the names of their tools, so they have no two underscores in a row, and none at the
+end."""
 MAX_SERVER_CHARS = 32
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
 _OURS = frozenset(

@@ -19,8 +19,8 @@ MAX_KEY_CHARS = 1_000
 
 
 class ModelView(Value):
-    """A model and what is known of it. `reasoning_efforts` are those that it accepts, null if unknown;
-    `sees_images` is false for one that gets texts instead of images, null if unknown."""
+    """A model and what is known about it. `reasoning_efforts` are those that it accepts, null if unknown; `sees_images`
+    is false for one that gets text instead of images, null if unknown."""
 
     name: str
     provider: str

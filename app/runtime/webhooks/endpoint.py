@@ -192,7 +192,7 @@ class Endpoint:
         return done.status != PENDING and reason is None
 
     async def _secret(self, webhook: StoredWebhook) -> str | None:
-        """The webhook's secret, which is encrypted now if an earlier server has stored it as it is. None if this server
+        """The webhook's secret, which is encrypted now if an earlier server stored it unencrypted. None if this server
         has another key: then the webhook is disabled."""
         setup = self._shared.setup
         secret = await opened(setup.vault, webhook.id, webhook.secret)

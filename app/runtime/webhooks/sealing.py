@@ -5,7 +5,7 @@ from __future__ import annotations
 from app.runtime.vault import Vault
 
 SEALED = "sealed:"
-"""Begins an encrypted secret; one that is stored as it is begins with `whsec_`."""
+"""The prefix of an encrypted secret; an unencrypted one begins with `whsec_`."""
 
 
 async def sealed(vault: Vault, webhook_id: str, secret: str) -> str:

@@ -31,7 +31,7 @@ class FencedSandbox:
     ) -> ExecResult:
         running = self._sandbox.exec(command, timeout_s=timeout_s, on_output=on_output, stdin=stdin, env=env)
         if stdin is not None:
-            # It runs as long as the session does; whoever talks to it takes the turns.
+            # It runs as long as the session does; whoever talks to it takes turns.
             return await running
         async with self._using():
             return await running

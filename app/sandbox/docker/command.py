@@ -83,7 +83,7 @@ class ContainerCommand:
         self, request: asyncio.Future[ExecRequest], env: Mapping[str, str], *, ending: asyncio.Event
     ) -> ExecResult:
         """Starts a shell, and runs the command in it once that is known, until it ends, times out or `ending` is set.
-        It is dead afterwards; only if it ended by itself do its background processes continue."""
+        It is dead afterward; only if it ended by itself do its background processes continue."""
         argv = ["/bin/sh", "-c", COMMAND_SCRIPT, "palimpsest-command"]
         self._running.add(self)
         try:
@@ -110,8 +110,8 @@ class ContainerCommand:
         return ExecResult(code, timed_out, duration_ms)
 
     async def _refused(self, exc: aiodocker.DockerError, *, is_needed: bool) -> SandboxError:
-        """The error if the Engine did not start the command. A container that is full of processes accepts none until
-        they are ended, which they are if the command is there already."""
+        """The error if the Engine did not start the command. A container that is full of processes accepts no more
+        until they are ended; they are if the command has already been started."""
         if "OCI runtime" not in exc.message or not is_needed:
             return refused(exc)
         await self._engine.kill(self._container)

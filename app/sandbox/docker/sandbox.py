@@ -138,7 +138,7 @@ class DockerSandbox:
         if request.done():
             await self._ensure(running=True)
         else:
-            # Never starts the container, which may just be being removed.
+            # Never starts the container, which may be in the middle of being removed.
             await session.running.ended()
         command = ContainerCommand(self._engine, self._name, session.running, admitted)
         try:

@@ -37,7 +37,7 @@ class HostFile:
         """`in_thread` runs a blocking call."""
         status = os.fstat(descriptor)
         self.size = status.st_size
-        # A file that is written anew is another inode.
+        # A file that is rewritten has another inode.
         self.version = f"{status.st_size:x}-{status.st_mtime_ns:x}-{status.st_ino:x}"
         self._descriptor: int | None = descriptor
         self._path = path

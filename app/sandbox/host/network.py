@@ -1,5 +1,5 @@
-"""The network of a session without one: what its commands in the background and those after them have in common, so
-that a server that was started in one step answers in the next."""
+"""The network of a session without one: what its background commands and the commands after them share, so that a
+server started in one step answers in the next."""
 
 from __future__ import annotations
 

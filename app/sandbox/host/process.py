@@ -324,7 +324,7 @@ async def run(
     spawn: Spawn, supervisor: Supervisor, *, request: asyncio.Future[ExecRequest], ending: asyncio.Event
 ) -> ExecResult:
     """Runs a program until it ends, its time is over or `ending` is set. It may be started before the command is known;
-    its time begins then. An error in `on_output` ends it and is raised. Belongs into `Commands.run`."""
+    its time begins then. An error in `on_output` ends it and is raised. Belongs in `Commands.run`."""
     if ending.is_set():
         return ExecResult(KILLED, False, 0)
     output: list[tuple[Stream, bytes]] = []  # a program that cannot start may say so before the command is known
