@@ -200,8 +200,8 @@ def git() -> list[Check]:
     found = re.search(r"(\d+)\.(\d+)\S*", printed)
     if found is None or (int(found[1]), int(found[2])) < OLDEST_GIT:
         oldest = ".".join(map(str, OLDEST_GIT))
-        detail = f"{printed.strip() or 'unknown version'}: before {oldest}, git resolves the names of hosts itself, so"
-        detail += " that a clone may connect to another address than the one that was checked"
+        detail = f"{printed.strip() or 'unknown version'}: before {oldest}, git resolves host names itself, so a"
+        detail += " clone may connect to a different address from the one that was checked"
         return [Check("git", "warning", detail, f"Install git {oldest} or newer.")]
     return [Check("git", "ok", found[0])]
 

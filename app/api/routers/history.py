@@ -277,12 +277,12 @@ async def stream_all_events(
         Text | None,
         Query(
             max_length=500,
-            description="The `cursor` of the last event that the client has: what was missed since then is sent first,"
-            " some of it again. Omit it for events from now on.",
+            description="The `cursor` of the last event that the client has: events since then are sent first,"
+            " some of them again. Omit it for events from now on.",
         ),
     ] = None,
     activity: Annotated[bool, Query(description="Adds `session.activity`: what each session is doing.")] = False,
 ) -> Response:
     """`session.*` events of all sessions from now on, without ids, to keep a list of sessions up to date. Their data
-    also has a `cursor`, with which a reader continues for ten minutes."""
+    also has a `cursor`, with which a reader can continue for ten minutes."""
     return EventStreamResponse(services.events.follow_all(after, activity=activity), request.app.state.config)
