@@ -24,7 +24,7 @@ MAX_WAIT_S = 600
 DEFAULT_WAIT_S = 50
 """Less than the minute after which many clients give up on a call."""
 LISTED_CHANGES = 100
-"""Most changed files that a result lists."""
+"""Maximum number of changed files that a result lists."""
 MAX_PATCH_BYTES = 100_000
 
 Report = Callable[[str], None]

@@ -16,8 +16,8 @@ from app.cli.client import Client, ServerEvent
 from app.cli.screen import CliError, UsageError
 
 MAX_OUTPUT_BYTES = 150_000
-"""Most of a command's output that is posted: several times what a model sees of it, and, however it is escaped, less
-than a request may have."""
+"""Maximum bytes of a command's output that are posted: several times what a model sees of it, and, however it is
+escaped, less than a request may have."""
 MAX_AT_ONCE = 8
 """Commands that run at the same time."""
 _ANY = {"type": "object", "properties": {}, "additionalProperties": True}

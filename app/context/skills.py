@@ -20,7 +20,7 @@ MAX_SKILL_BYTES = 256 * 1024
 FRONT_CHARS = 8_000
 """Characters of a file within which its front matter has to end."""
 NAME_CHARS, DESCRIPTION_CHARS = 64, 1_024
-"""The most that the format of skills allows."""
+"""The maximum that the format of skills allows."""
 SHARE = 0.04
 """Share of the usable tokens for all skills together."""
 FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")

@@ -16,7 +16,7 @@ MAX_TASK_CHARS = 20_000
 MAX_CONTEXT_CHARS = 100_000
 MAX_TOOLS = 64
 MAX_STEPS = 10_000
-"""Most steps that a call may ask for; the session's own limit also applies."""
+"""Maximum number of steps that a call may ask for; the session's own limit also applies."""
 
 
 class DelegateArguments(Arguments):

@@ -20,7 +20,7 @@ from app.cli.run import bring
 from app.cli.screen import ServerRefusedError, one_line
 
 MAX_DIFFS = 50
-"""Most files of a turn whose differences are shown."""
+"""Maximum number of a turn's files whose diffs are shown."""
 RESET = (
     "The changes of your last turn did not fit the user's folder and were not applied to it. The workspace has been"
     " reset to the user's files."

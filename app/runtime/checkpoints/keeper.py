@@ -37,7 +37,7 @@ QUIET_SESSIONS = 10_000
 MANY_FILES = 2_000
 """Files of a repository at which its objects are packed."""
 SWEEP_S = 600.0
-"""Seconds between two looks for copies of shared repositories that can be removed."""
+"""Seconds between checks for copies of shared repositories that can be removed."""
 _TOO_LONG = f"Reading the workspace took more than {TAKE_S:.0f} seconds."
 _NOT_RESTORED = "Restoring the workspace took too long."
 

@@ -130,7 +130,7 @@ class ContainerCommand:
             async with feeding(stream, f"{self._mark}\n".encode()):
                 await until(ending, request, reading)
             if reading.done() and request.done():
-                raise ProcessLostError("The shell for the command was ended before that began.")
+                raise ProcessLostError("The shell for the command ended before the command began.")
             if request.done() and not ending.is_set():
                 return await self._run_in(stream, request.result(), reading, ending)
             return None
@@ -151,7 +151,7 @@ class ContainerCommand:
         if not reading.cancelled() and (failure := reading.exception()):
             raise failure
         if not (self._marks[1].has_command or timed_out or ending.is_set()):
-            raise ProcessLostError("The shell for the command was ended before that began.")
+            raise ProcessLostError("The shell for the command ended before the command began.")
         return timed_out, round((time.monotonic() - started) * 1000)
 
     async def _end(self, stream: ExecStream, reading: asyncio.Task[None]) -> None:
