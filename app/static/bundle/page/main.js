@@ -271,7 +271,7 @@ var Hy=new Intl.NumberFormat("en"),Gy=new Intl.NumberFormat("en",{notation:"comp
     <button type="button" onClick=${n}>Cancel upload</button>
   </div>`}var Ex={"":"Empty",files:"Folder or archive",git:"Git repository"},Cx={ignored:"ignored by .gitignore",never:"never included",unreadable:"could not be read"},Tx=200;function Km(){let{values:t,change:e}=ke(Pe),n=re();return c`<fieldset class="workspace">
     <legend>Workspace</legend>
-    <div class="segments" role="radiogroup" aria-label="What the workspace begins with">
+    <div class="segments" role="radiogroup" aria-label="What the workspace starts with">
       ${Object.entries(Ex).map(([s,o])=>c`<label key=${s}>
           <input
             type="radio"
@@ -289,7 +289,7 @@ var Hy=new Intl.NumberFormat("en"),Gy=new Intl.NumberFormat("en",{notation:"comp
   </fieldset>`}function Ox(){let t=ke(Pe).errors.files,e=re(),n=P(null),s=P(null),o=r=>({currentTarget:l})=>{let a=[...l.files];l.value="",a.length&&r(a)},i=r=>()=>r.current.click();return c`<div class="drop-zone" role="group" aria-label="Files" aria-describedby=${t?`${e}-error`:void 0}>
     ${Bt.value?c`<${Ax} chosen=${Bt.value} />`:c`<p>Drop a folder or an archive here</p>`}
     <div class="drop-ways">
-      <label class="hidden" for="${e}-folder">Folder to bring in</label>
+      <label class="hidden" for="${e}-folder">Folder to upload</label>
       <input
         ref=${n}
         id="${e}-folder"
@@ -299,7 +299,7 @@ var Hy=new Intl.NumberFormat("en"),Gy=new Intl.NumberFormat("en",{notation:"comp
         onChange=${o(Fm)}
       />
       <button type="button" aria-invalid=${t?"true":void 0} onClick=${i(n)}>Choose folder…</button>
-      <label class="hidden" for="${e}-archive">Archive to bring in</label>
+      <label class="hidden" for="${e}-archive">Archive to upload</label>
       <input
         ref=${s}
         id="${e}-archive"
@@ -1549,13 +1549,13 @@ ${e}`:e)}async send(){let e=this.attachments.items.value,n=this.text.value;if(th
     ${s.type==="mcp.failed"?c`<${kM} server=${n} ...${s} />`:wM(n,s)}${" "}
     <a href=${be(t.id,"context")}>Tools</a>${" "}
     <time class="numbers" datetime=${e} title=${Ke(e)}>${Gt(e)}</time>
-  </p>`}function wM(t,{tools:e,left_out:n}){let s=Object.keys(n??{}).length,o=`${x(e.length)} ${e.length===1?"tool":"tools"}`;return`MCP server ${L(t)} ready: ${o}${s>0?`, ${x(s)} left out`:""}.`}var yM={secret_missing:"Add the secret; the server is tried again while the session works.",unauthorized:"Check its credentials; the server is tried again while the session works."},_M=t=>`${L(t).trim().replace(/\.$/,"")}.`;function kM({server:t,code:e,detail:n}){return c`MCP server ${L(t)} failed (<code>${L(e)}</code>): ${_M(n)}${" "}
-    Its tools are not offered. ${yM[e]??"It is tried again while the session works."}`}function Pb({note:{at:t,subagent_id:e,title:n,end:s}}){return c`<p class=${s&&s.outcome!=="completed"?"failed":void 0}>
+  </p>`}function wM(t,{tools:e,left_out:n}){let s=Object.keys(n??{}).length,o=`${x(e.length)} ${e.length===1?"tool":"tools"}`;return`MCP server ${L(t)} ready: ${o}${s>0?`, ${x(s)} left out`:""}.`}var yM={secret_missing:"Add the secret; the server is retried while the session works.",unauthorized:"Check its credentials; the server is retried while the session works."},_M=t=>`${L(t).trim().replace(/\.$/,"")}.`;function kM({server:t,code:e,detail:n}){return c`MCP server ${L(t)} failed (<code>${L(e)}</code>): ${_M(n)}${" "}
+    Its tools are not offered. ${yM[e]??"It is retried while the session works."}`}function Pb({note:{at:t,subagent_id:e,title:n,end:s}}){return c`<p class=${s&&s.outcome!=="completed"?"failed":void 0}>
     Sub-agent <a href=${be(e)}>${L(n??e)}</a>: ${s?xM(s):"working"}${" "}
     <time class="numbers" datetime=${t} title=${Ke(t)}>${Gt(t)}</time>
   </p>`}function xM({outcome:t,steps:e,error:n}){let s=`${t.replace("_"," ")} after ${x(e)} ${e===1?"step":"steps"}`;return n?c`${s} (<code>${L(n.code)}</code>)`:s}function Ib(t,e,n){let s=Number(ze.value.query.message)||null,o=P(!1);pe(()=>{o.current=s!==null,s!==null&&t.loadAround(s).catch(()=>{})},[t,s]);let i=s===null?-1:n.findLastIndex(({id:r})=>r&&t.message(r)?.peek().seq<=s);return pe(()=>{!o.current||i<0||t.loading.peek()||(o.current=!1,t.reading.follow(!1),e.scrollToIndex(i,{align:"center"}))}),n[i]?.key??null}function Db({state:t,message:e}){let n=e.parts.filter(({type:o})=>o==="text").map(o=>o.text).join(`
 
-`);return c`<${q} kind="plain row-edit" onClick=${async()=>{let{transcript:o}=t,i=o.order.peek(),r=i[i.indexOf(e.id)-1];if(r===void 0&&o.hasEarlier.peek())throw new Error("Scroll up to load what came before.");if(r===void 0)return SM(t.session.peek(),n);let l=await Ae(I(t.id,"fork"),{after_message_id:r});bb(l.id,n),ve("This is a fork from before the message. Edit the message and send it; the original session is unchanged."),ot(be(l.id))}}>Edit<//>`}function SM({model:t},e){fo({task:e,model:t}),mr()}function Nb({part:t,isWriting:e}){let n=`${x(t.text.length)} ${t.text.length===1?"character":"characters"}`,s=c`<span>${e?"Reasoning…":"Reasoning"}</span> <span class="dim numbers">${n}</span>`;return c`<${Bi} id=${t.id} head=${s} kind="reasoning">
+`);return c`<${q} kind="plain row-edit" onClick=${async()=>{let{transcript:o}=t,i=o.order.peek(),r=i[i.indexOf(e.id)-1];if(r===void 0&&o.hasEarlier.peek())throw new Error("Scroll up to load earlier messages.");if(r===void 0)return SM(t.session.peek(),n);let l=await Ae(I(t.id,"fork"),{after_message_id:r});bb(l.id,n),ve("This is a fork from before the message. Edit the message and send it; the original session is unchanged."),ot(be(l.id))}}>Edit<//>`}function SM({model:t},e){fo({task:e,model:t}),mr()}function Nb({part:t,isWriting:e}){let n=`${x(t.text.length)} ${t.text.length===1?"character":"characters"}`,s=c`<span>${e?"Reasoning…":"Reasoning"}</span> <span class="dim numbers">${n}</span>`;return c`<${Bi} id=${t.id} head=${s} kind="reasoning">
     ${()=>Fs(ue(t.text)).map((o,i)=>c`<div key=${i} class="as-is block" dir="auto">${o}</div>`)}
   <//>`}var el=class{diff(e,n,s={}){let o;typeof s=="function"?(o=s,s={}):"callback"in s&&(o=s.callback);let i=this.castInput(e,s),r=this.castInput(n,s),l=this.removeEmpty(this.tokenize(i,s)),a=this.removeEmpty(this.tokenize(r,s));return this.diffWithOptionsObj(l,a,s,o)}diffWithOptionsObj(e,n,s,o){var i;let r=y=>{if(y=this.postProcess(y,s),o){setTimeout(function(){o(y)},0);return}else return y},l=n.length,a=e.length,u=1,f=l+a;s.maxEditLength!=null&&(f=Math.min(f,s.maxEditLength));let d=(i=s.timeout)!==null&&i!==void 0?i:1/0,h=Date.now()+d,g=[{oldPos:-1,lastComponent:void 0}],v=this.extractCommon(g[0],n,e,0,s);if(g[0].oldPos+1>=a&&v+1>=l)return r(this.buildValues(g[0].lastComponent,n,e));let k=-1/0,_=1/0,T=()=>{for(let y=Math.max(k,-u);y<=Math.min(_,u);y+=2){let E,A=g[y-1],U=g[y+1];A&&(g[y-1]=void 0);let F=!1;if(U){let K=U.oldPos-y;F=U&&0<=K&&K<l}let G=A&&A.oldPos+1<a;if(!F&&!G){g[y]=void 0;continue}if(!G||F&&A.oldPos<U.oldPos?E=this.addToPath(U,!0,!1,0,s):E=this.addToPath(A,!1,!0,1,s),v=this.extractCommon(E,n,e,y,s),E.oldPos+1>=a&&v+1>=l)return r(this.buildValues(E.lastComponent,n,e))||!0;g[y]=E,E.oldPos+1>=a&&(_=Math.min(_,y-1)),v+1>=l&&(k=Math.max(k,y+1))}u++};if(o)(function y(){setTimeout(function(){if(u>f||Date.now()>h)return o(void 0);T()||y()},0)})();else for(;u<=f&&Date.now()<=h;){let y=T();if(y)return y}}addToPath(e,n,s,o,i){let r=e.lastComponent;return r&&!i.oneChangePerToken&&r.added===n&&r.removed===s?{oldPos:e.oldPos+o,lastComponent:{count:r.count+1,added:n,removed:s,previousComponent:r.previousComponent}}:{oldPos:e.oldPos+o,lastComponent:{count:1,added:n,removed:s,previousComponent:r}}}extractCommon(e,n,s,o,i){let r=n.length,l=s.length,a=e.oldPos,u=a-o,f=0;for(;u+1<r&&a+1<l&&this.equals(s[a+1],n[u+1],i);)u++,a++,f++,i.oneChangePerToken&&(e.lastComponent={count:1,previousComponent:e.lastComponent,added:!1,removed:!1});return f&&!i.oneChangePerToken&&(e.lastComponent={count:f,previousComponent:e.lastComponent,added:!1,removed:!1}),e.oldPos=a,u}equals(e,n,s){return s.comparator?s.comparator(e,n):e===n||!!s.ignoreCase&&e.toLowerCase()===n.toLowerCase()}removeEmpty(e){let n=[];for(let s=0;s<e.length;s++)e[s]&&n.push(e[s]);return n}castInput(e,n){return e}tokenize(e,n){return Array.from(e)}join(e){return e.join("")}postProcess(e,n){return e}get useLongestToken(){return!1}buildValues(e,n,s){let o=[],i;for(;e;)o.push(e),i=e.previousComponent,delete e.previousComponent,e=i;o.reverse();let r=o.length,l=0,a=0,u=0;for(;l<r;l++){let f=o[l];if(f.removed)f.value=this.join(s.slice(u,u+f.count)),u+=f.count;else{if(!f.added&&this.useLongestToken){let d=n.slice(a,a+f.count);d=d.map(function(h,g){let v=s[u+g];return v.length>h.length?v:h}),f.value=this.join(d)}else f.value=this.join(n.slice(a,a+f.count));a+=f.count,f.added||(u+=f.count)}}return o}};var Ad=class extends el{constructor(){super(...arguments),this.tokenize=CM}equals(e,n,s){return s.ignoreWhitespace?((!s.newlineIsToken||!e.includes(`
 `))&&(e=e.trim()),(!s.newlineIsToken||!n.includes(`
@@ -2075,7 +2075,7 @@ ${ue(e)}`:ue(e||s)}function nP({id:t,view:e,state:n}){let s=n.approvals.value.le
     <//>
     ${t.kind==="some"&&c`<${ms}
       name="events"
-      label="Names of events"
+      label="Event names"
       help="One per line: a name such as session.idle, or all names of a topic, such as approval.*"
       rows="4"
       class="mono"
@@ -2211,8 +2211,8 @@ approval.*`}
     </div>
     <${kP} ...${{items:l,measure:i,colors:u}} />
     <${xP} ...${{models:a,measure:i,colors:u}} />
-  </section>`}function _P(t,e,n){return[...Map.groupBy(t,e)].map(([s,o])=>[s,o.reduce((i,r)=>i+n(r),0)])}function kP({items:t,measure:e,colors:n}){let s=Map.groupBy(t,({day:f})=>f),o=Array.from({length:Mc},(f,d)=>cy(Mc-1-d)),i=o.map(f=>(s.get(f)??[]).reduce((d,h)=>d+e.of(h),0)),r=Math.max(...i),l=f=>`${r===0?0:f/r*100}%`,a=i.reduce((f,d)=>f+d,0),u=`${e.label} by day: ${e.text(a)} in all, at most ${e.text(r)} on a day`;return c`<figure class="usage-days">
-    <figcaption class="dim"><span class="numbers">${e.text(r)}</span> at most on a day</figcaption>
+  </section>`}function _P(t,e,n){return[...Map.groupBy(t,e)].map(([s,o])=>[s,o.reduce((i,r)=>i+n(r),0)])}function kP({items:t,measure:e,colors:n}){let s=Map.groupBy(t,({day:f})=>f),o=Array.from({length:Mc},(f,d)=>cy(Mc-1-d)),i=o.map(f=>(s.get(f)??[]).reduce((d,h)=>d+e.of(h),0)),r=Math.max(...i),l=f=>`${r===0?0:f/r*100}%`,a=i.reduce((f,d)=>f+d,0),u=`${e.label} by day: ${e.text(a)} in total, at most ${e.text(r)} per day`;return c`<figure class="usage-days">
+    <figcaption class="dim"><span class="numbers">${e.text(r)}</span> max per day</figcaption>
     <div class="usage-columns" role="img" aria-label=${u}>
       ${o.map((f,d)=>c`<span
           key=${f}
