@@ -47,14 +47,15 @@ async def _always() -> bool:
 
 @dataclass(slots=True, eq=False)
 class Tenure:
-    """One session that is owned here. `owner` is None until the session is claimed; `version` is what the row was
-    compared with last. `is_wanted` says whether this node is still to claim it."""
+    """One session that is owned here. `owner` is None until the session is claimed; `version` is that of the row that
+    the owner has acted on last, one look at a time. `is_wanted` says whether this node is still to claim it."""
 
     session_id: str
     is_wanted: Callable[[], Awaitable[bool]] = _always
     owner: SessionOwner | None = None
     requests: Requests | None = None
     version: RowVersion | None = None
+    looking: asyncio.Lock = field(default_factory=asyncio.Lock)
     rests: bool = False
     stops: bool = False
     drains: bool = False
@@ -247,8 +248,10 @@ class Tenures:
         try:
             await self._look_at([tenure])
         except StorageError as error:
-            # If that lasts, the owner's next write ends the run.
             log.warning("watch_failed", session_id=tenure.session_id, reason=error.detail)
+            if tenure.owner is not None:
+                # It looks for messages itself. If the error lasts, this ends the run.
+                tenure.owner.ring()
 
     async def look(self) -> None:
         """Has the owners act on what others have changed, and stops those that own their session no longer."""
@@ -257,27 +260,32 @@ class Tenures:
     async def _look_at(self, tenures: Sequence[Tenure]) -> None:
         if not tenures:
             return
-        owned = {tenure.session_id: tenure for tenure in tenures}
-        versions = await self._setup.database.read(lambda c: ownership.versions(c, owned.keys()))
-        for session_id, tenure in owned.items():
-            owner, version = tenure.owner, versions.get(session_id)
-            if owner is None:
-                continue
-            if version is None or version.epoch != owner.claimed.epoch:
-                # Deleted, or claimed by another node while this one was frozen or cut off.
-                tenure.stop()
-            elif version != tenure.version:
-                tenure.version = version
-                await self._answer(tenure)
+        owners = {tenure.session_id: (tenure, tenure.owner) for tenure in tenures}
+        versions = await self._setup.database.read(lambda c: ownership.versions(c, owners.keys()))
+        for session_id, (tenure, owner) in owners.items():
+            # Another look may be acting on the same change, and this one has to return after that.
+            async with tenure.looking:
+                if owner is not None and owner is tenure.owner:
+                    await self._compare(tenure, owner, versions.get(session_id))
 
-    async def _answer(self, tenure: Tenure) -> None:
-        found: Look | None = await self._setup.database.read(lambda c: look(c, tenure.session_id))
-        if tenure.owner is None or tenure.requests is None:
-            return
-        if found is None or found.row.epoch != tenure.owner.claimed.epoch or ownership.is_barred(found.row, now()):
+    async def _compare(self, tenure: Tenure, owner: SessionOwner, version: RowVersion | None) -> None:
+        if version is None or version.epoch != owner.claimed.epoch:
+            # Deleted, or claimed by another node while this one was frozen or cut off.
             tenure.stop()
-        else:
-            tenure.requests.answer(found)
+        elif version != tenure.version and await self._answer(tenure, owner):
+            # Not before: after an error, the next look tries again.
+            tenure.version = version
+
+    async def _answer(self, tenure: Tenure, owner: SessionOwner) -> bool:
+        """Has the owner act on what was changed; returns whether it is still the session's."""
+        found: Look | None = await self._setup.database.read(lambda c: look(c, tenure.session_id))
+        if tenure.owner is not owner or tenure.requests is None:
+            return False
+        if found is None or found.row.epoch != owner.claimed.epoch or ownership.is_barred(found.row, now()):
+            tenure.stop()
+            return False
+        tenure.requests.answer(found)
+        return True
 
     def drain(self) -> None:
         """Takes no more sessions, and has those that are owned end with their current steps."""
