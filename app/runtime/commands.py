@@ -37,6 +37,9 @@ CANCEL_S = 1.0
 """Seconds that a cancel waits for them."""
 RECENT_BYTES = 128 * 1024
 """How much of the end of an output is in memory: more than the store may be behind while nothing floods it."""
+STORE_S = 2.0
+"""Longest wait until the ends of commands are stored, in seconds: an owner must not keep its session while the database
+does not answer."""
 LOOK_S = 1.0
 """Seconds between looks at what other nodes of a cluster ask to stop, and until an end is stored again."""
 ALONE = "other commands cannot reach its ports: they have a network of their own"
@@ -95,7 +98,7 @@ class CommandLog:
 @dataclass(eq=False)
 class RunningCommand:
     """A command that runs here. `sink` takes its output, which `log` has without the secrets. `reason` is set by what
-    ends it from outside, `result` once it has ended."""
+    ends it from outside, `ended` once it has ended, `end` once that is stored."""
 
     session_id: str
     call_id: str
@@ -105,6 +108,7 @@ class RunningCommand:
     reason: CommandStatus | None = None
     execution: asyncio.Task[ExecResult] | None = None
     task: asyncio.Task[None] | None = None
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
     end: End | None = None
 
     def state(self) -> CommandState:
@@ -150,6 +154,7 @@ class BackgroundCommands:
             sandbox.exec(command, timeout_s=LIFE_S, on_output=running.sink.write, stdin=running.stdin, env=env)
         )
         running.task = asyncio.create_task(self._follow(server, running), name=f"command-{call_id}")
+        running.task.add_done_callback(lambda _: running.ended.set())
         if server.node is not None and self._looking is None:
             self._looking = asyncio.create_task(self._look(server), name="commands-to-stop")
         begun = asyncio.create_task(running.stdin.begun.wait())
@@ -171,6 +176,7 @@ class BackgroundCommands:
                 # It may have changed files until now.
                 async with server.workspaces.using(running.session_id):
                     pass
+            running.ended.set()
             await self._store(server, running, end)
         except (NotFoundError, SupersededError):
             pass  # The session was deleted, or the next server notes the end.
@@ -198,8 +204,8 @@ class BackgroundCommands:
             await asyncio.sleep(LOOK_S)
 
     async def end(self, session_id: str, reason: CommandStatus) -> None:
-        """Ends all commands of a session, and waits until their ends are stored, but not long for those of a cancelled
-        run: a sandbox that does not answer must not delay that."""
+        """Ends all commands of a session; see `end_all`. A sandbox that does not answer must not delay the end of a
+        cancelled run, which waits for less long."""
         await end_all(self.of(session_id).values(), reason, CANCEL_S if reason == "cancelled" else None)
 
     async def recover(self, server: Server, session_id: str | None = None) -> None:
@@ -231,18 +237,31 @@ class BackgroundCommands:
         self._closing = True
         if self._looking is not None:
             self._looking.cancel()
-        await end_all([running for here in self._running.values() for running in here.values()], "interrupted")
+        left = [running for here in self._running.values() for running in here.values()]
+        # Their ends are tried once more.
+        await end_all(left, "interrupted", store_s=None)
 
 
-async def end_all(commands: Iterable[RunningCommand], reason: CommandStatus, timeout_s: float | None = None) -> None:
-    """Ends commands at the same time, and waits until their ends are stored."""
-    tasks = set()
-    for running in commands:
+async def end_all(
+    commands: Iterable[RunningCommand],
+    reason: CommandStatus,
+    timeout_s: float | None = None,
+    *,
+    store_s: float | None = STORE_S,
+) -> None:
+    """Ends commands at the same time, and waits at most `timeout_s` for that: until they have ended, and then at most
+    `store_s` until that is stored. Without a limit it waits for as long as it takes."""
+    ended = list(commands)
+    for running in ended:
         running.stop(reason)
-        assert running.task is not None
-        tasks.add(running.task)
-    if tasks:
-        await asyncio.wait(tasks, timeout=timeout_s)
+    tasks = [running.task for running in ended if running.task is not None]
+    if not tasks:
+        return
+    with suppress(TimeoutError):
+        async with asyncio.timeout(timeout_s):
+            for running in ended:
+                await running.ended.wait()
+            await asyncio.wait(tasks, timeout=store_s)
 
 
 async def _end_of(running: RunningCommand, execution: asyncio.Task[ExecResult]) -> End:

@@ -1,0 +1,79 @@
+"""Background commands and their owner: what is stored of them whatever ends the owner, or keeps it from the database.
+
+What they do is in `tests/behavior/test_background_commands.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from sqlalchemy import Connection
+
+from app.db.repositories import commands as rows
+from app.errors import StorageError
+from app.runtime.commands import STORE_S
+from app.runtime.owner.commands import SessionCommands
+from app.runtime.owner.recorder import Recorder
+from app.runtime.owner.state import SessionState
+from app.runtime.setup import RuntimeSetup
+from app.sandbox.base import BackgroundInput, ExecResult, Sandbox, Stream
+from app.tools import FileOutputStore, OutputCollector, OutputLimit
+from tests.unit.runtime.stage import Stage, make_sandboxes, make_setup
+from tests.unit.runtime.test_registry import Model
+
+
+@pytest.fixture
+async def setup(stage: Stage, tmp_path: Path) -> AsyncIterator[RuntimeSetup]:
+    """That of a node, whose commands end with their owner."""
+    store = FileOutputStore(tmp_path / "outputs")
+
+    def collect(
+        session_id: str, call_id: str, live: Callable[[Stream, str, int], None], limit: OutputLimit
+    ) -> OutputCollector:
+        return OutputCollector(f"{session_id}/{call_id}", limit=limit, max_bytes=1_000, store=store, on_live=live)
+
+    setup = replace(make_setup(stage, make_sandboxes(), Model()), node="this", collector=collect)
+    yield setup
+    await setup.commands.aclose()
+
+
+class Endless:
+    """A sandbox whose commands run until they are killed."""
+
+    async def exec(self, command: str, *, stdin: BackgroundInput, **_: Any) -> ExecResult:
+        stdin.begun.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+
+def of_owner(setup: RuntimeSetup, session: SessionState) -> SessionCommands:
+    return SessionCommands(setup, session, Recorder(setup.database, setup.bus, session.id, session.row.epoch))
+
+
+async def statuses(stage: Stage) -> list[str]:
+    return [row.status for row in await stage.database.read(lambda c: rows.newest(c, stage.session_id, 10))]
+
+
+async def test_an_owner_that_leaves_does_not_wait_for_the_database(stage: Stage, setup: RuntimeSetup) -> None:
+    is_away = True
+
+    def refuse(_: Connection) -> None:
+        if is_away:
+            raise StorageError("The database is away.")
+
+    setup = replace(setup, fence=refuse)
+    commands = of_owner(setup, SessionState(setup, await stage.row()))
+    await commands.start("call", "make", cast(Sandbox, Endless()), {})
+    (running,) = setup.commands.of(stage.session_id).values()
+    async with asyncio.timeout(2 * STORE_S):
+        await commands.leave(hands_over=True)
+    assert await statuses(stage) == ["running"]
+    is_away = False
+    assert running.task is not None
+    await running.task
+    assert await statuses(stage) == ["interrupted"], "it is stored once the database takes it"
