@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -13,7 +14,7 @@ from structlog.contextvars import bind_contextvars
 from app.cluster.requests import Look, Requests, look
 from app.db.repositories import ownership, sessions
 from app.db.repositories.ownership import RowVersion
-from app.errors import PalimpsestError, StorageError, UnavailableError
+from app.errors import PalimpsestError, StaleOwnerError, StorageError, UnavailableError
 from app.messages import now
 from app.runtime.background import in_background
 from app.runtime.owner.owning import give_up, own
@@ -174,6 +175,10 @@ class Tenures:
         if row is None or not await _is_wanted(tenure):
             return False
         if not ownership.has_work(row) or ownership.is_barred(row, now()):
+            if row.owner is not None and row.has_commands:
+                # A later owner does this itself.
+                with suppress(StaleOwnerError):
+                    await self._setup.commands.recover(self._setup, tenure.session_id, row.epoch)
             if row.owner == self._setup.node:
                 # Left by a tenure whose last write failed.
                 await self._release(tenure.session_id)

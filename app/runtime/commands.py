@@ -208,15 +208,17 @@ class BackgroundCommands:
         cancelled run, which waits for less long."""
         await end_all(self.of(session_id).values(), reason, CANCEL_S if reason == "cancelled" else None)
 
-    async def recover(self, server: Server, session_id: str | None = None) -> None:
-        """Notes that commands have ended with the server that ran them: those of a session, or of all. Raises
-        `StorageError` and `SupersededError`."""
+    async def recover(self, server: Server, session_id: str | None = None, epoch: int | None = None) -> None:
+        """Notes that commands have ended with the server that ran them: those of a session, or of all. With an epoch,
+        only while that is the session's: later owners have commands that still run. Raises `StorageError`,
+        `SupersededError` and `StaleOwnerError`."""
         left = await server.database.read(lambda c: rows.running(c, session_id))
         for row in left:
             if row.call_id not in self.of(row.session_id):
                 ref, size = await asyncio.to_thread(_stored, server.output_path, f"{row.session_id}/{row.call_id}")
                 end = End("interrupted", bytes=size, output_ref=ref)
-                work = partial(transactions.ended, session_id=row.session_id, call_id=row.call_id, end=end)
+                ids = {"session_id": row.session_id, "call_id": row.call_id}
+                work = partial(transactions.ended, **ids, end=end, epoch=epoch)
                 with suppress(NotFoundError):
                     await server.write(row.session_id, work)
 

@@ -24,12 +24,14 @@ from app.runtime.owner.session import SessionOwner
 from app.runtime.services.sessions import SessionService
 from app.runtime.setup import RuntimeSetup
 from app.runtime.starting import RunStarts
+from app.runtime.transactions import commands
 from app.runtime.workspaces.cache import TreeCache
 from app.runtime.workspaces.held import Place
 from app.runtime.workspaces.keeper import Workspaces
 from app.sessions import Outcome, SandboxSpec
 from tests.unit.runtime.conftest import stage
 from tests.unit.runtime.stage import Stage, make_sandboxes, make_setup
+from tests.unit.runtime.test_commands import statuses
 from tests.unit.runtime.test_deletions import NoOutputs, SlowFactory
 from tests.unit.runtime.test_lifecycle import RULES
 from tests.unit.runtime.test_registry import Model
@@ -261,4 +263,19 @@ async def test_a_change_that_could_not_be_read_is_acted_on_later(
     await tenures.look()
     async with asyncio.timeout(10):
         await held
+    assert (await stage.row()).outcome == Outcome.CANCELLED
+
+
+async def test_commands_have_ended_with_the_node_that_ran_them(setup: RuntimeSetup, stage: Stage) -> None:
+    """Also where no step follows: the session is idle, or its run was cancelled."""
+    await stage.act(lambda c: commands.started(c, stage.session_id, 0, "first", "make"))
+    await stage.change(status="idle", owner="dead")
+    assert not await Tenures(setup).hold(stage.session_id)
+    assert await statuses(stage) == ["interrupted"]
+    row = await stage.row()
+    assert row.owner is None
+    await stage.act(lambda c: commands.started(c, stage.session_id, row.epoch, "second", "make"))
+    await stage.change(status="running", owner="dead", cancel_requested=True, queue_held=True)
+    assert not await Tenures(setup).hold(stage.session_id)
+    assert await statuses(stage) == ["interrupted", "interrupted"]
     assert (await stage.row()).outcome == Outcome.CANCELLED

@@ -189,6 +189,7 @@ class SessionOwner:
             await self._interrupt.unless_stopped(self._session.bring_workspace_first(), patient=True)
 
     async def _work(self) -> None:
+        await self._commands.recover()
         await self._bring_workspace()
         row = self._claimed
         if row.status == Status.IDLE:

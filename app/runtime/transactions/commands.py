@@ -40,9 +40,12 @@ def started(
     return None, appender.flush()
 
 
-def ended(connection: Connection, session_id: str, call_id: str, end: End) -> tuple[None, list[StreamItem]]:
-    """Notes the end of a command, once. Raises `NotFoundError` if its session was deleted."""
-    appender = Appender(connection, session_id)
+def ended(
+    connection: Connection, session_id: str, call_id: str, end: End, epoch: int | None = None
+) -> tuple[None, list[StreamItem]]:
+    """Notes the end of a command, once. Raises `NotFoundError` if its session was deleted; with an epoch,
+    `StaleOwnerError` if that is no longer the session's."""
+    appender = Appender(connection, session_id, epoch=epoch)
     row = commands.get(connection, session_id, call_id)
     if row is None or row.ended_at is not None:
         return None, []

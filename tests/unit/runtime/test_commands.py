@@ -12,15 +12,16 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Row
 
 from app.db.repositories import commands as rows
-from app.errors import StorageError
+from app.errors import StaleOwnerError, StorageError
 from app.runtime.commands import STORE_S
 from app.runtime.owner.commands import SessionCommands
 from app.runtime.owner.recorder import Recorder
 from app.runtime.owner.state import SessionState
 from app.runtime.setup import RuntimeSetup
+from app.runtime.transactions import commands as transactions
 from app.sandbox.base import BackgroundInput, ExecResult, Sandbox, Stream
 from app.tools import FileOutputStore, OutputCollector, OutputLimit
 from tests.unit.runtime.stage import Stage, make_sandboxes, make_setup
@@ -51,12 +52,35 @@ class Endless:
         raise AssertionError
 
 
+class SlowState(SessionState):
+    """Its row is never read."""
+
+    def __init__(self, setup: RuntimeSetup, row: Row[Any]) -> None:
+        super().__init__(setup, row)
+        self.reading = asyncio.Event()
+
+    async def read(self) -> Row[Any]:
+        self.reading.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+
 def of_owner(setup: RuntimeSetup, session: SessionState) -> SessionCommands:
     return SessionCommands(setup, session, Recorder(setup.database, setup.bus, session.id, session.row.epoch))
 
 
 async def statuses(stage: Stage) -> list[str]:
     return [row.status for row in await stage.database.read(lambda c: rows.newest(c, stage.session_id, 10))]
+
+
+async def test_a_first_command_that_is_cancelled_before_it_starts_has_ended(stage: Stage, setup: RuntimeSetup) -> None:
+    state = SlowState(setup, await stage.row())
+    starting = asyncio.create_task(of_owner(setup, state).start("call", "make", cast(Sandbox, Endless()), {}))
+    await state.reading.wait()
+    starting.cancel()
+    await asyncio.wait({starting})
+    await stage.write(lambda _: None)
+    assert await statuses(stage) == ["stopped"]
 
 
 async def test_an_owner_that_leaves_does_not_wait_for_the_database(stage: Stage, setup: RuntimeSetup) -> None:
@@ -77,3 +101,13 @@ async def test_an_owner_that_leaves_does_not_wait_for_the_database(stage: Stage,
     assert running.task is not None
     await running.task
     assert await statuses(stage) == ["interrupted"], "it is stored once the database takes it"
+
+
+async def test_an_owner_that_was_taken_over_does_not_end_what_the_next_one_has_started(
+    stage: Stage, setup: RuntimeSetup
+) -> None:
+    epoch = await stage.claim()
+    await stage.act(lambda c: transactions.started(c, stage.session_id, epoch, "call", "make"))
+    with pytest.raises(StaleOwnerError):
+        await setup.commands.recover(setup, stage.session_id, epoch - 1)
+    assert await statuses(stage) == ["running"]
