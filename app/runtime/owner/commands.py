@@ -116,12 +116,15 @@ class SessionCommands:
             return
         found = await self._setup.database.read(lambda c: rows.untold(c, session_id))
         ended = [row for row in found if row.ended_at is not None]
-        if unseen := [row for row in ended if row.call_id not in self._seen]:
-            # Not guarded: what is stored and what is in memory have to be the same.
-            await conversation.add(control(self._session.masking.text(_message(unseen))), self._recorder)
-        if ended:
-            await asyncio.shield(self._recorder.submit(lambda c: transactions.told(c, session_id, epoch, ended)))
-            self._started -= {row.call_id for row in ended}
+        if not ended:
+            return
+        unseen = [row for row in ended if row.call_id not in self._seen]
+        message = control(self._session.masking.text(_message(unseen))) if unseen else None
+        # Not guarded: what is stored and what is in memory have to be the same.
+        seq = await self._recorder.submit(lambda c: transactions.told(c, session_id, epoch, ended, message))
+        if message is not None:
+            conversation.append(message.model_copy(update={"seq": seq}))
+        self._started -= {row.call_id for row in ended}
 
     async def end(self, reason: CommandStatus) -> None:
         """Ends all commands."""

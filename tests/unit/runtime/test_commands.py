@@ -6,7 +6,7 @@ What they do is in `tests/behavior/test_background_commands.py`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -15,17 +15,21 @@ import pytest
 from sqlalchemy import Connection, Row
 
 from app.db.repositories import commands as rows
+from app.db.repositories import sessions
 from app.errors import StaleOwnerError, StorageError
+from app.eventlog.log import StreamItem
+from app.messages import Role
 from app.runtime.commands import STORE_S
 from app.runtime.owner.commands import SessionCommands
 from app.runtime.owner.recorder import Recorder
 from app.runtime.owner.state import SessionState
 from app.runtime.setup import RuntimeSetup
 from app.runtime.transactions import commands as transactions
+from app.runtime.transactions.commands import End
 from app.sandbox.base import BackgroundInput, ExecResult, Sandbox, Stream
 from app.tools import FileOutputStore, OutputCollector, OutputLimit
 from tests.unit.runtime.stage import Stage, make_sandboxes, make_setup
-from tests.unit.runtime.test_registry import Model
+from tests.unit.runtime.test_registry import Model, Server
 
 
 @pytest.fixture
@@ -111,3 +115,27 @@ async def test_an_owner_that_was_taken_over_does_not_end_what_the_next_one_has_s
     with pytest.raises(StaleOwnerError):
         await setup.commands.recover(setup, stage.session_id, epoch - 1)
     assert await statuses(stage) == ["running"]
+
+
+async def test_the_model_is_told_once_if_its_owner_ends_right_after_that(stage: Stage, setup: RuntimeSetup) -> None:
+    await stage.act(lambda c: transactions.started(c, stage.session_id, 0, "call", "make"))
+    await stage.act(lambda c: transactions.ended(c, stage.session_id, "call", End("exited", 0)))
+    await stage.post("begin")
+    await stage.change(status="running")
+
+    def taken_over(items: Sequence[StreamItem]) -> None:
+        if any(b"commands have ended" in item.data for item in items):
+            stage.observers.clear()
+            # Ahead of the owner's next write.
+            stage.database.writer.submit(lambda c: sessions.claim(c, stage.session_id), session_id=stage.session_id)
+
+    stage.observers.append(taken_over)
+    server = Server(stage, replace(setup, node=None), Model())
+    await server.fail()
+    assert stage.observers == []
+    await server.go_on()
+    await server.idle()
+    history = await stage.history()
+    assert [message.role for message in history] == [Role.USER, Role.CONTROL, Role.ASSISTANT], "and it answers"
+    assert "commands have ended" in history[1].text
+    await server.close(10)
