@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -13,7 +14,7 @@ from structlog.contextvars import bind_contextvars
 from app.cluster.requests import Look, Requests, look
 from app.db.repositories import ownership, sessions
 from app.db.repositories.ownership import RowVersion
-from app.errors import PalimpsestError, StorageError, UnavailableError
+from app.errors import PalimpsestError, StaleOwnerError, StorageError, UnavailableError
 from app.messages import now
 from app.runtime.background import in_background
 from app.runtime.owner.owning import give_up, own
@@ -47,14 +48,15 @@ async def _always() -> bool:
 
 @dataclass(slots=True, eq=False)
 class Tenure:
-    """One session that is owned here. `owner` is None until the session is claimed; `version` is what the row was
-    compared with last. `is_wanted` says whether this node is still to claim it."""
+    """One session that is owned here. `owner` is None until the session is claimed; `version` is that of the row that
+    the owner has acted on last, one look at a time. `is_wanted` says whether this node is still to claim it."""
 
     session_id: str
     is_wanted: Callable[[], Awaitable[bool]] = _always
     owner: SessionOwner | None = None
     requests: Requests | None = None
     version: RowVersion | None = None
+    looking: asyncio.Lock = field(default_factory=asyncio.Lock)
     rests: bool = False
     stops: bool = False
     drains: bool = False
@@ -173,6 +175,10 @@ class Tenures:
         if row is None or not await _is_wanted(tenure):
             return False
         if not ownership.has_work(row) or ownership.is_barred(row, now()):
+            if row.owner is not None and row.has_commands:
+                # A later owner does this itself.
+                with suppress(StaleOwnerError):
+                    await self._setup.commands.recover(self._setup, tenure.session_id, row.epoch)
             if row.owner == self._setup.node:
                 # Left by a tenure whose last write failed.
                 await self._release(tenure.session_id)
@@ -247,8 +253,10 @@ class Tenures:
         try:
             await self._look_at([tenure])
         except StorageError as error:
-            # If that lasts, the owner's next write ends the run.
             log.warning("watch_failed", session_id=tenure.session_id, reason=error.detail)
+            if tenure.owner is not None:
+                # It looks for messages itself. If the error lasts, this ends the run.
+                tenure.owner.ring()
 
     async def look(self) -> None:
         """Has the owners act on what others have changed, and stops those that own their session no longer."""
@@ -257,27 +265,32 @@ class Tenures:
     async def _look_at(self, tenures: Sequence[Tenure]) -> None:
         if not tenures:
             return
-        owned = {tenure.session_id: tenure for tenure in tenures}
-        versions = await self._setup.database.read(lambda c: ownership.versions(c, owned.keys()))
-        for session_id, tenure in owned.items():
-            owner, version = tenure.owner, versions.get(session_id)
-            if owner is None:
-                continue
-            if version is None or version.epoch != owner.claimed.epoch:
-                # Deleted, or claimed by another node while this one was frozen or cut off.
-                tenure.stop()
-            elif version != tenure.version:
-                tenure.version = version
-                await self._answer(tenure)
+        owners = {tenure.session_id: (tenure, tenure.owner) for tenure in tenures}
+        versions = await self._setup.database.read(lambda c: ownership.versions(c, owners.keys()))
+        for session_id, (tenure, owner) in owners.items():
+            # Another look may be acting on the same change, and this one has to return after that.
+            async with tenure.looking:
+                if owner is not None and owner is tenure.owner:
+                    await self._compare(tenure, owner, versions.get(session_id))
 
-    async def _answer(self, tenure: Tenure) -> None:
-        found: Look | None = await self._setup.database.read(lambda c: look(c, tenure.session_id))
-        if tenure.owner is None or tenure.requests is None:
-            return
-        if found is None or found.row.epoch != tenure.owner.claimed.epoch or ownership.is_barred(found.row, now()):
+    async def _compare(self, tenure: Tenure, owner: SessionOwner, version: RowVersion | None) -> None:
+        if version is None or version.epoch != owner.claimed.epoch:
+            # Deleted, or claimed by another node while this one was frozen or cut off.
             tenure.stop()
-        else:
-            tenure.requests.answer(found)
+        elif version != tenure.version and await self._answer(tenure, owner):
+            # Not before: after an error, the next look tries again.
+            tenure.version = version
+
+    async def _answer(self, tenure: Tenure, owner: SessionOwner) -> bool:
+        """Has the owner act on what was changed; returns whether it is still the session's."""
+        found: Look | None = await self._setup.database.read(lambda c: look(c, tenure.session_id))
+        if tenure.owner is not owner or tenure.requests is None:
+            return False
+        if found is None or found.row.epoch != owner.claimed.epoch or ownership.is_barred(found.row, now()):
+            tenure.stop()
+            return False
+        tenure.requests.answer(found)
+        return True
 
     def drain(self) -> None:
         """Takes no more sessions, and has those that are owned end with their current steps."""

@@ -38,6 +38,9 @@ CANCEL_S = 1.0
 """Seconds that a cancel waits for them."""
 RECENT_BYTES = 128 * 1024
 """How much of the end of an output is in memory: more than the store is behind, unless the output floods it."""
+STORE_S = 2.0
+"""Longest wait until the ends of commands are stored, in seconds: an owner must not keep its session while the database
+does not answer."""
 LOOK_S = 1.0
 """Seconds between checks for commands that other nodes of a cluster ask to stop, and before an end is stored again."""
 ALONE = "other commands cannot reach its ports: each has its own network"
@@ -96,7 +99,7 @@ class CommandLog:
 @dataclass(eq=False)
 class RunningCommand:
     """A command that runs here. `sink` takes its output, which `log` has without the secrets. `reason` is set by what
-    ends it from outside, `result` once it has ended."""
+    ends it from outside, `ended` once it has ended, `end` once that is stored."""
 
     session_id: str
     call_id: str
@@ -106,6 +109,7 @@ class RunningCommand:
     reason: CommandStatus | None = None
     execution: asyncio.Task[ExecResult] | None = None
     task: asyncio.Task[None] | None = None
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
     end: End | None = None
 
     def state(self) -> CommandState:
@@ -151,6 +155,7 @@ class BackgroundCommands:
             sandbox.exec(command, timeout_s=LIFE_S, on_output=running.sink.write, stdin=running.stdin, env=env)
         )
         running.task = asyncio.create_task(self._follow(server, running), name=f"command-{call_id}")
+        running.task.add_done_callback(lambda _: running.ended.set())
         if server.node is not None and self._looking is None:
             self._looking = asyncio.create_task(self._look(server), name="commands-to-stop")
         begun = asyncio.create_task(running.stdin.begun.wait())
@@ -172,6 +177,7 @@ class BackgroundCommands:
                 # It may have changed files until now.
                 async with server.workspaces.using(running.session_id):
                     pass
+            running.ended.set()
             await self._store(server, running, end)
         except (NotFoundError, SupersededError):
             pass  # The session was deleted, or the next server notes the end.
@@ -199,19 +205,21 @@ class BackgroundCommands:
             await asyncio.sleep(LOOK_S)
 
     async def end(self, session_id: str, reason: CommandStatus) -> None:
-        """Ends all commands of a session, and waits until their ends are stored, but not long for those of a cancelled
-        run: a sandbox that does not answer must not delay that."""
+        """Ends all commands of a session; see `end_all`. A sandbox that does not answer must not delay the end of a
+        cancelled run, which waits for less long."""
         await end_all(self.of(session_id).values(), reason, CANCEL_S if reason == "cancelled" else None)
 
-    async def recover(self, server: Server, session_id: str | None = None) -> None:
-        """Records that commands have ended with the server that ran them: those of a session, or of all. Raises
-        `StorageError` and `SupersededError`."""
+    async def recover(self, server: Server, session_id: str | None = None, epoch: int | None = None) -> None:
+        """Notes that commands have ended with the server that ran them: those of a session, or of all. With an epoch,
+        only while that is the session's: later owners have commands that still run. Raises `StorageError`,
+        `SupersededError` and `StaleOwnerError`."""
         left = await server.database.read(lambda c: rows.running(c, session_id))
         for row in left:
             if row.call_id not in self.of(row.session_id):
                 ref, size = await asyncio.to_thread(_stored, server.output_path, f"{row.session_id}/{row.call_id}")
                 end = End("interrupted", bytes=size, output_ref=ref)
-                work = partial(transactions.ended, session_id=row.session_id, call_id=row.call_id, end=end)
+                ids = {"session_id": row.session_id, "call_id": row.call_id}
+                work = partial(transactions.ended, **ids, end=end, epoch=epoch)
                 with suppress(NotFoundError):
                     await server.write(row.session_id, work)
 
@@ -232,18 +240,31 @@ class BackgroundCommands:
         self._closing = True
         if self._looking is not None:
             self._looking.cancel()
-        await end_all([running for here in self._running.values() for running in here.values()], "interrupted")
+        left = [running for here in self._running.values() for running in here.values()]
+        # Their ends are tried once more.
+        await end_all(left, "interrupted", store_s=None)
 
 
-async def end_all(commands: Iterable[RunningCommand], reason: CommandStatus, timeout_s: float | None = None) -> None:
-    """Ends commands at the same time, and waits until their ends are stored."""
-    tasks = set()
-    for running in commands:
+async def end_all(
+    commands: Iterable[RunningCommand],
+    reason: CommandStatus,
+    timeout_s: float | None = None,
+    *,
+    store_s: float | None = STORE_S,
+) -> None:
+    """Ends commands at the same time, and waits at most `timeout_s` for that: until they have ended, and then at most
+    `store_s` until that is stored. Without a limit it waits for as long as it takes."""
+    ended = list(commands)
+    for running in ended:
         running.stop(reason)
-        assert running.task is not None
-        tasks.add(running.task)
-    if tasks:
-        await asyncio.wait(tasks, timeout=timeout_s)
+    tasks = [running.task for running in ended if running.task is not None]
+    if not tasks:
+        return
+    with suppress(TimeoutError):
+        async with asyncio.timeout(timeout_s):
+            for running in ended:
+                await running.ended.wait()
+            await asyncio.wait(tasks, timeout=store_s)
 
 
 async def _end_of(running: RunningCommand, execution: asyncio.Task[ExecResult]) -> End:

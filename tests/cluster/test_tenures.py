@@ -15,20 +15,23 @@ import pytest
 from app.cluster.dispatch import ClusterDispatch
 from app.cluster.engine import Engine
 from app.cluster.membership import Membership
-from app.cluster.tenures import WATCH_S, Tenures
-from app.db.repositories import sessions
+from app.cluster.tenures import WATCH_S, Tenure, Tenures
+from app.db.repositories import ownership, sessions
 from app.errors import StorageError, UnavailableError
 from app.runtime.background import in_background
 from app.runtime.incoming import IncomingArchives
+from app.runtime.owner.session import SessionOwner
 from app.runtime.services.sessions import SessionService
 from app.runtime.setup import RuntimeSetup
 from app.runtime.starting import RunStarts
+from app.runtime.transactions import commands
 from app.runtime.workspaces.cache import TreeCache
 from app.runtime.workspaces.held import Place
 from app.runtime.workspaces.keeper import Workspaces
-from app.sessions import SandboxSpec
+from app.sessions import Outcome, SandboxSpec
 from tests.unit.runtime.conftest import stage
 from tests.unit.runtime.stage import Stage, make_sandboxes, make_setup
+from tests.unit.runtime.test_commands import statuses
 from tests.unit.runtime.test_deletions import NoOutputs, SlowFactory
 from tests.unit.runtime.test_lifecycle import RULES
 from tests.unit.runtime.test_registry import Model
@@ -179,3 +182,100 @@ async def test_a_nudged_owner_looks_at_once(setup: RuntimeSetup, stage: Stage, m
         assert asyncio.get_running_loop().time() - begun < nudges * WATCH_S / 2
     held.cancel()
     await asyncio.wait({held})
+
+
+class Slow(Tenures):
+    """Has its owners act on a change once `go` is set, or fails to read the change."""
+
+    def __init__(self, setup: RuntimeSetup) -> None:
+        super().__init__(setup)
+        self.answering, self.go, self.catching_up = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self.go.set()
+        self.fails = False
+        self._acting = asyncio.Lock()
+
+    async def _answer(self, tenure: Tenure, owner: SessionOwner) -> bool:
+        assert not self._acting.locked(), "one look at a time"
+        async with self._acting:
+            self.answering.set()
+            await self.go.wait()
+            if self.fails:
+                raise StorageError("The database is away.")
+            return await super()._answer(tenure, owner)
+
+    async def _catch_up(self, tenure: Tenure) -> None:
+        self.catching_up.set()
+        await super()._catch_up(tenure)
+
+
+async def _steered(stage: Stage, tenures: Tenures, model: Model) -> asyncio.Task[bool]:
+    """A tenure whose run is in a step, and gets a message that the node has not noticed."""
+    model.hold()
+    held = asyncio.create_task(tenures.hold(stage.session_id))
+    await model.reached()
+    await stage.post("and this")
+    await stage.write(lambda c: ownership.nudge(c, stage.session_id))
+    return held
+
+
+async def test_a_run_does_not_end_while_a_look_acts_on_a_steer(setup: RuntimeSetup, stage: Stage, model: Model) -> None:
+    tenures = Slow(setup)
+    held = await _steered(stage, tenures, model)
+    tenures.go.clear()
+    tenures.answering.clear()
+    tenures.catching_up.clear()
+    looking = asyncio.create_task(tenures.look())
+    await tenures.answering.wait()
+    model.go()
+    await tenures.catching_up.wait()
+    # A run that did not wait would end after a few writes.
+    for _ in range(20):
+        await stage.write(lambda _: None)
+    tenures.go.set()
+    await asyncio.wait({held, looking})
+    assert model.asked == [["begin"], ["begin", "and this"]]
+    assert (await stage.types()).count("session.idle") == 1
+
+
+async def test_a_steer_belongs_to_its_run_even_if_the_look_at_the_end_fails(
+    setup: RuntimeSetup, stage: Stage, model: Model
+) -> None:
+    tenures = Slow(setup)
+    held = await _steered(stage, tenures, model)
+    tenures.fails = True
+    model.go()
+    async with asyncio.timeout(10):
+        await held
+    assert model.asked == [["begin"], ["begin", "and this"]]
+    assert (await stage.types()).count("session.idle") == 1
+
+
+async def test_a_change_that_could_not_be_read_is_acted_on_later(
+    setup: RuntimeSetup, stage: Stage, model: Model
+) -> None:
+    tenures = Slow(setup)
+    held = await _steered(stage, tenures, model)
+    await stage.change(cancel_requested=True, queue_held=True)
+    tenures.fails = True
+    with pytest.raises(StorageError):
+        await tenures.look()
+    tenures.fails = False
+    await tenures.look()
+    async with asyncio.timeout(10):
+        await held
+    assert (await stage.row()).outcome == Outcome.CANCELLED
+
+
+async def test_commands_have_ended_with_the_node_that_ran_them(setup: RuntimeSetup, stage: Stage) -> None:
+    """Also where no step follows: the session is idle, or its run was cancelled."""
+    await stage.act(lambda c: commands.started(c, stage.session_id, 0, "first", "make"))
+    await stage.change(status="idle", owner="dead")
+    assert not await Tenures(setup).hold(stage.session_id)
+    assert await statuses(stage) == ["interrupted"]
+    row = await stage.row()
+    assert row.owner is None
+    await stage.act(lambda c: commands.started(c, stage.session_id, row.epoch, "second", "make"))
+    await stage.change(status="running", owner="dead", cancel_requested=True, queue_held=True)
+    assert not await Tenures(setup).hold(stage.session_id)
+    assert await statuses(stage) == ["interrupted", "interrupted"]
+    assert (await stage.row()).outcome == Outcome.CANCELLED

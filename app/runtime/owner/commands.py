@@ -39,7 +39,16 @@ class SessionCommands:
         """Those whose end the model does not know, as far as the owner knows."""
         self._seen: set[str] = set()
         """Those of them whose end it has seen in a result."""
-        self._is_known = False
+
+    async def recover(self) -> None:
+        """The owner begins. Commands of an earlier one may have ended with a server that did not note it. Raises
+        `StaleOwnerError`, `SupersededError` and `StorageError`."""
+        session_id = self._session.id
+        if self._session.row.has_commands:
+            known = await self._setup.database.read(lambda c: rows.untold(c, session_id))
+            self._started = {row.call_id for row in known}
+            if known:
+                await self._setup.commands.recover(self._setup, session_id, self._recorder.epoch)
 
     async def start(self, call_id: str, command: str, sandbox: Sandbox, env: Mapping[str, str]) -> CommandState:
         session_id, epoch = self._session.id, self._recorder.epoch
@@ -50,13 +59,13 @@ class SessionCommands:
         stored = self._recorder.submit(lambda c: transactions.started(c, session_id, epoch, call_id, command))
         try:
             await asyncio.shield(stored)
+            if not self._session.row.has_commands:
+                # The tools for it are offered from the next step on.
+                await self._session.read()
         except asyncio.CancelledError:
             # It is stored all the same, but not started.
             self._recorder.submit(lambda c: transactions.ended(c, session_id, call_id, End("stopped")))
             raise
-        if not self._session.row.has_commands:
-            # The tools for it are offered from the next step on.
-            await self._session.read()
         self._started.add(call_id)
         running = await self._setup.commands.start(self._setup, session_id, call_id, command, sandbox=sandbox, env=env)
         return self._see(running.state())
@@ -103,23 +112,19 @@ class SessionCommands:
     async def report(self, conversation: Conversation) -> None:
         """Tells the model, at the end of the conversation, which commands have ended since its last step."""
         session_id, epoch = self._session.id, self._recorder.epoch
-        if not self._is_known and self._session.row.has_commands:
-            # Others may have been started by an earlier owner, even on a server that is dead.
-            self._is_known = True
-            known = await self._setup.database.read(lambda c: rows.untold(c, session_id))
-            self._started |= {row.call_id for row in known}
-            if self._started:
-                await self._setup.commands.recover(self._setup, session_id)
         if not self._started - self._setup.commands.of(session_id).keys():
             return
         found = await self._setup.database.read(lambda c: rows.untold(c, session_id))
         ended = [row for row in found if row.ended_at is not None]
-        if unseen := [row for row in ended if row.call_id not in self._seen]:
-            # Not guarded: what is stored and what is in memory have to be the same.
-            await conversation.add(control(self._session.masking.text(_message(unseen))), self._recorder)
-        if ended:
-            await asyncio.shield(self._recorder.submit(lambda c: transactions.told(c, session_id, epoch, ended)))
-            self._started -= {row.call_id for row in ended}
+        if not ended:
+            return
+        unseen = [row for row in ended if row.call_id not in self._seen]
+        message = control(self._session.masking.text(_message(unseen))) if unseen else None
+        # Not guarded: what is stored and what is in memory have to be the same.
+        seq = await self._recorder.submit(lambda c: transactions.told(c, session_id, epoch, ended, message))
+        if message is not None:
+            conversation.append(message.model_copy(update={"seq": seq}))
+        self._started -= {row.call_id for row in ended}
 
     async def end(self, reason: CommandStatus) -> None:
         """Ends all commands."""

@@ -189,6 +189,7 @@ class SessionOwner:
             await self._interrupt.unless_stopped(self._session.bring_workspace_first(), patient=True)
 
     async def _work(self) -> None:
+        await self._commands.recover()
         await self._bring_workspace()
         row = self._claimed
         if row.status == Status.IDLE:
@@ -302,9 +303,9 @@ class SessionOwner:
                 self._interrupt.fire(reason)
         await self._read_first_notes(stored)
         conversation, compactor = await self._open(stored)
-        # A message that was delivered just before a crash still needs an answer.
-        said = (message for message in reversed(stored.history) if message.voided_at is None and not message.is_summary)
-        last = next(said, None)
+        # A message that was delivered just before a crash still needs an answer, also if a control message follows it.
+        said = (each for each in reversed(stored.history) if each.voided_at is None and not each.is_summary)
+        last = next((each for each in said if each.role is not Role.CONTROL), None)
         unanswered = last is not None and last.role is Role.USER
         goes_on = unanswered or waiting is not None or self._session.row.run_trigger in ("resume", "recovery")
         if not self._is_new_run:

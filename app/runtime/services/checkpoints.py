@@ -39,7 +39,7 @@ from app.runtime.vault import read_masking
 from app.runtime.workspaces import claims
 from app.sandbox.host.base import HostFile
 from app.sandbox.paths import clean_name
-from app.sessions import Session, Status, workspace_of
+from app.sessions import Session, workspace_of
 from app.tools.masking import MaskedStream, Masking
 
 LISTED_CHANGES = 10_000
@@ -125,8 +125,8 @@ class CheckpointService:
 
     async def restore(self, session_id: str, checkpoint_id: str) -> RestoreResult:
         """Makes the workspace that of a checkpoint, after it has taken another one. Completed even if the caller is
-        cancelled; see `aclose`. Raises `NotFoundError`, and `ConflictError` while a run is active (code
-        `session_running`) or a command runs in the background (`command_running`)."""
+        cancelled; see `aclose`. Raises `NotFoundError`, and `ConflictError` while a run is active, also one of a
+        sub-agent (code `session_running`), or a command runs in the background (`command_running`)."""
         restoring = asyncio.create_task(self._restore(session_id, checkpoint_id), name=f"restoration-{session_id}")
         self._restorations.add(restoring)
         restoring.add_done_callback(self._restored)
@@ -139,8 +139,7 @@ class CheckpointService:
     async def _restore(self, session_id: str, checkpoint_id: str) -> RestoreResult:
         session = await self._session(session_id)
         row = await self._database.read(lambda c: checkpoints.get(c, session_id, checkpoint_id))
-        if session.status is not Status.IDLE:
-            raise transactions.running()
+        await self._database.read(lambda c: transactions.check_idle(c, session_id))
         await self._files.check_no_command(session_id)
         async with self._setup.sandboxes.unused(session_id) as is_free:
             if not is_free:

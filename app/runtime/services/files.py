@@ -178,12 +178,14 @@ class FileService:
                 raise
 
     async def check_no_command(self, session_id: str) -> None:
-        """Raises `ConflictError` (`command_running`) while a command of the session runs on any machine, even in the
-        background."""
+        """Raises `ConflictError` (`command_running`) while a command of the session or of its sub-agents runs on any
+        machine, even in the background."""
 
         def check(connection: Connection) -> None:
             sessions.row(connection, session_id)
-            is_called = any(row.status == ToolStatus.RUNNING for row in parts.open_calls(connection, session_id))
+            ids = [session_id, *(child.id for child in sessions.working_children(connection, session_id))]
+            calls = [call for id in ids for call in parts.open_calls(connection, id)]
+            is_called = any(call.status == ToolStatus.RUNNING for call in calls)
             if is_called or commands.running(connection, session_id):
                 raise ConflictError("A command of the session is running; try again later.", code="command_running")
 

@@ -55,14 +55,17 @@ def fail(appender: Appender, reason: CheckpointReason, error: PalimpsestError) -
     appender.emit(CheckpointFailed, reason=reason, code=error.code, detail=error.detail)
 
 
-def running() -> ConflictError:
-    return ConflictError("The session is running.", code="session_running")
+def check_idle(connection: Connection, session_id: str) -> None:
+    """Raises `ConflictError` (code `session_running`) while a run is active, or a sub-agent of one that was cancelled:
+    those work in the same workspace, and may end later."""
+    is_running = sessions.row(connection, session_id).status != Status.IDLE
+    if is_running or sessions.working_children(connection, session_id):
+        raise ConflictError("The session is running.", code="session_running")
 
 
 def save(connection: Connection, session_id: str, taken: Taken) -> tuple[StoredCheckpoint, list[StreamItem]]:
-    """Adds the checkpoint before a restoration. Raises `ConflictError` while a run is active."""
-    if sessions.row(connection, session_id).status != Status.IDLE:
-        raise running()
+    """Adds the checkpoint before a restoration. Raises the same as `check_idle`."""
+    check_idle(connection, session_id)
     return add(connection, session_id, "before_restore", taken), []
 
 

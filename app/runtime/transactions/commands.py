@@ -8,11 +8,13 @@ from typing import Any
 
 from sqlalchemy import Connection, Row
 
-from app.db.repositories import commands, events, sessions
+from app.agent.changes import ControlAdded
+from app.db.repositories import commands, sessions
 from app.errors import NotFoundError
 from app.eventlog.log import Appender, StreamItem
 from app.events import CommandEnded, CommandStarted
-from app.messages import now
+from app.messages import Message
+from app.runtime.transactions.changes import commit_changes
 from app.sessions import CommandStatus
 
 MAX_LISTED = 1_000
@@ -40,9 +42,12 @@ def started(
     return None, appender.flush()
 
 
-def ended(connection: Connection, session_id: str, call_id: str, end: End) -> tuple[None, list[StreamItem]]:
-    """Notes the end of a command, once. Raises `NotFoundError` if its session was deleted."""
-    appender = Appender(connection, session_id)
+def ended(
+    connection: Connection, session_id: str, call_id: str, end: End, epoch: int | None = None
+) -> tuple[None, list[StreamItem]]:
+    """Notes the end of a command, once. Raises `NotFoundError` if its session was deleted; with an epoch,
+    `StaleOwnerError` if that is no longer the session's."""
+    appender = Appender(connection, session_id, epoch=epoch)
     row = commands.get(connection, session_id, call_id)
     if row is None or row.ended_at is not None:
         return None, []
@@ -64,16 +69,16 @@ def ended(connection: Connection, session_id: str, call_id: str, end: End) -> tu
 
 
 def told(
-    connection: Connection, session_id: str, epoch: int, rows: Collection[Row[Any]]
-) -> tuple[None, list[StreamItem]]:
-    """The model knows that these commands have ended. Their calls now have results, to which the outputs belong."""
-    # Without an event; the fence applies here too.
-    events.lock(connection, session_id, now(), epoch=epoch)
+    connection: Connection, session_id: str, epoch: int, rows: Collection[Row[Any]], message: Message | None
+) -> tuple[int, list[StreamItem]]:
+    """The model knows of the end of these commands, by a control message unless it has seen that already; returns its
+    seq, 0 without one. Their calls have results now, to which the outputs belong."""
+    seq, items = commit_changes(connection, session_id, epoch, [] if message is None else [ControlAdded(message)])
     commands.change(connection, session_id, [row.call_id for row in rows], is_told=True)
     for row in rows:
         if row.output_ref is not None:
             commands.link_output(connection, session_id, row.call_id, row.output_ref)
-    return None, []
+    return seq, items
 
 
 def ask_to_stop(connection: Connection, session_id: str, call_id: str) -> tuple[None, list[StreamItem]]:

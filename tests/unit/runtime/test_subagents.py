@@ -8,14 +8,19 @@ from functools import partial
 import pytest
 
 from app.agent.changes import CallsAwaited
-from app.db.repositories import client_calls, sessions
-from app.messages import FinishReason, Usage, now
+from app.db.repositories import checkpoints, client_calls, sessions
+from app.db.repositories.checkpoints import StoredCheckpoint
+from app.errors import ConflictError
+from app.messages import FinishReason, Usage, new_id, now
+from app.runtime.incoming import IncomingArchives
+from app.runtime.services.checkpoints import CheckpointService
+from app.runtime.services.files import FileService
 from app.runtime.transactions import compactions, recovery, runs
 from app.runtime.transactions.client_calls import pending
 from app.runtime.transactions.steps import Totals, totals
 from app.sessions import Limits, Outcome, SessionKind, Status
 from tests.unit.db.rows import add_session
-from tests.unit.runtime.stage import GENERATION_OPENED, USAGE, Attempt, Stage, call_part
+from tests.unit.runtime.stage import GENERATION_OPENED, USAGE, Attempt, Stage, call_part, make_sandboxes, make_setup
 
 
 async def _delegate(stage: Stage, count: int = 1) -> list[Stage]:
@@ -112,3 +117,24 @@ async def test_they_go_with_their_parent_and_are_not_listed(stage: Stage) -> Non
         lambda c: sessions.page(c, status=None, q=None, before=None, limit=9, parent_id=parent)
     )
     assert [(each.id, each.kind) for each in listed] == [(child.session_id, SessionKind.SUBAGENT)]
+
+
+async def test_a_workspace_is_not_replaced_while_a_sub_agent_works_in_it(stage: Stage) -> None:
+    (child,) = await _delegate(stage)
+    setup = make_setup(stage, make_sandboxes())
+    files = FileService(setup, IncomingArchives(1000))
+    await files.check_no_command(stage.session_id)
+    attempt = Attempt()
+    await child.commit(GENERATION_OPENED, attempt.opened, *attempt.wrote(call_part()))
+    await child.commit(attempt.answered(FinishReason.TOOL_CALLS))
+    with pytest.raises(ConflictError) as refused:
+        await files.check_no_command(stage.session_id)
+    assert refused.value.code == "command_running"
+
+    saved = StoredCheckpoint(stage.session_id, new_id(), now(), 1, "run_started", None, 0, 0, None, "tree")
+    await stage.write(lambda c: checkpoints.add(c, saved))
+    # As after a cancel, which the sub-agent gets later.
+    await stage.change(status=Status.IDLE)
+    with pytest.raises(ConflictError) as refused:
+        await CheckpointService(setup, files).restore(stage.session_id, saved.id)
+    assert refused.value.code == "session_running"
