@@ -191,8 +191,8 @@ async def _missed(log: EventLog, since: datetime, cursor: str) -> Batches:
 
 async def _news(bus: Bus, wake: Reader, count: int, missed: Batches | None) -> Batches:
     if missed is not None:
-        async for items in missed:
-            yield items
+        async for found in missed:
+            yield found
     while not bus.closing:
         wake.clear()
         items = bus.all.since(count)
