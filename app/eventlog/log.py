@@ -150,8 +150,8 @@ class EventLog:
         ]
 
     async def news(self, since: datetime) -> AsyncIterator[list[StreamItem]]:
-        """See `missed.news`."""
-        async for found in news(self._database, since):
+        """The newest ones of `missed.news`."""
+        async for found in news(self._database, since, newest_only=True):
             yield [StreamItem(event.type, None, event.data.encode()) for _, event in found]
 
     async def head(self, session_id: str) -> Head:

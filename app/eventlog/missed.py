@@ -25,11 +25,12 @@ News = list[tuple[str, StoredEvent]]
 """Events with the ids of their sessions."""
 
 
-async def news(database: Database, since: datetime) -> AsyncIterator[News]:
-    """The newest event since then of each type `session.*` of every session, in the order of the log, then the last
-    events of deleted sessions. Where the end of a log does not reach back that far, a `session.updated` shows the
-    session as it is. Each page is read when it is taken, and has at most `NEWS_BYTES` and the rest of one session."""
-    for read in (_of_changed, _of_deleted):
+async def news(database: Database, since: datetime, *, newest_only: bool) -> AsyncIterator[News]:
+    """The `session.*` events of all sessions since then, in the order of each log, with `newest_only` those that have
+    none of their type after them; then the last events of deleted sessions. Where the end of a log does not reach back
+    that far, a `session.updated` shows the session as it is. Each page is read when it is taken, and has at most
+    `NEWS_BYTES` and the rest of one session."""
+    for read in (partial(_of_changed, newest_only), _of_deleted):
         after_id: str | None = ""
         while after_id is not None:
             found, after_id = await database.read(partial(_page, read, since, after_id))
@@ -52,20 +53,24 @@ def _page(read: _Read, since: datetime, after_id: str, connection: Connection) -
     return found, None
 
 
-def _of_changed(connection: Connection, since: datetime, after_id: str) -> Iterator[tuple[str, list[StoredEvent]]]:
+def _of_changed(
+    newest_only: bool, connection: Connection, since: datetime, after_id: str
+) -> Iterator[tuple[str, list[StoredEvent]]]:
     for session in events.changed_sessions(connection, since, after_id):
-        yield session.id, _of_session(connection, session, since)
+        yield session.id, _of_session(connection, session, since, newest_only)
 
 
-def _of_session(connection: Connection, session: Changed, since: datetime) -> list[StoredEvent]:
+def _of_session(connection: Connection, session: Changed, since: datetime, newest_only: bool) -> list[StoredEvent]:
     first = max(session.last_seq - RECENTLY, 0) + 1
-    # The first event of a new session comes before a history that was imported or copied.
-    also = {first, 1} if session.created_at >= since else {first}
-    found = events.newest_by_type(connection, session.id, first, also)
-    new = {event.type: event for event in found if event.type.startswith("session.") and _at(event) >= since}
+    types = events.session_types(connection, session.id, first)
+    seqs = {*dict(types).values()} if newest_only else {seq for _, seq in types}
+    if session.created_at >= since:
+        seqs.add(1)  # Before a history that was imported or copied.
+    found = events.with_seqs(connection, session.id, seqs | {first})
+    new = [event for event in found if event.type.startswith("session.") and _at(event) >= since]
     if first > 1 and all(_at(event) >= since for event in found if event.seq == first):
-        new[SessionUpdated.type] = _as_it_is(connection, session)
-    return sorted(new.values(), key=lambda event: event.seq)
+        new.append(_as_it_is(connection, session))
+    return new
 
 
 def _at(event: StoredEvent) -> datetime:

@@ -148,7 +148,7 @@ class LogPoll:
             return
         self._feed_due = at + FEED_S
         begun = now()
-        async for found in news(self._database, self._since or begun):
+        async for found in news(self._database, self._since or begun, newest_only=False):
             self._bus.all.publish(self._unseen(found))
         self._since = begun - OVERLAP
 

@@ -141,12 +141,14 @@ _WITH_SEQS = (
 )
 
 
-def newest_by_type(connection: Connection, session_id: str, first: int, also: Collection[int]) -> list[StoredEvent]:
-    """The newest event of each type `session.*` from a seq on, and those with the seqs in `also`; oldest first. Their
-    data is not read with the types of all, since each may carry a task."""
-    newest = {row[0]: row[1] for row in connection.execute(_SESSION_TYPES, {"sid": session_id, "first": first})}
-    found = connection.execute(_WITH_SEQS, {"sid": session_id, "seqs": [*{*newest.values(), *also}]})
-    return [StoredEvent(*row) for row in found]
+def session_types(connection: Connection, session_id: str, first: int) -> list[tuple[str, int]]:
+    """The types and seqs of the `session.*` events from a seq on, oldest first."""
+    return [(row[0], row[1]) for row in connection.execute(_SESSION_TYPES, {"sid": session_id, "first": first})]
+
+
+def with_seqs(connection: Connection, session_id: str, seqs: Collection[int]) -> list[StoredEvent]:
+    """The events with these seqs, oldest first."""
+    return [StoredEvent(*row) for row in connection.execute(_WITH_SEQS, {"sid": session_id, "seqs": [*seqs]})]
 
 
 def last_of_type(connection: Connection, session_id: str, type_: str) -> StoredEvent | None:
