@@ -312,9 +312,14 @@ class SessionService:
         await self._database.read(lambda c: sessions.refuse_subagent(c, session_id))
         if fork_id is None:
             return await self._fork(session_id, new_id(), body)
+        known = await self._forked_before(session_id, fork_id)
+        if known is not None:  # Perhaps by a node that died before it gave the id back.
+            return known
         async with self._reserved(fork_id):
-            known = await self._database.read(lambda c: lifecycle.forked_before(c, session_id, fork_id))
-            return known or await self._fork(session_id, fork_id, body)
+            return await self._forked_before(session_id, fork_id) or await self._fork(session_id, fork_id, body)
+
+    async def _forked_before(self, session_id: str, fork_id: str) -> Session | None:
+        return await self._database.read(lambda c: lifecycle.forked_before(c, session_id, fork_id))
 
     async def _fork(self, session_id: str, fork_id: str, body: ForkCreate) -> Session:
         def read(connection: Connection) -> Fork:
