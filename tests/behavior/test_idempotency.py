@@ -9,6 +9,7 @@ from contextlib import closing
 from typing import Any
 
 import httpx
+import pytest
 
 from tests.behavior.conftest import StartProcess
 from tests.behavior.harness import Client, of_type, read_events
@@ -97,6 +98,7 @@ async def test_an_archive_with_another_boundary_is_the_same_body(client: Client)
     assert (await post("b")).json()["code"] == "idempotency_key_reused"
 
 
+@pytest.mark.sqlite
 async def test_a_request_that_died_with_its_server_is_answered_once(
     start_process: StartProcess, provider: FakeProvider
 ) -> None:
