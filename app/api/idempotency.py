@@ -57,12 +57,16 @@ class Idempotency:
             return
         keys = header_values(scope, HEADER.lower().encode())
         services = scope["app"].state.services
-        # The node that forwards a request keeps its answer.
-        if not keys or services is None or header_values(scope, TARGET.encode()):
+        if not keys or services is None:
             await self.app(scope, receive, send)
             return
         try:
             digest = _key_digest(scope, keys)
+            if header_values(scope, TARGET.encode()):
+                # The node that forwards a request keeps its answer.
+                scope[_MADE_ID] = await services.idempotency.made_id(digest)
+                await self.app(scope, receive, send)
+                return
             first = await services.idempotency.begin(digest)
             body = _Body(scope, receive)
             if isinstance(first, Answer):
@@ -156,7 +160,7 @@ class _Body:
 
 
 class _Answering:
-    """Sends an answer. If something was made, the answer is stored before its end is sent."""
+    """Sends an answer. Before its end is sent, it is stored if it is a success; otherwise the key can be used again."""
 
     def __init__(self, service: IdempotencyService, digest: str, body: _Body, path: str, send: Send) -> None:
         self._service = service
@@ -167,7 +171,7 @@ class _Answering:
         self._status = 0
         self._headers: dict[str, str] = {}
         self._body = bytearray()
-        self._is_stored = False
+        self._has_ended = False
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -175,38 +179,42 @@ class _Answering:
             headers = Headers(raw=message["headers"])
             self._headers = {name: headers[name] for name in KEPT_HEADERS if name in headers}
             if self._is_stream:
-                await self._store()
+                await self._end()
         elif not self._is_stream:
             self._body += message.get("body", b"")
             if not message.get("more_body", False):
-                await self._store()
+                await self._end()
         await self._send(message)
 
     @property
     def _is_stream(self) -> bool:
         return self._headers.get("content-type", "").startswith(EVENT_STREAM)
 
+    async def _end(self) -> None:
+        if self._status < 300:
+            await self._store()
+        await self.close()
+
     async def _store(self) -> None:
-        if self._status >= 300:
-            return
         await self._request.drain()
         found = _SESSION.match(self._headers.get("location", self._path))
         session_id = found[1] if found else None
         given = Answer(self._request.digest, session_id, self._status, self._headers, bytes(self._body))
         try:
             await self._service.answer(self._digest, given)
-            self._is_stored = True
+            self._has_ended = True
         except StorageError as error:
             log.warning("answer_not_stored", path=self._path, error=error.detail)
 
     async def close(self) -> None:
-        """Lets the key be used again if nothing was made."""
-        if self._is_stored:
+        """Lets the request be carried out again unless its answer is stored."""
+        if self._has_ended:
             return
         try:
             await self._service.release(self._digest)
         except StorageError as error:
             log.warning("idempotency_key_not_released", path=self._path, error=error.detail)
+        self._has_ended = True
 
 
 def describe(operation: dict[str, Any]) -> None:

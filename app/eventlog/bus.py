@@ -12,7 +12,8 @@ from typing import Protocol
 from app.errors import ServerBusyError
 from app.eventlog.channel import Channel, Reader
 from app.eventlog.log import StreamItem, page
-from app.eventlog.news import news_of, with_cursor
+from app.eventlog.news import cursor_at, news_of, with_cursor
+from app.messages import now
 
 GLOBAL_EVENTS = 1024
 """`session.*` events kept for readers of all sessions; a reader that falls further behind is disconnected."""
@@ -226,7 +227,9 @@ class GlobalFeed:
         # Without readers, nobody will ask for this event, and a call's arguments need not be parsed.
         news = news_of(items if self.readers else [item for item in items if item.type.startswith("session.")])
         if news:
-            news = [with_cursor(item) for item in news]
+            cursor = cursor_at(now())
+            # Added once for all readers, which share the items.
+            news = [with_cursor(item, cursor) for item in news]
             self._recent.extend(news)
             self._recent_bytes += sum(len(item.data) for item in news)
             self.count += len(news)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import accumulate
@@ -11,10 +11,10 @@ from typing import Any
 from sqlalchemy import Connection
 
 from app.db.engine import Database
-from app.db.repositories import deletions, queue, sessions
 from app.db.repositories import events as rows
-from app.db.repositories.deletions import LastEvent
-from app.events import SessionDeleted, SessionEvent
+from app.db.repositories import queue, sessions
+from app.eventlog.missed import news
+from app.events import SessionEvent
 from app.messages import now
 from app.sessions import Session, Status
 
@@ -135,12 +135,6 @@ class Head:
     quiet: bool
 
 
-def news(connection: Connection, since: datetime) -> tuple[list[tuple[str, rows.StoredEvent]], list[LastEvent]]:
-    """The newest `session.*` events of sessions that were changed since a time, and the last ones of deleted
-    sessions."""
-    return list(rows.of_sessions(connection, since)), deletions.since(connection, since)
-
-
 class EventLog:
     """Reads the log of any session."""
 
@@ -155,13 +149,10 @@ class EventLog:
             for piece in pieces
         ]
 
-    async def news(self, since: datetime) -> list[StreamItem]:
-        """The newest event of each type `session.*` of every session that was changed since a time, and the last events
-        of deleted sessions."""
-        found, deleted = await self._database.read(lambda c: news(c, since))
-        newest = {(session_id, event.type): event for session_id, event in found}
-        items = [StreamItem(event.type, None, event.data.encode()) for event in newest.values()]
-        return items + [StreamItem(SessionDeleted.type, None, last.data.encode()) for last in deleted]
+    async def news(self, since: datetime) -> AsyncIterator[list[StreamItem]]:
+        """The newest ones of `missed.news`."""
+        async for found in news(self._database, since, newest_only=True):
+            yield [StreamItem(event.type, None, event.data.encode()) for _, event in found]
 
     async def head(self, session_id: str) -> Head:
         """The current head of the log. Raises `NotFoundError` if the session is gone."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from datetime import datetime
 
 import orjson
 
 from app.eventlog.log import StreamItem
 from app.events import StepStarted, ToolCalled
-from app.messages import now
 from app.sessions import Activity
 
 ACTIVITY = "session.activity"
@@ -26,10 +26,14 @@ def news_of(items: Iterable[StreamItem]) -> list[StreamItem]:
     return news
 
 
-def with_cursor(item: StreamItem) -> StreamItem:
-    """The item with the current place in the events of all sessions, from which a reader can continue. Added once for
-    all readers, which share the item."""
-    return replace(item, data=b'{"cursor":"%x",' % int(now().timestamp() * 1000) + item.data[1:])
+def cursor_at(at: datetime) -> str:
+    """The cursor of a reader that has got all events of all sessions until then."""
+    return f"{int(at.timestamp() * 1000):x}"
+
+
+def with_cursor(item: StreamItem, cursor: str) -> StreamItem:
+    """The item with the cursor from which a reader continues after it."""
+    return replace(item, data=b'{"cursor":"%b",' % cursor.encode() + item.data[1:])
 
 
 def _activity(item: StreamItem) -> bytes:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Iterable, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime, timedelta
 
-import orjson
 import structlog
 from sqlalchemy import Connection
 
@@ -16,7 +15,8 @@ from app.db.repositories import deletions, events
 from app.db.repositories.deletions import LastEvent
 from app.errors import PalimpsestError
 from app.eventlog.bus import Bus
-from app.eventlog.log import StreamItem, news
+from app.eventlog.log import StreamItem
+from app.eventlog.missed import News, news
 from app.messages import now
 
 ALONE_S = 0.2
@@ -137,7 +137,9 @@ class LogPoll:
                     channel.wake()
             elif session_id in session_ids:
                 last = deleted.get(session_id)
-                self._bus.end(session_id, None if last is None else _item(last, last.seq))
+                self._bus.end(
+                    session_id, None if last is None else StreamItem("session.deleted", last.seq, last.data.encode())
+                )
 
     async def _look_at_feed(self) -> None:
         """Publishes the `session.*` events of all sessions since the last look."""
@@ -145,31 +147,16 @@ class LogPoll:
         if not self._is_hurried or not self._bus.all.readers or at < self._feed_due:
             return
         self._feed_due = at + FEED_S
-        since = self._since or now()
-        found, deleted = await self._database.read(lambda c: news(c, since))
-        self._since = now() - OVERLAP
-        self._bus.all.publish(self._unseen(found, since))
-        self._bus.all.publish(self._unseen_deletions(deleted))
+        begun = now()
+        async for found in news(self._database, self._since or begun, newest_only=False):
+            self._bus.all.publish(self._unseen(found))
+        self._since = begun - OVERLAP
 
-    def _unseen(self, found: Iterable[tuple[str, events.StoredEvent]], since: datetime) -> list[StreamItem]:
-        items: list[StreamItem] = []
-        for session_id, event in found:
-            is_new = (session_id, event.seq) not in self._seen
-            if is_new and datetime.fromisoformat(orjson.loads(event.data)["at"]) >= since:
-                items.append(StreamItem(event.type, None, event.data.encode()))
-                self._mark((session_id, event.seq))
-        return items
-
-    def _unseen_deletions(self, found: Iterable[LastEvent]) -> list[StreamItem]:
-        items = [(last, (last.session_id, last.seq)) for last in found]
-        new = [(last, key) for last, key in items if key not in self._seen]
-        for _, key in new:
-            self._mark(key)
-        return [_item(last, None) for last, _ in new]
-
-
-def _item(last: LastEvent, seq: int | None) -> StreamItem:
-    return StreamItem("session.deleted", seq, last.data.encode())
+    def _unseen(self, found: News) -> list[StreamItem]:
+        new = [(session_id, event) for session_id, event in found if (session_id, event.seq) not in self._seen]
+        for session_id, event in new:
+            self._mark((session_id, event.seq))
+        return [StreamItem(event.type, None, event.data.encode()) for _, event in new]
 
 
 def _heads(connection: Connection, session_ids: Collection[str]) -> tuple[dict[str, int], dict[str, LastEvent]]:

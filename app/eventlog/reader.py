@@ -11,8 +11,8 @@ from app.db.repositories.deletions import KEPT
 from app.errors import ConflictError, GoneError, MalformedRequestError, NotFoundError
 from app.eventlog.bus import Bus
 from app.eventlog.channel import Channel, Reader
-from app.eventlog.log import EventLog, StreamItem, page
-from app.eventlog.news import ACTIVITY, with_cursor
+from app.eventlog.log import EventLog, StreamItem
+from app.eventlog.news import ACTIVITY, cursor_at, with_cursor
 from app.events import (
     ApprovalRequested,
     ApprovalResolved,
@@ -152,7 +152,7 @@ async def follow_all(
     bus.all.readers.add(wake)
     try:
         count = bus.all.count
-        missed = [] if since is None else [with_cursor(item) for item in await log.news(since)]
+        missed = None if after is None or since is None else _missed(log, since, after)
         batches = _news(bus, wake, count, missed)
         yield batches if activity else _without_activity(batches)
     finally:
@@ -175,11 +175,24 @@ async def _without_activity(batches: Batches) -> Batches:
             yield wanted
 
 
-async def _news(bus: Bus, wake: Reader, count: int, missed: list[StreamItem]) -> Batches:
-    while missed:
-        first = page(missed)
-        yield first
-        missed = missed[len(first) :]
+async def _missed(log: EventLog, since: datetime, cursor: str) -> Batches:
+    """What a reader with this cursor has missed. Only the last item moves the cursor: a reader that is disconnected
+    before it gets all of them again."""
+    at = now()
+    held: list[StreamItem] = []
+    async for found in log.news(since):
+        *items, last = held + found
+        held = [last]
+        if items:
+            yield [with_cursor(item, cursor) for item in items]
+    if held:
+        yield [with_cursor(held[0], cursor_at(at))]
+
+
+async def _news(bus: Bus, wake: Reader, count: int, missed: Batches | None) -> Batches:
+    if missed is not None:
+        async for found in missed:
+            yield found
     while not bus.closing:
         wake.clear()
         items = bus.all.since(count)

@@ -9,6 +9,7 @@ from contextlib import closing
 from typing import Any
 
 import httpx
+import pytest
 
 from tests.behavior.conftest import StartProcess
 from tests.behavior.harness import Client, of_type, read_events
@@ -97,21 +98,50 @@ async def test_an_archive_with_another_boundary_is_the_same_body(client: Client)
     assert (await post("b")).json()["code"] == "idempotency_key_reused"
 
 
+@pytest.mark.sqlite
 async def test_a_request_that_died_with_its_server_is_answered_once(
     start_process: StartProcess, provider: FakeProvider
 ) -> None:
     provider.respond(lambda _: Reply(Text("Done.")))
-    server = start_process()
+    networks = {"PALIMPSEST_WEBHOOK_NETWORKS": "127.0.0.0/8"}
+    server = start_process(**networks)
     body = {"task": "Say hello."}
+
+    async def post_all(client: Client, key: str) -> list[str]:
+        """A session, its fork and the test of a webhook; returns their ids."""
+        headers = {"Idempotency-Key": key}
+        made = await client.http.post("/v1/sessions", json=body, headers=headers)
+        await client.until_idle(made.json()["id"])
+        fork = await client.http.post(f"/v1/sessions/{made.json()['id']}/fork", headers=headers)
+        test = await client.http.post(f"/v1/webhooks/{webhook_id}/test", headers=headers)
+        assert not any(map(replayed, (made, fork, test)))
+        return [made.json()["id"], fork.json()["id"], test.json()["id"]]
+
     async with Client(server.url) as client:
-        first = await client.http.post("/v1/sessions", json=body, headers=KEY)
-        await client.until_idle(first.json()["id"])
+        hook = {"url": "http://127.0.0.1:9/hook", "events": ["session.deleted"]}
+        webhook_id = (await client.http.post("/v1/webhooks", json=hook)).json()["id"]
+        first = await post_all(client, "killed")
     server.end(signal.SIGKILL)
     # As if it had been killed between the commit and the answer.
     with closing(sqlite3.connect(server.data_dir / "palimpsest.db")) as database, database:
         changed = database.execute("UPDATE idempotent_requests SET status = NULL, body_digest = NULL")
-        assert changed.rowcount == 1
-    async with Client(start_process().url) as client:
-        again = await client.http.post("/v1/sessions", json=body, headers=KEY)
-        assert again.json()["id"] == first.json()["id"]
-        assert len((await client.get("/v1/sessions"))["items"]) == 1
+        assert changed.rowcount == 3
+    async with Client(start_process(**networks).url) as client:
+        assert await post_all(client, "killed") == first
+
+        # The database refuses the answers, and that the requests have ended.
+        with closing(sqlite3.connect(server.data_dir / "palimpsest.db")) as database, database:
+            fails = "SELECT abs(-9223372036854775808)"
+            database.execute(f"CREATE TRIGGER fails BEFORE UPDATE ON idempotent_requests BEGIN {fails}; END")
+        unstored = await post_all(client, "not stored")
+        with closing(sqlite3.connect(server.data_dir / "palimpsest.db")) as database, database:
+            database.execute("DROP TRIGGER fails")
+        assert await post_all(client, "not stored") == unstored
+        assert len((await client.get("/v1/sessions"))["items"]) == 4
+        assert len((await client.get(f"/v1/webhooks/{webhook_id}/deliveries"))["items"]) == 2
+
+
+async def test_a_forwarded_request_makes_what_has_the_id_of_its_key(client: Client) -> None:
+    first = await client.http.post("/v1/sessions", json={}, headers=KEY)
+    forwarded = await client.http.post("/v1/sessions", json={}, headers={**KEY, "Palimpsest-Node": "n"})
+    assert (forwarded.json()["id"], replayed(forwarded)) == (first.json()["id"], False)

@@ -10,7 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from sqlalchemy import update
 
+from app.db.models import idempotent_requests
+from app.db.repositories.idempotency import NOBODY
 from tests.behavior.checks import assert_sound
 from tests.behavior.harness import Client, command, of_type
 from tests.cluster.rig import Cluster
@@ -95,7 +98,14 @@ async def test_any_node_serves_the_files_that_a_running_worker_has(
         unpacked = await client.http.put(place, content=archive.content)
         assert (unpacked.status_code, unpacked.json()["files"]) == (200, 3)
         assert (await client.http.get(f"{files}/unpacked/file")).text == "two\n"
-        fork = await client.http.post(f"/v1/sessions/{made['id']}/fork", json={})
+        once = {"Idempotency-Key": "fork"}
+        fork = await client.http.post(f"/v1/sessions/{made['id']}/fork", json={}, headers=once)
+        with cluster.database.begin() as connection:
+            # As if the answer of the node that runs the session had been lost.
+            unanswered = update(idempotent_requests).values(status=None, holder=NOBODY)
+            assert connection.execute(unanswered).rowcount == 1
+        again = await client.http.post(f"/v1/sessions/{made['id']}/fork", json={}, headers=once)
+        assert again.json()["id"] == fork.json()["id"]
         forked = await client.http.get(f"/v1/sessions/{fork.json()['id']}/files/file")
         assert forked.text == "two\n"
         misled = await client.http.get(f"{files}/file", headers={"Palimpsest-Node": "another"})

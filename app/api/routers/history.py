@@ -278,7 +278,8 @@ async def stream_all_events(
         Query(
             max_length=500,
             description="The `cursor` of the last event that the client has: events since then are sent first,"
-            " some of them again. Omit it for events from now on.",
+            " some of them again: for each session the newest event of each type, or a `session.updated` in place of"
+            " older ones if there are many. Omit it for events from now on.",
         ),
     ] = None,
     activity: Annotated[bool, Query(description="Adds `session.activity`: what each session is doing.")] = False,

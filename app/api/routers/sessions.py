@@ -209,6 +209,7 @@ async def resume_session(services: Services, caller: Caller, session_id: Session
             "subagent_session",
             "message_not_found",
             "message_open",
+            "being_created",
             "sandbox_unavailable",
             "allowed_hosts_unavailable",
             "sandbox_error",
@@ -227,7 +228,7 @@ async def fork_session(
     text = None if body is None else body.model_dump_json(exclude_unset=True).encode()
     if (answer := await forwarded(services, request, session_id, "fork", text)) is not None:
         return answer
-    session = await services.sessions.fork(session_id, body or ForkCreate())
+    session = await services.sessions.fork(session_id, body or ForkCreate(), made_id(request.scope))
     response.headers["Location"] = f"/v1/sessions/{session.id}"
     return session
 

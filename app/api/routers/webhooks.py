@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Header, Query, Response
+from fastapi import APIRouter, Header, Query, Request, Response
 
 from app.api.dependencies import STRICT, Cursor, DeliveryId, Key, Limit, Services, WebhookId
+from app.api.idempotency import made_id
 from app.api.problems import problems
 from app.api.request_bodies import JsonRoute
 from app.runtime.values.webhooks import (
@@ -104,10 +105,10 @@ async def list_deliveries(
 
 
 @router.post("/{webhook_id}/test", status_code=202, responses=problems("webhook_not_found"))
-async def test_webhook(services: Services, webhook_id: WebhookId) -> Delivery:
+async def test_webhook(services: Services, request: Request, webhook_id: WebhookId) -> Delivery:
     """Sends an event of the type `webhook.test`, once, also to a webhook that is disabled. Its delivery shows the
     result."""
-    return await services.webhooks.test(webhook_id)
+    return await services.webhooks.test(webhook_id, made_id(request.scope))
 
 
 @router.post(

@@ -3,13 +3,13 @@ that reconnect."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from sqlalchemy import Connection, delete, select
 
-from app.db.dialects import insert_new
+from app.db.dialects import insert_new, streamed
 from app.db.models import deletions
 from app.messages import now
 
@@ -40,7 +40,10 @@ def of(connection: Connection, session_ids: Collection[str]) -> list[LastEvent]:
     return [LastEvent(*row) for row in connection.execute(_LAST.where(deletions.c.session_id.in_(session_ids)))]
 
 
-def since(connection: Connection, at: datetime) -> list[LastEvent]:
-    """The last events of all sessions that were deleted since a time, oldest first."""
-    query = _LAST.where(deletions.c.deleted_at >= at).order_by(deletions.c.deleted_at)
-    return [LastEvent(*row) for row in connection.execute(query)]
+def since(connection: Connection, at: datetime, after_id: str) -> Iterator[LastEvent]:
+    """The last events of the sessions that were deleted since a time, by id from the one after `after_id`, read lazily
+    one by one."""
+    query = streamed(_LAST.where(deletions.c.deleted_at >= at, deletions.c.session_id > after_id))
+    with connection.execute(query.order_by(deletions.c.session_id)) as rows:
+        for row in rows:
+            yield LastEvent(*row)

@@ -6,9 +6,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import Connection, case, delete, func, insert, or_, select, update
+from sqlalchemy import Connection, case, delete, func, or_, select, update
 
-from app.db.dialects import upsert
+from app.db.dialects import insert_new, upsert
 from app.db.models import sessions, webhook_cursors, webhooks
 from app.db.models import webhook_deliveries as _table
 from app.db.repositories import events
@@ -43,6 +43,7 @@ class Next:
 
 _sent = _table.c
 _COLUMNS = [_sent[name] for name in StoredDelivery._fields]
+_ADD = insert_new(_table, key=("id",))
 
 
 def backlog(connection: Connection, webhook: StoredWebhook) -> list[str]:
@@ -192,8 +193,8 @@ def skip(connection: Connection, webhook_id: str, seqs: Mapping[str, int]) -> No
 
 
 def add(connection: Connection, delivery: StoredDelivery) -> None:
-    """Adds a delivery that waits to be sent."""
-    connection.execute(insert(_table).values(delivery._asdict()))
+    """Adds a delivery that waits to be sent, unless there is one with its id."""
+    connection.execute(_ADD, delivery._asdict())
 
 
 def send_pending(connection: Connection, webhook_id: str, at: datetime) -> None:

@@ -129,6 +129,28 @@ def between(
             yield StoredEvent(*found)
 
 
+_SESSION_TYPES = (
+    select(events.c.type, events.c.seq)
+    .where(events.c.session_id == bindparam("sid"), events.c.seq >= bindparam("first"), events.c.type.like("session.%"))
+    .order_by(events.c.seq)
+)
+_WITH_SEQS = (
+    select(events.c.seq, events.c.type, events.c.data)
+    .where(events.c.session_id == bindparam("sid"), events.c.seq.in_(bindparam("seqs", expanding=True)))
+    .order_by(events.c.seq)
+)
+
+
+def session_types(connection: Connection, session_id: str, first: int) -> list[tuple[str, int]]:
+    """The types and seqs of the `session.*` events from a seq on, oldest first."""
+    return [(row[0], row[1]) for row in connection.execute(_SESSION_TYPES, {"sid": session_id, "first": first})]
+
+
+def with_seqs(connection: Connection, session_id: str, seqs: Collection[int]) -> list[StoredEvent]:
+    """The events with these seqs, oldest first."""
+    return [StoredEvent(*row) for row in connection.execute(_WITH_SEQS, {"sid": session_id, "seqs": [*seqs]})]
+
+
 def last_of_type(connection: Connection, session_id: str, type_: str) -> StoredEvent | None:
     """The newest event of a type; searches backward from the end of the log."""
     query = select(events.c.seq, events.c.type, events.c.data).where(events.c.session_id == session_id)
@@ -142,19 +164,21 @@ def heads(connection: Connection, session_ids: Collection[str]) -> dict[str, int
     return {row[0]: row[1] for row in connection.execute(query)}
 
 
-RECENTLY = 200
-"""Events at the end of a log among which those of a few seconds are."""
+class Changed(NamedTuple):
+    """A session that was changed, and the seq of its newest event."""
+
+    id: str
+    last_seq: int
+    created_at: datetime
+    updated_at: datetime
 
 
-def of_sessions(connection: Connection, since: datetime) -> Iterator[tuple[str, StoredEvent]]:
-    """The newest `session.*` events, with the session's id, of all sessions that were changed since then; oldest first
-    for each session. They may be older than that themselves. Reads all rows of sessions."""
-    row = events.c
-    query = (
-        select(row.session_id, row.seq, row.type, row.data)
-        .join(sessions, sessions.c.id == row.session_id)
-        .where(sessions.c.updated_at >= since, row.seq > sessions.c.last_seq - RECENTLY, row.type.like("session.%"))
-        .order_by(row.session_id, row.seq)
-    )
-    for found in connection.execute(query):
-        yield found[0], StoredEvent(found[1], found[2], found[3])
+def changed_sessions(connection: Connection, since: datetime, after_id: str) -> Iterator[Changed]:
+    """The sessions that were changed since a time, by id from the one after `after_id`, read lazily one by one. Reads
+    all rows of sessions from there on."""
+    row = sessions.c
+    query = streamed(select(*(row[name] for name in Changed._fields)))
+    query = query.where(row.id > after_id, row.updated_at >= since).order_by(row.id)
+    with connection.execute(query) as rows:
+        for found in rows:
+            yield Changed(*found)

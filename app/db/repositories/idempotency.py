@@ -25,8 +25,8 @@ class Answer(NamedTuple):
 
 
 class Claimed(NamedTuple):
-    """A request as it is stored; without `answer` it is still being answered by `holder`, or was when that server died.
-    `made_id` is the id of what it makes."""
+    """A request as it is stored. Without `answer` it is still being answered by `holder`, or was when that server died,
+    or has ended without one if that is `NOBODY`. `made_id` is the id of what it makes."""
 
     holder: str
     made_id: str
@@ -34,13 +34,16 @@ class Claimed(NamedTuple):
     answer: Answer | None
 
 
+NOBODY = ""
+"""The holder of a request that was let go."""
+
 _ADD = insert_new(_table, key=("key_digest",))
 _FIND = select(
     *(_table.c[name] for name in ("holder", "made_id", "created_at")), *(_table.c[name] for name in Answer._fields)
 )
 _ANSWER = (
     update(_table)
-    .where(_table.c.key_digest == bindparam("key"))
+    .where(_table.c.key_digest == bindparam("key"), _table.c.holder == bindparam("by"))
     .values(session_id=select(_sessions.c.id).where(_sessions.c.id == bindparam("session")).scalar_subquery())
 )
 
@@ -49,25 +52,36 @@ def claim(connection: Connection, key_digest: str, holder: str, made_id: str, at
     """Adds a request, unless there is one with the same key; returns the one that is stored."""
     values = {"key_digest": key_digest, "holder": holder, "made_id": made_id, "created_at": at}
     connection.execute(_ADD, values)
-    row = connection.execute(_FIND.where(_table.c.key_digest == key_digest)).one()
+    found = find(connection, key_digest)
+    assert found is not None
+    return found
+
+
+def find(connection: Connection, key_digest: str) -> Claimed | None:
+    row = connection.execute(_FIND.where(_table.c.key_digest == key_digest)).first()
+    if row is None:
+        return None
     answer = None if row.status is None else Answer(*(getattr(row, name) for name in Answer._fields))
     return Claimed(row.holder, row.made_id, row.created_at, answer)
 
 
-def take_over(connection: Connection, key_digest: str, holder: str, at: datetime) -> None:
-    """Gives a request to another holder, which answers it again."""
-    connection.execute(update(_table).where(_table.c.key_digest == key_digest).values(holder=holder, created_at=at))
+def take_over(connection: Connection, key_digest: str, before: str, holder: str, at: datetime) -> bool:
+    """Gives a request to another holder than `before`, which answers it again; returns False if another one was
+    faster."""
+    held = update(_table).where(_table.c.key_digest == key_digest, _table.c.holder == before)
+    return connection.execute(held.values(holder=holder, created_at=at)).rowcount == 1
 
 
-def answer(connection: Connection, key_digest: str, given: Answer) -> None:
-    """Stores the answer to a request."""
+def answer(connection: Connection, key_digest: str, holder: str, given: Answer) -> None:
+    """Stores the answer to a request, unless another holder has taken it over."""
     values = {name: getattr(given, name) for name in ("body_digest", "status", "headers", "body")}
-    connection.execute(_ANSWER.values(values), {"key": key_digest, "session": given.session_id})
+    connection.execute(_ANSWER.values(values), {"key": key_digest, "by": holder, "session": given.session_id})
 
 
-def release(connection: Connection, key_digest: str) -> None:
-    """Forgets a request that has no answer, so that its key can be used again."""
-    connection.execute(delete(_table).where(_table.c.key_digest == key_digest, _table.c.status.is_(None)))
+def release(connection: Connection, key_digest: str, holder: str) -> None:
+    """Lets a request without an answer be carried out again, with the same id."""
+    held = _table.c.key_digest == key_digest, _table.c.holder == holder, _table.c.status.is_(None)
+    connection.execute(update(_table).where(*held).values(holder=NOBODY))
 
 
 def forget(connection: Connection, before: datetime) -> None:

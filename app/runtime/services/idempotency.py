@@ -19,7 +19,7 @@ KEPT = timedelta(hours=24)
 
 ABANDONED_AFTER = timedelta(minutes=2)
 """How long until a request that another node of a cluster has not answered counts as lost with that node; longer than
-any answer takes. Without a cluster, the server that holds the database is the only one that answers."""
+most answers take. Without a cluster, the server that holds the database is the only one that answers."""
 
 
 class IdempotencyService:
@@ -28,11 +28,27 @@ class IdempotencyService:
     def __init__(self, setup: RuntimeSetup) -> None:
         self._setup = setup
         self._holder = new_id()
+        self._in_progress: set[str] = set()
 
     async def begin(self, key_digest: str) -> str | Answer:
         """The answer to an earlier request with this key or, for one that is to be answered now, the id for what it
-        creates: the same as before if a server died while it was answering. Raises `ConflictError` while another one is
-        being answered."""
+        creates: the same as before if that one ended without a stored answer. `answer` or `release` must follow. Raises
+        `ConflictError` while another one is being answered."""
+        if key_digest in self._in_progress:
+            found = await self._setup.database.read(lambda c: idempotency.find(c, key_digest))
+            if found is None or found.answer is None:
+                raise _in_use()
+            return found.answer
+        self._in_progress.add(key_digest)
+        first: str | Answer | None = None
+        try:
+            first = await self._claim(key_digest)
+            return first
+        finally:
+            if not isinstance(first, str):
+                self._in_progress.discard(key_digest)
+
+    async def _claim(self, key_digest: str) -> str | Answer:
         at, made_id = now(), new_id()
 
         def write(connection: Connection) -> str | Answer:
@@ -42,19 +58,34 @@ class IdempotencyService:
             if found.answer is not None:
                 return found.answer
             if found.made_id != made_id:
-                is_elsewhere = self._setup.node is not None and found.created_at > at - ABANDONED_AFTER
-                if found.holder == self._holder or is_elsewhere:
-                    detail = "A request with this Idempotency-Key is still being answered; try again."
-                    raise ConflictError(detail, code="idempotency_key_in_use")
-                idempotency.take_over(connection, key_digest, self._holder, at)
+                # One that was held here and is not in progress could not be released.
+                is_over = self._setup.node is None or found.holder in (idempotency.NOBODY, self._holder)
+                if not is_over and found.created_at > at - ABANDONED_AFTER:
+                    raise _in_use()
+                if not idempotency.take_over(connection, key_digest, found.holder, self._holder, at):
+                    raise _in_use()
             return found.made_id
 
         return await self._setup.database.writer.write(write)
 
     async def answer(self, key_digest: str, given: Answer) -> None:
         """Stores the answer for those who repeat the request."""
-        await self._setup.database.writer.write(lambda c: idempotency.answer(c, key_digest, given))
+        await self._setup.database.writer.write(lambda c: idempotency.answer(c, key_digest, self._holder, given))
+        self._in_progress.discard(key_digest)
 
     async def release(self, key_digest: str) -> None:
-        """Forgets a request that has made nothing."""
-        await self._setup.database.writer.write(lambda c: idempotency.release(c, key_digest))
+        """Ends a request without an answer. It may have made something: whoever repeats it gets the same id for it."""
+        try:
+            await self._setup.database.writer.write(lambda c: idempotency.release(c, key_digest, self._holder))
+        finally:
+            self._in_progress.discard(key_digest)
+
+    async def made_id(self, key_digest: str) -> str | None:
+        """The id for what a request makes that another node has claimed and forwarded."""
+        found = await self._setup.database.read(lambda c: idempotency.find(c, key_digest))
+        return None if found is None else found.made_id
+
+
+def _in_use() -> ConflictError:
+    detail = "A request with this Idempotency-Key is still being answered; try again."
+    return ConflictError(detail, code="idempotency_key_in_use")

@@ -304,23 +304,35 @@ class SessionService:
         last = await self._database.writer.write(remove, session_id=session_id)
         self._setup.bus.delete(*last)
 
-    async def fork(self, session_id: str, body: ForkCreate) -> Session:
-        """A new session with the history of another one up to a message, and a copy of its current workspace. If
-        copying fails, nothing is left behind. Raises `NotFoundError` for an unknown message and `ConflictError` for one
-        whose step is still running."""
+    async def fork(self, session_id: str, body: ForkCreate, fork_id: str | None = None) -> Session:
+        """A new session with the history of another one up to a message, and a copy of its current workspace; or, for a
+        request that is repeated with the same `fork_id`, the fork that it has made. If copying fails, nothing is left
+        behind. Raises `NotFoundError` for an unknown message and `ConflictError` for one whose step is still
+        running."""
         await self._database.read(lambda c: sessions.refuse_subagent(c, session_id))
-        async with self._setup.reading_whole(session_id):
-            return await self._fork(session_id, body)
+        if fork_id is None:
+            return await self._fork(session_id, new_id(), body)
+        known = await self._forked_before(session_id, fork_id)
+        if known is not None:  # Perhaps by a node that died before it gave the id back.
+            return known
+        async with self._reserved(fork_id):
+            return await self._forked_before(session_id, fork_id) or await self._fork(session_id, fork_id, body)
 
-    async def _fork(self, session_id: str, body: ForkCreate) -> Session:
-        fork_id = new_id()
-        made = await self._database.read(lambda c: forks.draft(c, session_id, fork_id, body, self._setup, self._rules))
-        try:
-            await self._outputs.copy(made.files)
-            return await self._store_fork(made)
-        except BaseException:
-            await asyncio.shield(self._discard(made.session_id, made.sandbox))
-            raise
+    async def _forked_before(self, session_id: str, fork_id: str) -> Session | None:
+        return await self._database.read(lambda c: lifecycle.forked_before(c, session_id, fork_id))
+
+    async def _fork(self, session_id: str, fork_id: str, body: ForkCreate) -> Session:
+        def read(connection: Connection) -> Fork:
+            return forks.draft(connection, session_id, fork_id, body, self._setup, self._rules)
+
+        async with self._setup.reading_whole(session_id):
+            made = await self._database.read(read)
+            try:
+                await self._outputs.copy(made.files)
+                return await self._store_fork(made)
+            except BaseException:
+                await asyncio.shield(self._discard(made.session_id, made.sandbox))
+                raise
 
     async def _store_fork(self, made: Fork) -> Session:
         """Copies the workspace, then stores the rows."""

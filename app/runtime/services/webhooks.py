@@ -148,18 +148,19 @@ class WebhookService:
         next_cursor = place_cursor(items[-1].created_at, items[-1].id) if more else None
         return DeliveryList(items=tuple(map(Delivery.of, items)), next_cursor=next_cursor)
 
-    async def test(self, webhook_id: str) -> Delivery:
-        """Has a test sent once, also to a webhook that is disabled."""
+    async def test(self, webhook_id: str, delivery_id: str | None = None) -> Delivery:
+        """Has a test sent once, also to a webhook that is disabled; nothing if there is a delivery with this id, for a
+        request that is repeated."""
         at = now()
         data = orjson.dumps({"at": rfc3339(at), "webhook_id": webhook_id}).decode()
-        delivery = StoredDelivery.first(new_id(), webhook_id, TEST, at, data=data)
+        delivery = StoredDelivery.first(delivery_id or new_id(), webhook_id, TEST, at, data=data)
 
-        def write(connection: Connection) -> None:
+        def write(connection: Connection) -> StoredDelivery:
             webhooks.find(connection, webhook_id)
             deliveries.add(connection, delivery)
+            return webhooks.find_delivery(connection, webhook_id, delivery.id)
 
-        await self._write(write)
-        return Delivery.of(delivery)
+        return Delivery.of(await self._write(write))
 
     async def retry(self, webhook_id: str, delivery_id: str) -> Delivery:
         """Has a delivery sent now."""

@@ -122,6 +122,12 @@ def _queue_task(connection: Connection, session_id: str, starter: runs.Starter) 
     return appender.flush()
 
 
+def forked_before(connection: Connection, parent_id: str, fork_id: str) -> Session | None:
+    """The fork with this id that a request has made of a session."""
+    found = sessions.find(connection, fork_id)
+    return sessions.snapshot(connection, fork_id) if found is not None and found.parent_id == parent_id else None
+
+
 def fork(connection: Connection, made: Fork) -> tuple[Session, list[StreamItem]]:
     """Stores a fork after its workspace and outputs. Raises `NotFoundError` if its parent has been deleted."""
     sessions.row(connection, made.parent_id)

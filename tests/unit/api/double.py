@@ -148,7 +148,7 @@ class InMemorySessions(SessionService):
         self._memory.get(session_id)
         del self._memory.sessions[session_id]
 
-    async def fork(self, session_id: str, body: ForkCreate) -> Session:
+    async def fork(self, session_id: str, body: ForkCreate, fork_id: str | None = None) -> Session:
         parent = self._memory.get(session_id)
         if body.after_message_id not in (None, MESSAGE_ID):
             raise NotFoundError("There is no such message.", code="message_not_found")

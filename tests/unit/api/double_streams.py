@@ -155,4 +155,7 @@ class InMemoryIdempotency(IdempotencyService):
         """Keeps nothing."""
 
     async def release(self, key_digest: str) -> None:
-        """Has nothing to forget."""
+        """Has nothing to let go."""
+
+    async def made_id(self, key_digest: str) -> str | None:
+        return None

@@ -67,7 +67,7 @@ class InMemoryWebhooks(WebhookService):
     ) -> DeliveryList:
         return DeliveryList(items=(await self.test(webhook_id),), next_cursor=None)
 
-    async def test(self, webhook_id: str) -> Delivery:
+    async def test(self, webhook_id: str, delivery_id: str | None = None) -> Delivery:
         await self.get(webhook_id)
         at = now()
         return Delivery(
