@@ -23,7 +23,7 @@ SESSIONS, READERS, IDLE = (100, 1_000, 2_000) if LONG else (50, 500, 1_000)
 SOFT = 1_024
 """The default limit of open files on many systems; the server raises it to the hard limit."""
 
-WAIT = "echo begun; until [ -e go ]; do sleep 0.2; done; echo went on"
+WAIT = "echo begun; until [ -e go ]; do sleep 1; done; echo went on"
 
 
 @pytest.fixture
