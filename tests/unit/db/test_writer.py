@@ -77,7 +77,9 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "test.db"
 
 
-async def test_writes_that_wait_share_a_commit(database: Database) -> None:
+async def test_writes_that_wait_share_a_commit(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Else a slow machine commits a batch in parts.
+    monkeypatch.setattr(writer, "MAX_BATCH_S", 30)
     hold = await Hold.on(database)
     writes = [database.writer.submit(put(f"k{n}")) for n in range(50)]
     await hold.release()
@@ -372,7 +374,10 @@ async def test_read_here_runs_in_the_calling_thread(database: Database) -> None:
     assert await asyncio.to_thread(database.read_here, keys) == ["k"]
 
 
-async def test_a_write_that_nobody_awaits_shares_the_next_commit(database: Database) -> None:
+async def test_a_write_that_nobody_awaits_shares_the_next_commit(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "UNAWAITED_S", 30)
     told: list[Commit] = []
     database.writer.observe = told.append
     early = database.writer.submit(put("early"), is_awaited=False)
@@ -382,5 +387,6 @@ async def test_a_write_that_nobody_awaits_shares_the_next_commit(database: Datab
     await database.writer.write(put("next"))
     assert early.done()
     # Without another one it is committed by itself.
+    monkeypatch.setattr(writer, "UNAWAITED_S", 0.001)
     await database.writer.submit(put("alone"), is_awaited=False)
     assert [commit.writes for commit in told] == [2, 1]
