@@ -239,7 +239,7 @@ async def test_calls_wait_through_a_restart(start: Start, provider: FakeProvider
     first = start()
     async with Client(first.url) as client:
         held, call = await _left(client, provider, "held")
-        expired, _ = await _left(client, provider, "expired", timeout_s=1)
+        expired, _ = await _left(client, provider, "expired", timeout_s=5)
         cancelled, _ = await _left(client, provider, "cancelled")
         interrupted, _ = await _left(client, provider, "interrupted")
         await client.post(held, "look left")
