@@ -77,7 +77,9 @@ class Term:
 def pairs(text: str) -> list[str]:
     """The pairs of neighboring characters of scripts without spaces, by which parts of such texts are found."""
     runs = _GLUED.findall(fold(text))
-    return list(dict.fromkeys(run[place : place + 2] for run in runs for place in range(len(run) - 1)))
+    found = dict.fromkeys(run[place : place + 2] for run in runs for place in range(len(run) - 1))
+    # Two signs, such as a vowel and a tone in Thai, are no word.
+    return list(filter(folded_words, found))
 
 
 def passages(text: str) -> Iterator[str]:
@@ -155,22 +157,23 @@ def _places(folded: str, part: str, form: re.Pattern[str]) -> Iterator[tuple[int
         match = form.match(folded, place)
         if match is not None:
             yield place, match.end()
-        place = folded.find(part, place + 1 if match is None else match.end())
+        place = folded.find(part, place + 1 if match is None else max(place + 1, match.end()))
 
 
 def _form(term: Term) -> tuple[str, re.Pattern[str]]:
     """A text that all forms of a term contain, and a pattern for its words with other endings."""
-    words = folded_words(term.text)
-    if _GLUED.fullmatch(words[0]):
-        return words[0], re.compile(re.escape(words[0]))
+    text = fold(term.text)
+    if _GLUED.fullmatch(text):
+        return text, re.compile(re.escape(text))
+    words = folded_words(text)
     stems = [*words[:-1], _rough_stem(words[-1])]
     form = r"[\W_]+".join(map(re.escape, stems)) + (r"[^\W\d_]{0,4}" if len(stems[-1]) > 2 else "")
     return stems[0], re.compile(rf"(?<![^\W_]){form}(?![^\W_])")
 
 
 def _rough_stem(word: str) -> str:
-    """About what the databases reduce a word to."""
-    return re.sub(r"(ations?|ings?|ied|ies|ed|es|e|s|ly|y)$", "", word) if len(word) > 4 else word
+    """About what the databases reduce a word to; never empty, which would be found everywhere."""
+    return re.sub(r"(?<=..)(ations?|ings?|ied|ies|ed|es|e|s|ly|y)$", "", word) if len(word) > 4 else word
 
 
 def best(query: Query, found: Sequence[tuple[Passage, set[int]]]) -> list[Passage]:

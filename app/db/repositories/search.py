@@ -191,7 +191,7 @@ def find(
     likely = _likely(asked, of_term, set().union(*spoken))
     read = texts.read(connection, session_id, likely, before=before)
     ranked = best(asked, [(passage, likely[passage.id]) for passage in read])
-    if not ranked:
+    if not ranked and query.strip():
         substrings = [term.text for term in terms] or [query.strip()]
         ranked = one_each(texts.containing(connection, session_id, substrings, CANDIDATES, before=before))
     return [Found(*passage[1:5], text) for passage, text in shown(asked, ranked, limit, chars)]

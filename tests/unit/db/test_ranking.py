@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from app.db.fulltext import Passage
+from app.db.fulltext import Passage, folded_words
 from app.db.ranking import (
     PASSAGE_CHARS,
     SNIPPETS_CHARS,
@@ -53,11 +53,28 @@ def test_passages_are_the_whole_text(text: str) -> None:
         ('"decided on" port 8080', ["decided on", "port", "8080"]),
         ("where is src/app.py?", ["src/app.py", "src", "app", "py"]),
         ("お店の名前は", ["お店", "店の", "の名", "名前", "前は"]),
+        ("สิทธิ์", ["สิ", "ิท", "ทธ", "ธิ"]),
         (" -- ! ", []),
     ],
 )
 def test_a_query_has_terms(text: str, terms: list[str]) -> None:
     assert [term.text for term in terms_of(text)] == terms
+
+
+LETTERS = "aeinost.-_\"' 8éกิ์ကို店の名・"
+
+
+@given(st.text(st.sampled_from(LETTERS), max_size=30), st.text(st.sampled_from(LETTERS), max_size=200))
+@example("x-ation", "A - b. Migration")
+@example("ations", "migrations - none")
+@example("ကို", "ကို ကိုယ်")
+def test_any_query_finds_places_within_any_text(words: str, text: str) -> None:
+    for start, end in highlights(words, text):
+        assert 0 <= start < end <= len(text)
+    asked = query(words)
+    assert ranked(asked, place(1, text)) == [1]
+    assert all(folded_words(pair) for pair in pairs(text))
+    snippet(asked, text, 60)
 
 
 def test_scripts_without_spaces_have_pairs() -> None:

@@ -90,6 +90,7 @@ HISTORY = (
     said(11, Role.USER, words("数据库使用连接池"), is_summary=True),
     said(13, Role.ASSISTANT, call("c2", '{"query": "needle zebra"}', "history_search")),
     said(15, Role.TOOL, result("c2", "needle zebra", "history_search")),
+    said(17, Role.USER, words("ผู้ใช้ไม่มีสิทธิ์เข้าถึง ကို")),
 )
 
 
@@ -109,6 +110,10 @@ HISTORY = (
         ("Which database was it that we decided on?", [1]),
         ("ongoD", [1]),
         ("mongodb elephants", [1]),
+        ("สิทธิ์", [17]),
+        ("ကို", [17]),
+        ("auth-ation", []),
+        ("   ", []),
         ("zebra", []),
         ("needle", []),
         ("nothing of the kind whatsoever xyz", [3, 1, 9, 5]),
@@ -200,7 +205,7 @@ async def test_a_message_is_indexed_once_and_new_ones_by_the_next_search(databas
     assert await entry_count(database) == (3, 3)
     for _ in range(2):
         await database.writer.write(lambda c: index_all(c, session_id))
-        assert await entry_count(database) == (6, 6)
+        assert await entry_count(database) == (7, 7)
     await database.writer.write(lambda c: store(c, session_id, said(99, Role.USER, words("late"))))
     assert [place.seq for place in await searched(database, session_id, "late")] == [99]
     assert await entry_count(database) == (7, 7)
