@@ -32,8 +32,9 @@ class _Handle:
     users: int = 0
     timer: asyncio.TimerHandle | None = None
     unused: asyncio.Event | None = None
-    stopping: asyncio.Task[None] | None = None
+    stopping: asyncio.Task[bool] | None = None
     counted: bool = False
+    removed: bool = False
 
 
 class Sandboxes:
@@ -162,7 +163,7 @@ class Sandboxes:
             lambda: self._release(session_id, handle),
             lambda wait_s: self._use(session_id, handle, wait_s),
             self._policy.wait_s,
-            admit_ahead=lambda: self._admit(handle, 0.0),
+            admit_ahead=lambda: self._admit(session_id, handle, 0.0),
         )
 
     def users(self, session_id: str) -> int:
@@ -172,11 +173,12 @@ class Sandboxes:
 
     async def _use(self, session_id: str, handle: _Handle, wait_s: float) -> None:
         self.on_use(session_id)
-        await self._admit(handle, wait_s)
+        await self._admit(session_id, handle, wait_s)
 
-    async def _admit(self, handle: _Handle, wait_s: float) -> None:
+    async def _admit(self, session_id: str, handle: _Handle, wait_s: float) -> None:
         """Waits until the sandbox may run, and first until it is stopped if it is just being stopped as idle. Raises
-        `SandboxUnavailableError` (code `too_many_sandboxes` if all are in use)."""
+        `SandboxUnavailableError` (code `too_many_sandboxes` if all are in use), and `NotFoundError` if the session is
+        deleted in the meantime."""
         while handle.stopping is not None:
             if not (await asyncio.wait({handle.stopping}, timeout=STOP_WAIT_S))[0]:
                 raise SandboxUnavailableError("The sandbox is still stopping; try again later.")
@@ -189,6 +191,9 @@ class Sandboxes:
             raise SandboxUnavailableError(
                 f"All {most:,} sandboxes are in use; try again when one is free.", code="too_many_sandboxes", most=most
             ) from exc
+        if handle.removed:
+            self.slots.give_back()
+            raise session_not_found(session_id)
         if handle.counted:
             # Another call of the session was faster.
             self.slots.give_back()
@@ -221,8 +226,7 @@ class Sandboxes:
             if self.slots.waiting and handle.counted:
                 self._stop_idle(session_id, handle)
                 return
-            loop = asyncio.get_running_loop()
-            handle.timer = loop.call_later(self._policy.idle_s, self._stop_idle, session_id, handle)
+            self._stop_later(session_id, handle)
 
     def _stop_idle(self, session_id: str, handle: _Handle) -> None:
         if handle.timer is not None:
@@ -230,14 +234,24 @@ class Sandboxes:
             handle.timer = None
         if handle.users == 0 and handle.stopping is None and self._handles.get(session_id) is handle:
             handle.stopping = asyncio.create_task(self._stop(session_id, handle))
-            handle.stopping.add_done_callback(lambda _: self._forget(session_id, handle))
+            handle.stopping.add_done_callback(lambda task: self._stopped(session_id, handle, task))
 
-    def _forget(self, session_id: str, handle: _Handle) -> None:
-        """Drops the handle of a stopped sandbox, unless it is in use again; then its user waits in line."""
+    def _stopped(self, session_id: str, handle: _Handle, task: asyncio.Task[bool]) -> None:
+        """Drops the handle of a stopped sandbox, unless it is in use again; then its user waits in line. One that runs
+        on is stopped again later."""
         handle.stopping = None
-        self._give_back(handle)
+        has_ended = task.cancelled() or task.exception() is not None or task.result()
+        if has_ended:
+            self._give_back(handle)
         if handle.users == 0 and self._handles.get(session_id) is handle:
-            del self._handles[session_id]
+            if has_ended:
+                del self._handles[session_id]
+            else:
+                self._stop_later(session_id, handle)
+
+    def _stop_later(self, session_id: str, handle: _Handle) -> None:
+        loop = asyncio.get_running_loop()
+        handle.timer = loop.call_later(self._policy.idle_s, self._stop_idle, session_id, handle)
 
     def stop_unused(self, session_id: str) -> None:
         """Stops a sandbox that was started but not needed at once, instead of after it has been idle for a while."""
@@ -252,7 +266,8 @@ class Sandboxes:
                 handle.timer.cancel()
             del self._handles[session_id]
 
-    async def _stop(self, session_id: str, handle: _Handle) -> None:
+    async def _stop(self, session_id: str, handle: _Handle) -> bool:
+        """Whether the sandbox no longer runs for this server."""
         try:
             async with self.unused(session_id) as unused:
                 if unused:
@@ -260,6 +275,8 @@ class Sandboxes:
                     await handle.sandbox.stop()
         except PalimpsestError as error:
             log.warning("sandbox_stop_failed", session_id=session_id, error=error.detail)
+            return False
+        return True
 
     async def copy_workspace(self, source_id: str, own: SandboxSpec, target_id: str, spec: SandboxSpec) -> None:
         """Copies a session's workspace, if it has one, to a new session. `own` is the source's spec, and `spec` the new
@@ -300,6 +317,7 @@ class Sandboxes:
             handle.timer.cancel()
         await self._await_users(session_id, handle)
         self._handles.pop(session_id, None)
+        handle.removed = True
         await self.on_stop(session_id)
         try:
             await handle.sandbox.remove()
@@ -372,7 +390,7 @@ class Sandboxes:
             await factory.aclose()
 
 
-async def _end(stopping: Collection[asyncio.Task[None]]) -> None:
+async def _end(stopping: Collection[asyncio.Task[bool]]) -> None:
     """Waits for sandboxes to stop. A sandbox that does not stop is left running; the next start takes it over."""
     if not stopping:
         return

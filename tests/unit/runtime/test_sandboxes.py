@@ -344,11 +344,18 @@ async def test_a_user_that_returns_too_late_waits_for_the_stop_and_restarts_it(
     assert sandboxes.lease("a", SPEC).sandbox is back.sandbox, "it is still the session's"
 
 
-async def test_a_sandbox_that_does_not_stop_is_dropped_anyway(sandboxes: Sandboxes, boxes: Boxes) -> None:
+async def test_a_sandbox_that_does_not_stop_is_stopped_again_later(sandboxes: Sandboxes, boxes: Boxes) -> None:
     boxes.broken = True
-    sandboxes.lease("a", SPEC).release()
+    lease = sandboxes.lease("a", SPEC)
+    await lease.start()
+    lease.release()
     await boxes.seen("a stopping")
     await turns()
+    assert sandboxes.slots.taken == 1, "it still runs"
+    boxes.broken = False
+    await boxes.seen("a stopped")
+    await turns()
+    assert sandboxes.slots.taken == 0
     sandboxes.lease("a", SPEC)
     assert len(boxes.opened) == 2
 
@@ -395,6 +402,25 @@ async def test_a_removal_waits_for_users_and_keeps_others_out(sandboxes: Sandbox
     await removal
     sandboxes.lease("a", SPEC)
     assert [config.session_id for config in boxes.opened] == ["a", "b", "a"]
+
+
+async def test_a_call_that_waits_for_a_slot_gets_none_after_a_removal(
+    monkeypatch: pytest.MonkeyPatch, boxes: Boxes
+) -> None:
+    monkeypatch.setattr("app.runtime.sandboxes.pool.REMOVAL_WAIT_S", 0.01)
+    sandboxes = make_sandboxes(boxes, most=1)
+    user = sandboxes.lease("a", SPEC)
+    await user.start()
+    late = asyncio.create_task(sandboxes.lease("b", SPEC).start())
+    await turns()
+    async with sandboxes.removed("b", SPEC):
+        assert boxes.journal == ["a started", "b removed"]
+    user.release()
+    with pytest.raises(NotFoundError):
+        await late
+    await turns()
+    assert sandboxes.slots.taken == 0
+    assert "b started" not in boxes.journal
 
 
 async def test_a_removed_sandbox_is_not_stopped_later(sandboxes: Sandboxes, boxes: Boxes) -> None:
