@@ -212,7 +212,7 @@ def complete(document: dict[str, Any], keys_optional: bool) -> dict[str, Any]:
         for method, operation in operations.items():
             if idempotency.applies(method, path):
                 idempotency.describe(operation)
-            _complete_operation(path, operation)
+            _complete_operation(method, path, operation)
             _show_examples(f"{method} {path}", operation, schemas)
             if needs_key(path):
                 operation["security"] = [{"key": []}, {"login": []}, *([{}] if keys_optional else [])]
@@ -230,6 +230,8 @@ def event_schemas() -> dict[str, Any]:
         if event in DURABLE_EVENTS:
             added["seq"] = {"type": "integer", "minimum": 1}
         schema["properties"] = added | schema["properties"]
+        if event.type.startswith("session."):
+            schema["properties"]["cursor"] = {"type": "string", "description": "In `GET /v1/events` alone."}
         schema["required"] = [*added, *schema["required"]]
     for item in stream_items():
         schemas[item.type]["examples"] = [json.loads(b"".join(item.shown))]
@@ -287,7 +289,7 @@ def _show_examples(label: str, operation: dict[str, Any], schemas: dict[str, Any
         media["example"] = own.model_dump(mode="json") if own is not None else schemas[name]["examples"][0]
 
 
-def _complete_operation(path: str, operation: dict[str, Any]) -> None:
+def _complete_operation(method: str, path: str, operation: dict[str, Any]) -> None:
     for parameter in operation.get("parameters", ()):
         if parameter["schema"].get("type") == "array":
             parameter["explode"] = False  # separated by commas
@@ -296,12 +298,12 @@ def _complete_operation(path: str, operation: dict[str, Any]) -> None:
         del responses["422"]["content"][JSON]
         if not responses["422"]["content"]:
             del responses["422"]
-    for code in _common_codes(path, operation):
+    for code in _common_codes(method, path, operation):
         add_problem(responses, code, key=str)
     operation["responses"] = dict(sorted(responses.items()))
 
 
-def _common_codes(path: str, operation: dict[str, Any]) -> list[str]:
+def _common_codes(method: str, path: str, operation: dict[str, Any]) -> list[str]:
     """Codes that all routes of this kind share: from the guard, from parameters and bodies, and from the server."""
     codes = ["malformed_request", "too_large", "too_many_bodies", "validation_error"]
     codes += [] if path in PROBES else ["foreign_origin", "wrong_host"]
@@ -312,6 +314,8 @@ def _common_codes(path: str, operation: dict[str, Any]) -> list[str]:
         codes += ["internal_error", "unavailable", "superseded", "storage_unavailable", "storage_busy", "storage_full"]
     if any(parameter["name"] == idempotency.HEADER for parameter in operation.get("parameters", ())):
         codes += ["idempotency_key_reused", "idempotency_key_in_use"]
-    if JSON in operation.get("requestBody", {}).get("content", {}):
+    # A POST without fields takes an empty JSON object.
+    takes_json = JSON in operation["requestBody"]["content"] if "requestBody" in operation else method == "post"
+    if takes_json:
         codes += ["invalid_json", "unsupported_media_type"]
     return codes

@@ -13,7 +13,9 @@ from typing import IO, Any, NoReturn
 
 import orjson
 from fastapi import Request, Response
+from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
+from pydantic import ValidationError
 from starlette.types import Message, Receive
 
 from app.api.errors import MalformedJsonError, UnsupportedMediaTypeError
@@ -22,7 +24,7 @@ from app.api.uploads import MULTIPART, has_parts, parts
 from app.errors import MalformedRequestError, ServerBusyError, TooLargeError
 from app.images import MAX_IMAGES, MAX_IMAGES_BYTES
 from app.json_bounds import JsonBounds, JsonBoundsError
-from app.messages import clean_text
+from app.messages import Value, clean_text
 from app.raw_messages import RawMessages
 
 MAX_HELD_BYTES = 96 * 1024 * 1024
@@ -144,16 +146,33 @@ class JsonRoute(APIRoute):
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle = super().get_route_handler()
-        if self.body_field is None:
+        described = (self.openapi_extra or {}).get("requestBody")
+        takes_none = self.body_field is None
+        if takes_none and (described or self.methods != {"POST"}):
             return handle
-        takes_parts = MULTIPART in ((self.openapi_extra or {}).get("requestBody") or {}).get("content", {})
+        takes_parts = MULTIPART in (described or {}).get("content", {})
 
         async def checked(request: Request) -> Response:
             read = read_parts if takes_parts and has_parts(request) else read_json
             async with AsyncExitStack() as turn:
-                return await handle(await read(request, turn))
+                received = await read(request, turn)
+                if takes_none and received.has_body:
+                    _check_empty(received.parsed)
+                return await handle(received)
 
         return checked
+
+
+class NoFields(Value):
+    """The body of a request that has nothing to say."""
+
+
+def _check_empty(parsed: Any) -> None:
+    """Raises `RequestValidationError` unless a body is an object without fields."""
+    try:
+        NoFields.model_validate(parsed)
+    except ValidationError as error:
+        raise RequestValidationError([{**each, "loc": ("body", *each["loc"])} for each in error.errors()]) from None
 
 
 async def read_json(request: Request, turn: AsyncExitStack) -> JsonRequest:

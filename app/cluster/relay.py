@@ -85,7 +85,7 @@ class BrokerRelay:
 
     def deleted(self, session_id: str, last: StreamItem) -> None:
         self._send(self._channel_of(session_id), Update(self._node, session_id, [last], deleted=True))
-        self._send(self._feed, Update(self._node, "", [StreamItem(last.type, None, last.data)]))
+        self._send(self._feed, Update(self._node, "", news_of([last])))
 
     def followed(self, channel: Channel) -> None:
         session_id = channel.session_id

@@ -61,6 +61,11 @@ def with_type(type_: str, seq: int | None, data: bytes) -> bytes:
     return _head(type_, seq) + data[1:]
 
 
+def news_item(type_: str, seq: int, data: bytes) -> StreamItem:
+    """A durable event for readers of all sessions. Its seq is part of the data, since it is no id of their stream."""
+    return StreamItem(type_, None, b'{"seq":%d,%b' % (seq, data[1:]))
+
+
 def page(items: Sequence[StreamItem]) -> list[StreamItem]:
     """The first items, up to `PAGE_BYTES`, and at least one."""
     sizes = accumulate(len(item.data) for item in items)
@@ -152,7 +157,7 @@ class EventLog:
     async def news(self, since: datetime) -> AsyncIterator[list[StreamItem]]:
         """The newest ones of `missed.news`."""
         async for found in news(self._database, since, newest_only=True):
-            yield [StreamItem(event.type, None, event.data.encode()) for _, event in found]
+            yield [news_item(event.type, event.seq, event.data.encode()) for _, event in found]
 
     async def head(self, session_id: str) -> Head:
         """The current head of the log. Raises `NotFoundError` if the session is gone."""

@@ -8,7 +8,7 @@ from datetime import datetime
 
 import orjson
 
-from app.eventlog.log import StreamItem
+from app.eventlog.log import StreamItem, news_item
 from app.events import StepStarted, ToolCalled
 from app.sessions import Activity
 
@@ -16,11 +16,12 @@ ACTIVITY = "session.activity"
 
 
 def news_of(items: Iterable[StreamItem]) -> list[StreamItem]:
-    """The items for readers of all sessions, without seqs."""
+    """The items for readers of all sessions, whose stream has no ids."""
     news: list[StreamItem] = []
     for item in items:
         if item.type.startswith("session."):
-            news.append(StreamItem(item.type, None, item.data))
+            # One without a seq comes from another node, as an item of news.
+            news.append(item if item.seq is None else news_item(item.type, item.seq, item.data))
         elif item.type in (StepStarted.type, ToolCalled.type) and item.data:
             news.append(StreamItem(ACTIVITY, None, _activity(item)))
     return news

@@ -15,7 +15,7 @@ from app.db.repositories import deletions, events
 from app.db.repositories.deletions import LastEvent
 from app.errors import PalimpsestError
 from app.eventlog.bus import Bus
-from app.eventlog.log import StreamItem
+from app.eventlog.log import StreamItem, news_item
 from app.eventlog.missed import News, news
 from app.messages import now
 
@@ -156,7 +156,7 @@ class LogPoll:
         new = [(session_id, event) for session_id, event in found if (session_id, event.seq) not in self._seen]
         for session_id, event in new:
             self._mark((session_id, event.seq))
-        return [StreamItem(event.type, None, event.data.encode()) for _, event in new]
+        return [news_item(event.type, event.seq, event.data.encode()) for _, event in new]
 
 
 def _heads(connection: Connection, session_ids: Collection[str]) -> tuple[dict[str, int], dict[str, LastEvent]]:

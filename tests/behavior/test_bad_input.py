@@ -319,6 +319,19 @@ async def test_an_unknown_query_parameter_is_refused_and_named(
     assert ", ".join(named) in problem["detail"]
 
 
+async def test_a_request_without_fields_takes_no_other_body(client: Client) -> None:
+    session = await client.create()
+    paths = (f"/v1/sessions/{session['id']}/seen", f"/v1/sessions/{session['id']}/resume", "/v1/webhooks/x/test")
+    for path in paths:
+        refused = assert_refused(await client.http.post(path, json={"force": True}), 422, "validation_error")
+        assert "force" in refused["detail"]
+        assert_refused(await client.http.post(path, json=[]), 422, "validation_error")
+        assert_refused(await client.http.post(path, content=b"{", headers=JSON), 400, "invalid_json")
+        assert_refused(await client.http.post(path, data={"force": "1"}), 415, "unsupported_media_type")
+    assert (await client.http.post(paths[0], json={})).status_code == 204
+    assert (await client.http.post(paths[0])).status_code == 204
+
+
 async def test_unknown_query_parameters_are_refused_except_by_pages_and_probes(
     client: Client,
 ) -> None:

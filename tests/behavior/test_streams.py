@@ -8,6 +8,7 @@ from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
 import httpx
+import jsonschema
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -462,6 +463,10 @@ async def test_a_list_of_sessions_stays_current(client: Client, provider: FakePr
                 break
 
     assert {event.id for event in seen} == {None}
+    document = await client.get("/openapi.json")
+    for event in seen:
+        schema = {"$ref": f"#/components/schemas/{event.type}", "components": document["components"]}
+        jsonschema.validate(event.data, schema)
     assert [(e.data["session_id"], e.type) for e in seen] == [
         (first["id"], "session.created"),
         (second["id"], "session.created"),
@@ -482,6 +487,7 @@ async def test_a_list_of_sessions_stays_current(client: Client, provider: FakePr
             if event.data["session_id"] == third["id"]:
                 break
     assert missed[first["id"], "session.updated"].data["session"]["title"] == renamed["title"]
+    assert missed[first["id"], "session.updated"].data["seq"] == renamed["last_seq"]
     assert {(second["id"], "session.deleted"), (third["id"], "session.deleted")} <= set(missed)
 
 
