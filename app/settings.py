@@ -345,7 +345,8 @@ class Settings(BaseSettings):
     mcp_networks: Networks = Field(
         (),
         description="Networks, separated by commas, whose addresses the URLs of sessions' MCP servers may have even if"
-        " they are private, loopback or link-local. Anyone with an API key can then have the server call them.",
+        " they are private, loopback or link-local. Anyone with an API key can then have the server call them. Without"
+        " an API key, loopback addresses are allowed anyway: callers are on this machine.",
     )
     mcp_call_s: float = Field(300, gt=0, description="Seconds that a call of an MCP server's tool may take.")
     queue_limit: int = Field(100, ge=1, description="Maximum messages in one session's queue.")

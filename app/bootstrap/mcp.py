@@ -13,6 +13,7 @@ from app.runtime.webhooks.addresses import Destinations
 from app.settings import Settings
 
 _ALL = (ipaddress.ip_network("0.0.0.0/0"), ipaddress.ip_network("::/0"))
+_LOOPBACK = (ipaddress.ip_network("127.0.0.0/8"), ipaddress.ip_network("::1/128"))
 
 
 def mcp_host(settings: Settings) -> McpHost:
@@ -23,9 +24,11 @@ def mcp_host(settings: Settings) -> McpHost:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
         place = ".".join(str(step) for step in first["loc"])
         raise InvalidRequestError(f"PALIMPSEST_MCP_SERVERS ({place}): {first['msg']}.") from error
+    # Without a key, the server answers callers on this machine alone, who can reach its other services themselves.
+    networks = settings.mcp_networks if settings.api_keys else (*settings.mcp_networks, *_LOOPBACK)
     return McpHost(
         defaults={name: McpServer.model_validate(server) for name, server in servers.items() if server is not None},
-        public=Destinations(settings.mcp_networks, setting="PALIMPSEST_MCP_NETWORKS"),
+        public=Destinations(networks, setting="PALIMPSEST_MCP_NETWORKS"),
         anywhere=Destinations(_ALL),
         call_s=settings.mcp_call_s,
     )

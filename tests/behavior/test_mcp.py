@@ -32,7 +32,7 @@ def offered(provider: FakeProvider, request: int = -1) -> list[str]:
 
 
 async def test_tools_of_a_server_over_http_are_called(start_server: StartServer, provider: FakeProvider) -> None:
-    server = start_server(mcp_networks=LOOPBACK)
+    server = start_server()
     with mcp_server() as tools:
         for model in (OPENAI, ANTHROPIC, RESPONSES):
             async with Client(server.url) as client:
@@ -147,7 +147,7 @@ async def test_servers_that_cannot_be_named_are_refused(client: Client) -> None:
     for name, config in refused.items():
         answer = await client.http.post("/v1/sessions", json={"mcp_servers": {name: config}})
         assert (answer.status_code, answer.json()["code"]) == (422, "validation_error"), name
-    for url in ("http://127.0.0.1:1/mcp", "http://[::1]/", "http://169.254.169.254/", "http://0x7f000001/"):
+    for url in ("http://10.0.0.1/mcp", "http://[fd00::1]/", "http://169.254.169.254/", "http://0x0a000001/"):
         answer = await client.http.post("/v1/sessions", json={"mcp_servers": {"near": {"url": url}}})
         assert (answer.status_code, answer.json()["code"]) == (422, "mcp_address_refused"), url
     many = {f"s{number}": {"command": "sh"} for number in range(10)}
@@ -160,10 +160,15 @@ async def test_servers_that_cannot_be_named_are_refused(client: Client) -> None:
 async def test_a_name_that_resolves_to_this_machine_is_refused_when_it_is_connected_to(
     start_server: StartServer, provider: FakeProvider
 ) -> None:
-    server = start_server()
+    """Callers with a key may be elsewhere."""
+    key = "a-key-of-sixteen"
+    server = start_server(api_keys=[key])
     with mcp_server() as tools:
         url = tools.url.replace("127.0.0.1", "localhost")
-        async with Client(server.url) as client:
+        async with Client(server.url, key=key) as client:
+            for near in ("http://127.0.0.1:1/mcp", "http://[::1]/", "http://0x7f000001/"):
+                refused = await client.http.post("/v1/sessions", json={"mcp_servers": {"near": {"url": near}}})
+                assert (refused.status_code, refused.json()["code"]) == (422, "mcp_address_refused"), near
             provider.script(Reply(Text("done")))
             session, events = await client.run(
                 "go", mcp_servers={"near": {"url": url}, "keyed": {"url": url, "headers": {"A": {"secret": "GONE"}}}}
