@@ -10,6 +10,7 @@ import ctypes
 import gc
 import json
 import os
+import posix
 import resource
 import select
 import signal
@@ -167,7 +168,7 @@ def _await_fork(channel: socket.socket) -> tuple[dict[str, Any], list[int]] | No
                 os.close(writer)
                 return json.loads(message), descriptors
             os.write(writer, str(pid).encode())
-            os._exit(0)
+            posix._exit(0)
         os.waitpid(between, 0)
         channel.send(os.read(reader, 64))
         for descriptor in (reader, writer, *descriptors):
@@ -191,7 +192,8 @@ def _become(request: dict[str, Any], descriptors: list[int]) -> None:
 
 def _end(ended: SystemExit) -> None:
     """Ends the process as the interpreter does, but leaves the modules alone: taking them apart takes as long as most
-    commands. Raises `SystemExit` if there is more to do than return a number."""
+    commands. coverage.py has saved its data then, and would do so again in `os._exit`, once for each process that this
+    one was forked from. Raises `SystemExit` if there is more to do than return a number."""
     code = ended.code or 0
     if not isinstance(code, int):
         raise ended
@@ -199,7 +201,7 @@ def _end(ended: SystemExit) -> None:
     atexit._run_exitfuncs()
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(code)
+    posix._exit(code)
 
 
 if __name__ == "__main__":
