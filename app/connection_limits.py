@@ -10,8 +10,17 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import ClassVar
 
+import orjson
 import structlog
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from app.errors import (
+    PROBLEM_MEDIA_TYPE,
+    HeadTimeoutError,
+    HeadTooLargeError,
+    MalformedRequestError,
+    PalimpsestError,
+)
 
 MAX_HEAD_BYTES = 64 * 1024
 """Request line and headers together; most servers and proxies accept between 8 and 64 KiB."""
@@ -49,6 +58,10 @@ FILES_PER_RUN = 10
 
 SPARE_CONNECTIONS = 64
 """Connections reserved for requests other than streams."""
+
+_NO_REQUEST = MalformedRequestError("This is not a valid HTTP/1.1 request.")
+_TOO_LATE = HeadTimeoutError(f"The head of the request did not arrive within {HEAD_S:.0f} seconds.")
+_TOO_LARGE = HeadTooLargeError(f"The request line and headers are larger than {MAX_HEAD_BYTES} bytes.")
 
 log = structlog.get_logger(__name__)
 
@@ -108,7 +121,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._heads = 0
         self._in_head = False
         self._timer: TimerHandle | None = None
-        self._refusal = HTTPStatus.BAD_REQUEST
+        self._refusal: PalimpsestError = _NO_REQUEST
         self._idle_since: float | None = self.loop.time()
         self._start_timer()
         if len(self.connections) > self.bounds.connections:
@@ -150,7 +163,7 @@ class BoundedProtocol(HttpToolsProtocol):
             received = self._head_bytes + len(data) if is_all_head else 0
             self._hold(max(received, self._parsed))
             if self._head_bytes > MAX_HEAD_BYTES or self.bounds.held > MAX_HEADS_BYTES:
-                self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
+                self._refuse(_TOO_LARGE)
 
     def on_message_begin(self) -> None:
         self._heads += 1
@@ -207,7 +220,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._refuse_head()
 
     def _refuse_head(self) -> None:
-        self._refusal = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
+        self._refusal = _TOO_LARGE
         raise ValueError("the parser stops at an exception, and refuses the request")
 
     def _answer(self, head: int) -> None:
@@ -222,7 +235,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _start_timer(self) -> None:
         if self._timer is None:
-            self._timer = self.loop.call_later(HEAD_S, self._refuse, HTTPStatus.REQUEST_TIMEOUT)
+            self._timer = self.loop.call_later(HEAD_S, self._refuse, _TOO_LATE)
 
     def _stop_timer(self) -> None:
         if self._timer is not None:
@@ -258,7 +271,7 @@ class BoundedProtocol(HttpToolsProtocol):
         largest._leave_unsent(0)
         largest.transport.abort()
 
-    def _refuse(self, status: HTTPStatus) -> None:
+    def _refuse(self, error: PalimpsestError) -> None:
         """Answers a head that never became a request, and closes the connection. No answer is sent to a client that has
         sent nothing, which would take it for the answer to its first request, or in the middle of another answer."""
         self._stop_timer()
@@ -266,9 +279,12 @@ class BoundedProtocol(HttpToolsProtocol):
             self.transport.abort()
             return
         if self._heads:
-            text = status.phrase.encode()
-            head = f"HTTP/1.1 {status:d} {status.phrase}\r\ncontent-type: text/plain\r\ncontent-length: {len(text)}\r\n"
-            self.transport.write(head.encode() + b"connection: close\r\n\r\n" + text)
+            body = orjson.dumps(error.problem())
+            head = (
+                f"HTTP/1.1 {error.status} {HTTPStatus(error.status).phrase}\r\ncontent-type: {PROBLEM_MEDIA_TYPE}\r\n"
+                f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
+            )
+            self.transport.write(head.encode() + body)
         self.transport.close()
 
     def _make_room(self) -> None:

@@ -6,6 +6,8 @@ PalimpsestError
 │   ├── UnknownModelError        422  no such provider or model
 │   └── MissingApiKeyError       422  the provider needs a key and none is configured
 ├── MalformedRequestError        400  an invalid cursor, event id or range
+│   ├── HeadTimeoutError         408  the head of a request does not arrive
+│   └── HeadTooLargeError        431  the head of a request is over its limit
 ├── WrongKeyError                401  invalid API key
 ├── NotFoundError                404  no such session, message, call or file
 ├── GoneError                    410  removed, by age or by size
@@ -41,6 +43,9 @@ from typing import Any, ClassVar, Literal
 
 Reshape = Literal["echo_reasoning", "drop_block", "drop_images", "clear_images"]
 """How a history must treat reasoning or images differently so that its provider accepts it."""
+
+
+PROBLEM_MEDIA_TYPE = "application/problem+json"
 
 
 class PalimpsestError(Exception):
@@ -105,6 +110,16 @@ class MalformedRequestError(PalimpsestError):
     status = 400
     code = "malformed_request"
     title = "The request cannot be read"
+
+
+class HeadTimeoutError(MalformedRequestError):
+    status = 408
+    code = "head_timeout"
+
+
+class HeadTooLargeError(MalformedRequestError):
+    status = 431
+    code = "head_too_large"
 
 
 class WrongKeyError(PalimpsestError):

@@ -13,14 +13,13 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
-from app.errors import MalformedRequestError, NotFoundError, PalimpsestError, ValidationFailedError
+from app.errors import PROBLEM_MEDIA_TYPE, MalformedRequestError, NotFoundError, PalimpsestError, ValidationFailedError
 
 MAX_FIELD_ERRORS = 20
 MAX_TEXT_CHARS = 200
 PydanticError = Mapping[str, Any]
 """One error from pydantic: `type`, `loc`, `msg`, `input`, `ctx`."""
 
-PROBLEM_MEDIA_TYPE = "application/problem+json"
 MAY_PASS = (429, 503, 507)
 """Statuses of temporary errors; the response has `Retry-After`."""
 log = structlog.get_logger("palimpsest.api")

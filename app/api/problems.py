@@ -19,6 +19,8 @@ from app.errors import (
     ConflictError,
     ForbiddenError,
     GoneError,
+    HeadTimeoutError,
+    HeadTooLargeError,
     InvalidRequestError,
     MalformedRequestError,
     MessageTooLargeError,
@@ -49,6 +51,8 @@ from app.runtime.checkpoints.repository import CheckpointError, GitMissingError
 _EXAMPLES: tuple[PalimpsestError, ...] = (
     MalformedRequestError("The Content-Length header is invalid."),
     MalformedRequestError("The cursor is invalid.", code="malformed_cursor"),
+    HeadTimeoutError("The head of the request did not arrive within 10 seconds."),
+    HeadTooLargeError("The request line and headers are larger than 65536 bytes."),
     MalformedJsonError("The body is not valid JSON: unexpected end of data: line 1 column 2 (char 1)."),
     MalformedEventIdError("An event id must be a decimal number, 0 or greater."),
     UnauthorizedError("Send one of the server's API keys as Authorization: Bearer KEY, or log in."),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
@@ -118,12 +119,25 @@ async def test_heads_that_are_held_cost_bounded_memory(guarded: ServerProcess, k
         assert memory_mb(guarded) - before < MOST_MORE_MB
 
 
+async def refused(reader: asyncio.StreamReader, status: bytes, code: str) -> None:
+    """Checks that all that comes is a problem with this status and code."""
+    head, _, body = (await reader.read()).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 %b\r\ncontent-type: application/problem+json\r\n" % status)
+    assert (json.loads(body)["status"], json.loads(body)["code"]) == (int(status[:3]), code)
+
+
+async def test_what_is_no_request_gets_a_status(guarded: ServerProcess) -> None:
+    async with connected(guarded) as (reader, writer):
+        writer.write(b"HELLO\r\n\r\n")
+        await refused(reader, b"400 Bad Request", "malformed_request")
+
+
 async def test_a_head_that_is_too_large_gets_a_status(guarded: ServerProcess) -> None:
     head = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\na: "
     for end in (b"", b"\r\n\r\n"):
         async with connected(guarded) as (reader, writer):
             writer.write(head + b"x" * 65_536 + end)
-            assert (await reader.read(100)).startswith(b"HTTP/1.1 431 Request Header Fields Too Large\r\n")
+            await refused(reader, b"431 Request Header Fields Too Large", "head_too_large")
     async with connected(guarded) as (reader, writer):
         writer.write(head + b"x" * 65_000 + b"\r\n\r\n")
         assert (await reader.read(100)).startswith(b"HTTP/1.1 200 OK\r\n")
@@ -133,7 +147,7 @@ async def test_a_head_that_does_not_end_times_out(guarded: ServerProcess) -> Non
     async with connected(guarded) as (reader, writer), connected(guarded) as (silent, _):
         writer.write(b"GET /healthz HTTP/1.1\r\nhost: x\r\n")
         async with asyncio.timeout(HEAD_S + 20):
-            assert (await reader.read(100)).startswith(b"HTTP/1.1 408 Request Timeout\r\n")
+            await refused(reader, b"408 Request Timeout", "head_timeout")
             assert await silent.read() == b""
 
 
