@@ -305,7 +305,8 @@ def _complete_operation(method: str, path: str, operation: dict[str, Any]) -> No
 
 def _common_codes(method: str, path: str, operation: dict[str, Any]) -> list[str]:
     """Codes that all routes of this kind share: from the guard, from parameters and bodies, and from the server."""
-    codes = ["malformed_request", "too_large", "too_many_bodies", "validation_error"]
+    codes = ["malformed_request", "head_timeout", "head_too_large"]
+    codes += ["too_large", "too_many_bodies", "validation_error"]
     codes += [] if path in PROBES else ["foreign_origin", "wrong_host"]
     if needs_key(path):
         # A cookie is checked before the route runs.
