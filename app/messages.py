@@ -33,11 +33,10 @@ def rfc3339(at: datetime) -> str:
     return moment.isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
 
 
-Timestamp = Annotated[
-    datetime,
-    PlainSerializer(rfc3339, return_type=str, when_used="json"),
-    Field(description="RFC 3339, UTC, milliseconds.", examples=["2026-11-22T10:11:12.345Z"]),
-]
+_TIMESTAMP = Field(description="RFC 3339, UTC, milliseconds.", examples=["2026-11-22T10:11:12.345Z"])
+Timestamp = Annotated[datetime, PlainSerializer(rfc3339, return_type=str, when_used="json"), _TIMESTAMP]
+TimestampText = Annotated[str, _TIMESTAMP]
+"""A `Timestamp` as clients get it."""
 
 
 def parse_arguments(text: str) -> dict[str, Any] | str:

@@ -33,7 +33,7 @@ from app.api.examples.records import (
     USAGE,
     USER,
 )
-from app.messages import FinishReason
+from app.messages import FinishReason, rfc3339
 from app.runtime.values.checkpoints import (
     ChangeList,
     Checkpoint,
@@ -297,7 +297,9 @@ ANSWERS: tuple[BaseModel, ...] = (
         not_covered=_UNCOVERED,
     ),
     RestoreResult(checkpoint=_BEGUN, saved=_SAVED, not_covered=_UNCOVERED),
-    FileList(path=".", items=(FileView(path="hello.py", type="file", size=15, modified_at=AT),), truncated=False),
+    FileList(
+        path=".", items=(FileView(path="hello.py", type="file", size=15, modified_at=rfc3339(AT)),), truncated=False
+    ),
     EventPage(
         items=tuple(
             EventView(seq=seq, type=event.type, data={"type": event.type, "seq": seq, **event.model_dump(mode="json")})

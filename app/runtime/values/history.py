@@ -9,10 +9,20 @@ from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import Field, StrictBool, StringConstraints
+from pydantic import ConfigDict, Field, StrictBool, StringConstraints, with_config
+from typing_extensions import TypedDict
 
 from app.eventlog.log import StreamItem as StreamItem
-from app.messages import FinishReason, Message, Timestamp, ToolCallPart, ToolResultPart, Usage, Value
+from app.messages import (
+    FinishReason,
+    Message,
+    Timestamp,
+    TimestampText,
+    ToolCallPart,
+    ToolResultPart,
+    Usage,
+    Value,
+)
 from app.runtime.values.sessions import Text
 from app.sandbox.base import OpenFile
 from app.sessions import CompactionEvent, ContextState
@@ -167,11 +177,14 @@ class LogPage:
     next_cursor: str | None
 
 
-class FileView(Value):
+@with_config(ConfigDict(extra="forbid"))
+class FileView(TypedDict):
+    """An entry of a directory. No model, since making and encoding ten thousand of them takes 70 ms longer."""
+
     path: str
     type: Literal["file", "directory", "symlink", "other"]
     size: int
-    modified_at: Timestamp
+    modified_at: TimestampText
 
 
 class FileList(Value):

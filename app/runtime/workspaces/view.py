@@ -158,5 +158,5 @@ class StoredFile:
 
 
 def _info(entry: Entry) -> FileInfo:
-    path = "/".join(paths.clean_name(name) for name in entry.path.split(b"/"))
+    path = paths.clean_name(entry.path)
     return FileInfo(path, _TYPES[entry.kind], entry.size, entry.mtime_ns / 1e9)

@@ -298,8 +298,7 @@ def _tar_entry(entry: Entry) -> Iterator[bytes]:
 
 
 def _info(parts: Sequence[bytes], status: os.stat_result) -> FileInfo:
-    path = "/".join(paths.clean_name(part) for part in parts)
-    return FileInfo(path, kind_of(status.st_mode), status.st_size, status.st_mtime)
+    return FileInfo(paths.clean_name(b"/".join(parts)), kind_of(status.st_mode), status.st_size, status.st_mtime)
 
 
 def kind_of(mode: int) -> Kind:

@@ -8,7 +8,7 @@ from typing import IO, Literal
 
 from app.api.examples import AT
 from app.errors import ConflictError, ForbiddenError, NotFoundError
-from app.messages import new_id
+from app.messages import new_id, rfc3339
 from app.runtime.history import read_seq
 from app.runtime.services import EventService, FileService, IdempotencyService
 from app.runtime.services.idempotency import Answer
@@ -37,7 +37,7 @@ class InMemoryFiles(FileService):
     async def list(self, session_id: str, path: str) -> FileList:
         self._memory.get(session_id)
         items = [
-            FileView(path=name, type="file", size=len(data), modified_at=AT)
+            FileView(path=name, type="file", size=len(data), modified_at=rfc3339(AT))
             for name, data in self._memory.workspace.items()
         ]
         return FileList(path=path, items=tuple(items), truncated=False)
