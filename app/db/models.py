@@ -267,6 +267,7 @@ steps = Table(
     Column("context", Json, nullable=False),
     Column("compaction_round", Integer, nullable=False, default=0),
     Column("started_at", UtcTime, nullable=False),
+    Column("answered_at", UtcTime, comment="When the model's answer had ended; its calls run from then on."),
     Column("duration_ms", Integer),
 )
 

@@ -7,9 +7,9 @@ import base64
 import binascii
 import re
 from collections import defaultdict
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from sqlalchemy import Connection, Row
@@ -22,6 +22,7 @@ from app.context.prompts import Generation, Notes, sections_of
 from app.context.tokens import estimate_text, estimate_tools
 from app.context.validator import repair
 from app.db.repositories import compactions, events, messages, parts, sessions, steps
+from app.db.repositories.steps import Period
 from app.errors import ConflictError, MalformedRequestError, NotFoundError
 from app.messages import ToolCallPart, ToolResultPart, Usage
 from app.runtime.agents import AgentSetup, generation_of
@@ -53,6 +54,7 @@ MAX_BYTES = 512 * 1024
 SCANNED = 50_000
 """Maximum events scanned for a page of some types, which takes 50 ms of a reading thread's time."""
 
+MILLISECOND = timedelta(milliseconds=1)
 MAX_SEQ = 2**62
 _PLACE = re.compile(r"(?P<ms>[0-9]{1,15})/(?P<id>[0-9a-f-]{36})")
 """The content of a cursor: when a session was created or changed, in milliseconds, and its id."""
@@ -74,11 +76,30 @@ def step_page(connection: Connection, session_id: str, after: int, limit: int) -
     found = steps.page(connection, session_id, after_seq=after, limit=limit + 1)
     items = found[:limit]
     more = len(found) > limit
+    waits: dict[str, list[Period]] = {}
+    for message_id, period in steps.waits(connection, session_id, [step.message_id for step in items]):
+        waits.setdefault(message_id, []).append(period)
     return StepPage(
-        items=tuple(StepView.of(step) for step in items),
+        items=tuple(_step_view(step, waits.get(step.message_id, ())) for step in items),
         last_seq=row.last_seq,
         next_cursor=str(items[-1].opened_seq) if more else None,
     )
+
+
+def _step_view(step: Row[Any], waits: Iterable[Period]) -> StepView:
+    answered = step.answered_at
+    model_ms = None if answered is None else round((answered - step.started_at) / MILLISECOND)
+    return StepView.of(step, model_ms=model_ms, waiting_ms=covered_ms(waits))
+
+
+def covered_ms(periods: Iterable[Period]) -> int:
+    """How many milliseconds are in at least one of the periods."""
+    covered, end = timedelta(), None
+    for first, last in sorted(periods):
+        start = first if end is None else max(first, end)
+        covered += max(last - start, timedelta())
+        end = last if end is None else max(last, end)
+    return round(covered / MILLISECOND)
 
 
 def reads_notes(connection: Connection, session_id: str) -> Row[Any] | None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.behavior.approving import ALWAYS, approve_all, command, decide, pending, runs
-from tests.behavior.checks import assert_sound, following
+from tests.behavior.checks import assert_sound, at, following
 from tests.behavior.conftest import StartServer
 from tests.behavior.harness import Client, Event, of_type
 from tests.behavior.test_cancel_resume import CANCEL_S, cancel
@@ -71,6 +71,12 @@ async def test_calls_of_one_message_start_when_all_of_them_are_decided(
     assert names.index("tool.result") > names.index("approval.resolved") > names.index("approval.requested")
     assert names.index("approval.requested") > names.index("tool.call")
     assert provider.refusals == []
+
+    asked, decided = of_type(events, "approval.requested")[0], of_type(events, "approval.resolved")[-1]
+    first_step, second_step = (await client.get(f"/v1/sessions/{session_id}/steps"))["items"]
+    assert first_step["waiting_ms"] == pytest.approx((at(decided) - at(asked)).total_seconds() * 1000, abs=2)
+    assert 0 <= first_step["model_ms"] <= first_step["duration_ms"] - first_step["waiting_ms"]
+    assert (second_step["waiting_ms"], second_step["model_ms"] <= second_step["duration_ms"]) == (0, True)
 
 
 async def test_an_expired_approval_is_a_denial_that_the_model_sees(client: Client, provider: FakeProvider) -> None:

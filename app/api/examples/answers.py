@@ -236,6 +236,8 @@ ANSWERS: tuple[BaseModel, ...] = (
                 compaction_round=0,
                 started_at=AT,
                 duration_ms=3_120,
+                model_ms=2_980,
+                waiting_ms=0,
             ),
         ),
         last_seq=18,

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, Row, bindparam, func, insert, literal_column, or_, select, type_coerce, update
 
 from app.db.dialects import JsonText, json_number, lock, upsert
-from app.db.models import approvals, daily_usage, generations, sessions, steps
+from app.db.models import approvals, client_calls, daily_usage, generations, sessions, steps
 from app.db.repositories import parts
 from app.messages import FinishReason, ToolStatus, Usage
 from app.sessions import ApprovalDecision, ApprovalEnd, ContextState, SessionKind
 
 TOKEN_COLUMNS = ("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens", "reasoning_tokens")
+
+Period = tuple[datetime, datetime]
+"""From when to when."""
 
 _WITH_CALLS = parts.with_calls(approvals)
 _APPROVALS_OPEN = _WITH_CALLS.where(approvals.c.decision.is_(None))
@@ -70,10 +73,21 @@ def close_step(
     connection.execute(_CHANGE, {"sid": session_id, "number": step, "try": attempt, **values})
 
 
-def set_usage(connection: Connection, session_id: str, *, step: int, attempt: int, usage: Usage) -> None:
-    """Records the usage of an attempt, as soon as it is known."""
+def end_answer(connection: Connection, session_id: str, *, step: int, attempt: int, usage: Usage, at: datetime) -> None:
+    """Records the usage of an attempt and the end of its answer."""
     key = {"sid": session_id, "number": step, "try": attempt}
-    connection.execute(_CHANGE, {**key, "usage": usage.model_dump()})
+    connection.execute(_CHANGE, {**key, "usage": usage.model_dump(), "answered_at": at})
+
+
+def waits(connection: Connection, session_id: str, message_ids: Collection[str]) -> Iterator[tuple[str, Period]]:
+    """When calls of these messages have waited for a person or a client, with the ids of their messages."""
+    decisions = select(approvals.c.message_id, approvals.c.requested_at, approvals.c.decided_at)
+    results = select(client_calls.c.message_id, client_calls.c.requested_at, client_calls.c.ended_at)
+    for calls, query in ((approvals, decisions), (client_calls, results.where(client_calls.c.child_id.is_(None)))):
+        found = query.where(calls.c.session_id == session_id, calls.c.message_id.in_(message_ids))
+        for message_id, begun, ended in connection.execute(found):
+            if ended is not None:
+                yield message_id, (begun, ended)
 
 
 def usage_of(connection: Connection, session_id: str, step: int) -> Usage:

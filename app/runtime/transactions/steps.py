@@ -40,7 +40,7 @@ def close_response(connection: Connection, appender: Appender, change: ResponseC
     """Ends the model's answer, whose calls run from now on; its parts already had events."""
     session_id = appender.session_id
     messages.close(connection, session_id, change.message_id, change.finish_reason, change.tokens, change.error)
-    steps.set_usage(connection, session_id, step=change.step, attempt=change.attempt, usage=change.usage)
+    _end_answer(connection, appender, change)
     parts.start_calls(connection, session_id, change.message_id)
 
 
@@ -50,8 +50,13 @@ def void_attempt(connection: Connection, appender: Appender, change: AttemptVoid
     messages.void(connection, session_id, change.message_id, appender.at)
     parts.close_all(connection, session_id, change.message_id)
     steps.close_step(connection, session_id, change.step, change.attempt, FinishReason.ERROR)
-    steps.set_usage(connection, session_id, step=change.step, attempt=change.attempt, usage=change.usage)
+    _end_answer(connection, appender, change)
     appender.emit(StepRetrying, change, voids=change.message_id)
+
+
+def _end_answer(connection: Connection, appender: Appender, change: ResponseClosed | AttemptVoided) -> None:
+    step, attempt, usage = change.step, change.attempt, change.usage
+    steps.end_answer(connection, appender.session_id, step=step, attempt=attempt, usage=usage, at=appender.at)
 
 
 def close_step(connection: Connection, appender: Appender, change: StepClosed) -> None:

@@ -48,8 +48,9 @@ class ExportPage(Value):
 
 
 class StepView(Value):
-    """One attempt at a step. `compaction_round` is the last round before it, 0 if none; `duration_ms` is null while it
-    runs."""
+    """One attempt at a step. `compaction_round` is the last round before it, 0 if none. `duration_ms` is the time of
+    the whole step, null while it runs and for an attempt that was retried. Of it, the model took `model_ms`, null while
+    it answers and for steps of earlier versions, and calls waited `waiting_ms` for a person or a client."""
 
     step: int
     attempt: int
@@ -61,6 +62,8 @@ class StepView(Value):
     compaction_round: int
     started_at: Timestamp
     duration_ms: int | None
+    model_ms: int | None = None
+    waiting_ms: int = 0
 
 
 class StepPage(Value):

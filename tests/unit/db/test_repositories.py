@@ -204,7 +204,7 @@ async def test_attempts_are_found_by_step(database: Database) -> None:
     def used(connection: Connection) -> None:
         for attempt, cost in ((1, 0.25), (2, None)):
             usage = Usage(output_tokens=10, cost_usd=cost)
-            steps.set_usage(connection, session_id, step=1, attempt=attempt, usage=usage)
+            steps.end_answer(connection, session_id, step=1, attempt=attempt, usage=usage, at=now())
 
     await database.writer.write(used)
     assert await database.read(lambda c: steps.usage_of(c, session_id, 1)) == Usage(output_tokens=20, cost_usd=None)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, TypeVar
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from app.agent.changes import ControlAdded, GenerationOpened
 from app.agent.conversation import control_message
@@ -17,7 +20,7 @@ from app.errors import ConflictError, NotFoundError
 from app.messages import FinishReason, ToolStatus, Usage, new_id
 from app.runtime import history
 from app.runtime.agents import AgentSetup, load_conversation
-from app.runtime.history import read_seq
+from app.runtime.history import covered_ms, read_seq
 from app.runtime.transactions import queue
 from app.runtime.values.history import ContextView, MessagePage, StepPage
 from app.tools import background, delegate
@@ -266,3 +269,14 @@ async def test_the_newest_day_comes_first(stage: Stage) -> None:
         await stage.database.writer.write(partial(steps.add_usage, day=day, model="a", usage=USAGE))
     report = await stage.database.read(history.usage_report)
     assert [item.day for item in report.items] == ["2026-01-10", "2026-01-02", "2025-12-31"]
+
+
+seconds = st.integers(0, 30)
+
+
+@given(st.lists(st.tuples(seconds, seconds).map(sorted), max_size=8))
+def test_the_time_that_periods_cover_counts_each_moment_once(periods: list[list[int]]) -> None:
+    moments = {moment for start, end in periods for moment in range(start, end)}
+    start = datetime(2026, 11, 26, tzinfo=UTC)
+    found = [(start + timedelta(seconds=first), start + timedelta(seconds=last)) for first, last in periods]
+    assert covered_ms(found) == 1000 * len(moments)
