@@ -42,6 +42,38 @@ async def test_escape_codes_are_removed_and_invisible_characters_are_shown(bare:
     assert dict(zip(PLAIN, found, strict=True)) == PLAIN
 
 
+STEPS = [
+    # step, attempt, start in s, ms of all, of the model, and waiting; the last round before it
+    (1, 1, 0, None, 400, 0, 0),
+    (1, 2, 2, 5_000, 1_000, 1_500, 0),
+    (2, 1, 9, 1_000, 250, 0, 1),
+    (3, 1, 10, 300, None, 0, 2),
+    (4, 1, 11, None, None, 0, 2),
+]
+
+
+async def test_the_time_of_a_step_has_parts(bare: Page) -> None:
+    """A retry is the model's time, and of a round only what held the next step up."""
+    names = ("step", "attempt", "started_at", "duration_ms", "model_ms", "waiting_ms", "compaction_round")
+    attempts = [dict(zip(names, step, strict=True)) for step in STEPS]
+    for attempt in attempts:
+        attempt["started_at"] = f"2026-11-26T10:00:{attempt['started_at']:02}.000Z"
+        attempt["finish_reason"] = None if attempt["step"] == 4 else "stop"
+    rounds = [{"round": 1, "duration_ms": 3_000}, {"round": 2, "duration_ms": 9_000}]
+
+    script = "({ timesOf, sumTimes }, [attempts, rounds]) => { const times = timesOf(attempts, rounds);"
+    found, total = await module(
+        bare, "core/step_times.js", f"{script} return [times, sumTimes(times)]; }}", [attempts, rounds]
+    )
+
+    assert found == [
+        {"step": 1, "model": 3_000, "tools": 500, "waiting": 1_500, "compaction": 0, "total": 5_000},
+        {"step": 2, "model": 250, "tools": 750, "waiting": 0, "compaction": 3_000, "total": 4_000},
+        {"step": 3, "model": None, "tools": None, "waiting": 0, "compaction": 0, "total": 300},
+    ]
+    assert total == {"model": 3_250, "tools": 1_250, "waiting": 1_500, "compaction": 3_000, "total": 9_300}
+
+
 async def test_a_name_stays_on_one_line(bare: Page) -> None:
     found = await module(bare, "core/format.js", "({ plainLine }, text) => plainLine(text)", "a\nb\tc\x1b[0m\u202ed")
 

@@ -160,6 +160,17 @@ async def _same_usage_afterwards(page: Page, client: Client) -> None:
         await expect(each.get_by_role("main", name="Usage")).to_contain_text(_short(usage["output_tokens"]))
     live = await page.get_by_role("main", name="Usage").inner_text()
     await expect(fresh.get_by_role("main", name="Usage")).to_have_text(live, use_inner_text=True)
+    await _shows_where_the_time_went(fresh)
+
+
+async def _shows_where_the_time_went(page: Page) -> None:
+    """The second step waited for its approval, unlike the first."""
+    times = page.get_by_role("region", name="Time by step").get_by_role("row")
+    for step, has_waited in ((1, False), (2, True)):
+        row = times.filter(has=page.get_by_role("rowheader", name=str(step), exact=True))
+        await expect(row.get_by_role("cell").nth(3)).to_have_text(re.compile(r"^\d.* m?s$" if has_waited else "^$"))
+        assert (await row.locator(".usage-bar .waiting").evaluate("bar => bar.clientWidth") > 0) == has_waited
+        assert await row.locator(".usage-bar .model").evaluate("bar => bar.clientWidth") > 0
 
 
 def _short(tokens: int) -> str:

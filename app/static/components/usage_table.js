@@ -2,7 +2,7 @@
 
 import { compact, count, dollars, percent } from "../core/format.js";
 import { cacheReuse, promptTokens } from "../core/usage.js";
-import { html } from "../core/ui.js";
+import { html, useState } from "../core/ui.js";
 
 /** A key figure with its name and an explanation. */
 export function Figure({ name, value, children }) {
@@ -64,6 +64,20 @@ export function TableBox({ name, children }) {
       ${children}
     </table>
   </div>`;
+}
+
+const ROWS = 100;
+
+/** The newest rows, last first, and a button that adds earlier ones. */
+export function useNewest(rows) {
+  const [shown, setShown] = useState(ROWS);
+  const left = rows.length - shown;
+  const more =
+    left > 0 &&
+    html`<button type="button" onClick=${() => setShown(shown + 5 * ROWS)}>
+      Show earlier steps (${count(left)})
+    </button>`;
+  return [rows.slice(-shown).reverse(), more];
 }
 
 const PARTS = [

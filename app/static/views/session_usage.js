@@ -1,15 +1,23 @@
-/** A session's usage: in total, against its limits, by step, and the share of compaction. */
+/** A session's usage: in total, against its limits, by step, and the share of compaction; and its time. */
 
 import { Failure } from "../components/basic.js";
 import { Limits } from "../components/limits.js";
-import { Figure, Figures, Legend, TableBox, UsageBar, UsageCells, UsageHeads } from "../components/usage_table.js";
+import { Times } from "../components/time_table.js";
+import {
+  Figure,
+  Figures,
+  Legend,
+  TableBox,
+  UsageBar,
+  UsageCells,
+  UsageHeads,
+  useNewest,
+} from "../components/usage_table.js";
 import { count, dollars, percent } from "../core/format.js";
-import { html, useEffect, useState } from "../core/ui.js";
+import { html, useEffect } from "../core/ui.js";
 import { sumUsage, totalTokens } from "../core/usage.js";
 import { contextOf } from "../state/context.js";
 import { runEndsOf } from "../state/run_ends.js";
-
-const ROWS = 100;
 
 export function SessionUsageView({ state }) {
   const history = contextOf(state);
@@ -36,6 +44,10 @@ export function SessionUsageView({ state }) {
       <h2 id="limits">Limits</h2>
       <${Limits} session=${session} run=${runEndsOf(state).run.value} attempts=${attempts} knownCost=${knownCost} />
     </section>
+    <section aria-labelledby="times">
+      <h2 id="times">Time</h2>
+      <${Times} attempts=${attempts} rounds=${history.rounds.value} />
+    </section>
     <section aria-labelledby="by-step">
       <h2 id="by-step">By step</h2>
       <${Steps} attempts=${attempts} isLoading=${history.progress.value !== null} />
@@ -56,12 +68,10 @@ function Compaction({ rounds, total }) {
 }
 
 function Steps({ attempts, isLoading }) {
-  const [shown, setShown] = useState(ROWS);
+  const [rows, more] = useNewest(attempts);
   if (attempts.length === 0) return html`<p class="dim">${isLoading ? "Loading…" : "No steps yet."}</p>`;
   const used = attempts.filter(({ usage }) => usage);
   const most = Math.max(...used.map(({ usage }) => totalTokens(usage)), 0);
-  const rows = attempts.slice(-shown).reverse();
-  const left = attempts.length - rows.length;
   return html`<p class="dim">Tokens: <${Legend} /></p>
     <${TableBox} name="Usage by step">
       <thead>
@@ -74,10 +84,7 @@ function Steps({ attempts, isLoading }) {
         ${rows.map((row) => html`<${Step} key=${row.message_id} row=${row} most=${most} />`)}
       </tbody>
     <//>
-    ${left > 0 &&
-    html`<button type="button" onClick=${() => setShown(shown + 5 * ROWS)}>
-      Show earlier steps (${count(left)})
-    </button>`}`;
+    ${more}`;
 }
 
 function Step({ row: { step, attempt, usage, finish_reason: reason }, most }) {
