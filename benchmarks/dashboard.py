@@ -1,4 +1,5 @@
-"""The page in a browser: how fast a long session appears, how smoothly it scrolls, how much memory a long stream takes.
+"""The page in a browser: how fast a long session appears, how smoothly it scrolls, how soon the list shows a change,
+how much memory a long stream takes.
 
     python -m benchmarks.dashboard
 
@@ -11,6 +12,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
+import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -30,6 +32,17 @@ SCROLL_STEP = 120
 
 TOKENS_A_STEP, RATE = 1_000, 2_000
 ENDLESS = f"work-{RATE}-{TOKENS_A_STEP}"
+
+RUNNING, INBOX_S, CHANGES = 30, 10, 40
+"""Sessions that run while the list is open, seconds for which its CPU time is measured, and changes that are timed."""
+BUSY = "work-20-100"
+
+APPEARANCES = """
+new MutationObserver(() => {
+  const { dataset } = document.documentElement;
+  for (const [, number] of document.body.textContent.matchAll(/changed-([0-9]+)-/g)) dataset[number] ??= Date.now();
+}).observe(document.body, { childList: true, characterData: true, subtree: true });
+"""
 
 FIRST_CONTENT = """
 new MutationObserver((_, observer) => {
@@ -133,6 +146,39 @@ async def measure_first_visit(browser: Browser, server: Server, rounds: int) -> 
     ]
 
 
+async def measure_inbox(browser: Browser, server: Server) -> list[Result]:
+    """The list of sessions while many of them run: its CPU time, and how soon it shows a change."""
+    context = await browser.new_context(viewport={"width": 1280, "height": 800})
+    page = await context.new_page()
+    meter = await context.new_cdp_session(page)
+    await meter.send("Performance.enable", {"timeDomain": "threadTicks"})
+    async with Connection(server.port) as connection:
+        body = {"model": f"{PROVIDER}/{BUSY}", "task": "go", "limits": {"max_steps": 1_000_000}}
+        ids = [(await connection.ask("POST", "/v1/sessions", body))["id"] for _ in range(RUNNING)]
+        await page.goto(f"http://127.0.0.1:{server.port}/")
+        await page.locator(".session-row").nth(RUNNING - 1).wait_for()
+        begun = await processor_ms(meter)
+        await asyncio.sleep(INBOX_S)
+        used_ms = await processor_ms(meter) - begun
+        await page.evaluate(APPEARANCES)
+        delays = []
+        for number in range(CHANGES):
+            sent = time.time() * 1000
+            change = {"title": f"changed-{number}-"}
+            await connection.ask("PATCH", f"/v1/sessions/{ids[number % RUNNING]}", change)
+            await page.wait_for_selector(f"html[data-{number}]")
+            delays.append(float(await page.locator("html").get_attribute(f"data-{number}") or "nan") - sent)
+        for session_id in ids:
+            await connection.ask("POST", f"/v1/sessions/{session_id}/cancel", {})
+    await context.close()
+    note = f"{CHANGES} titles changed one after the other, from the request to the row; median {median(delays):.0f} ms."
+    share = f"The page's main thread over {INBOX_S} s; each session streams 20 tokens and makes a call every 5 s."
+    return [
+        Result(f"List with {RUNNING} running sessions, CPU", used_ms / INBOX_S / 10, "%", 20, note=share),
+        Result(f"List with {RUNNING} running sessions, a change", max(delays), "ms", 200, note=note),
+    ]
+
+
 async def shown_at(page: Page) -> float:
     """Milliseconds from the navigation to the first content."""
     await page.wait_for_selector("html[data-shown]")
@@ -179,7 +225,7 @@ async def measure_stream(browser: Browser, server: Server, deltas: int) -> list[
 async def measure(options: argparse.Namespace) -> list[Result]:
     async with (
         start_source() as source,
-        start_service(source, endless=(ENDLESS,)) as server,
+        start_service(source, endless=(ENDLESS, BUSY)) as server,
         async_playwright() as playwright,
     ):
         browser = await playwright.chromium.launch(
@@ -188,6 +234,7 @@ async def measure(options: argparse.Namespace) -> list[Result]:
         )
         results = await measure_long_session(browser, server, options.messages, options.rounds)
         results += await measure_first_visit(browser, server, options.rounds)
+        results += await measure_inbox(browser, server)
         results += await measure_stream(browser, server, options.deltas)
         await browser.close()
         return results
@@ -198,7 +245,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.dashboard",
         description="Measures the page in Chromium: a first visit, first content and scrolling of a long session,"
-        " memory while it streams.",
+        " the list while sessions run, memory while one streams.",
     )
     parser.add_argument("--browser", default="/usr/bin/chromium", help="Chromium's program (default: %(default)s)")
     parser.add_argument(
