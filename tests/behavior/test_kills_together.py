@@ -101,7 +101,7 @@ class Waits:
 
 
 @pytest.mark.extended
-async def test_a_kill_while_everything_waits(start_process: StartProcess, provider: FakeProvider) -> None:
+async def test_a_kill_while_everything_waits(start_process: StartProcess, provider: FakeProvider, sandbox: str) -> None:
     with mcp_server() as tools:
         waits = Waits(provider, tools)
         process = start_process(**NETWORKS)
