@@ -211,6 +211,8 @@ async def test_cancels_and_interrupts_reach_sub_agents(client: Client, provider:
             await asyncio.gather(*(client.until_idle(child["id"]) for child in working))
     children = await children_of(client, session_id)
     assert [child["outcome"] for child in children] == ["cancelled"] * 4
+    ends = of_type(await assert_sound(client, session_id), "subagent.finished")
+    assert [event.data["outcome"] for event in ends] == ["cancelled"] * 4
     assert (await client.session(session_id))["outcome"] == "cancelled"
     for child in children:
         await assert_sound(client, child["id"])
