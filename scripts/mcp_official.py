@@ -165,7 +165,8 @@ def over_http(folder: Path) -> Iterator[str]:
     """`server-everything` on this machine; its URL."""
     port = free_port()
     command = program(str(folder), EVERYTHING, "streamableHttp")
-    with subprocess.Popen(command, env={"PORT": str(port)}, stderr=subprocess.PIPE, text=True) as running:
+    quiet = subprocess.DEVNULL
+    with subprocess.Popen(command, env={"PORT": str(port)}, stdout=quiet, stderr=subprocess.PIPE, text=True) as running:
         try:
             assert running.stderr is not None
             while "listening" not in running.stderr.readline():
