@@ -22,6 +22,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from app.errors import ToolError
 from app.runtime.mcp.bounds import ServerError
 from app.runtime.mcp.catalog import make_catalog
 from app.runtime.mcp.config import ServerConfig
@@ -39,7 +40,7 @@ ROOT = Path(__file__).parents[1]
 LEFT_OUT = {
     "auth/": "the client does no OAuth: credentials are headers that a user gives",
     "elicitation-": "the client declares no elicitation: nobody can be asked while a tool runs",
-    "sep-2322-": "the client declares no elicitation, which these request in an answer",
+    "sep-2322-": "the client declares no elicitation, which its server requests in the middle of a call",
     "sep-2640-": "an extension for skills on servers, which the client does not use",
 }
 """Why scenarios whose names begin like this do not apply."""
@@ -74,7 +75,7 @@ async def call_all(url: str) -> None:
 async def _call(connection: Connection, tool: str, arguments: dict[str, Any]) -> None:
     try:
         print(tool, read_result(await connection.call(tool, arguments, 20, lambda *_: None)))
-    except (ServerError, UnansweredError) as error:
+    except (ServerError, UnansweredError, ToolError) as error:
         print(tool, "failed:", error)
 
 
