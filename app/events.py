@@ -143,7 +143,7 @@ class SubagentStarted(SessionEvent):
 
 class SubagentFinished(SessionEvent):
     """The sub-agent has ended; the call's result follows. `usage` and `steps` are the sub-agent's; the session's usage
-    includes them."""
+    includes them. One that is cancelled with its session may still finish a step, which they do not include."""
 
     type: ClassVar[str] = "subagent.finished"
     call_id: str

@@ -12,15 +12,17 @@ import asyncio
 import ipaddress
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from app.errors import ToolError
 from app.runtime.mcp.bounds import ServerError
 from app.runtime.mcp.catalog import make_catalog
 from app.runtime.mcp.config import ServerConfig
@@ -35,16 +37,15 @@ PACKAGE = "@modelcontextprotocol/conformance@0.2.0-alpha.12"
 NODE = "node@22"
 ROOT = Path(__file__).parents[1]
 
-SCENARIOS = {
-    "2025-11-25": ("initialize", "tools_call", "sse-retry", "json-schema-2020-12-preservation"),
-    "2026-07-28": (
-        *("tools_call", "request-metadata", "http-standard-headers", "http-custom-headers"),
-        *("http-invalid-tool-headers", "json-schema-ref-no-deref", "json-schema-2020-12-preservation"),
-    ),
+LEFT_OUT = {
+    "auth/": "the client does no OAuth: credentials are headers that a user gives",
+    "elicitation-": "the client declares no elicitation: nobody can be asked while a tool runs",
+    "sep-2322-": "the client declares no elicitation, which its server requests in the middle of a call",
+    "sep-2640-": "an extension for skills on servers, which the client does not use",
 }
-"""Those that apply, by the version of the protocol. Not `auth/*`: the client does no OAuth, as credentials are headers
-that a user gives. Not `elicitation-*` and `sep-2322-*`: it declares no elicitation, since nobody can be asked while a
-tool runs. Not `sep-2640-*`: an extension for skills on servers."""
+"""Why scenarios whose names begin like this do not apply."""
+LISTED = re.compile(r"^ +- (\S+) \[([\w.,-]+)\]$", re.MULTILINE)
+"""A scenario with its versions of the protocol, in the program's list."""
 ARGUMENTS: dict[str, dict[str, Any]] = {"add_numbers": {"a": 2, "b": 3}}
 
 
@@ -74,7 +75,7 @@ async def call_all(url: str) -> None:
 async def _call(connection: Connection, tool: str, arguments: dict[str, Any]) -> None:
     try:
         print(tool, read_result(await connection.call(tool, arguments, 20, lambda *_: None)))
-    except (ServerError, UnansweredError) as error:
+    except (ServerError, UnansweredError, ToolError) as error:
         print(tool, "failed:", error)
 
 
@@ -95,6 +96,14 @@ def run(conformance: Sequence[str], version: str, scenario: str) -> Counter[str]
         return Counter(check["status"] for check in checks if check["status"] != "INFO")
 
 
+def scenarios(conformance: Sequence[str]) -> Iterator[tuple[str, str, str | None]]:
+    """All that the program knows: version, name, and why it does not apply; None if it does."""
+    listed = subprocess.run([*conformance, "list", "--client"], capture_output=True, check=True, text=True).stdout
+    for name, versions in LISTED.findall(listed):
+        why = next((why for prefix, why in LEFT_OUT.items() if name.startswith(prefix)), None)
+        yield from ((version, name, why) for version in versions.split(","))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n\n")[0])
     parser.add_argument("url", nargs="?", help="be the client of the server at this address")
@@ -105,14 +114,21 @@ def main() -> None:
         asyncio.run(call_all(given.url))
         return
     npx = ["npx", "--yes", "--package", NODE, "--package", PACKAGE, "conformance"]
-    failed = False
-    for version, scenarios in SCENARIOS.items():
-        for scenario in scenarios:
-            if given.scenario in (None, scenario):
-                counts = run(shlex.split(given.program) if given.program else npx, version, scenario)
-                failed = failed or any(status not in ("SUCCESS", "SKIPPED") for status in counts)
-                print(f"{version} {scenario}: " + ", ".join(f"{n} {name.lower()}" for name, n in counts.items()))
-    sys.exit(failed)
+    program = shlex.split(given.program) if given.program else npx
+    total: Counter[str] = Counter()
+    for version, scenario, left_out in scenarios(program):
+        if given.scenario not in (None, scenario):
+            continue
+        if left_out is not None:
+            result, said = "left out", f"does not apply: {left_out}"
+        else:
+            counts = run(program, version, scenario)
+            result = "passed" if counts and set(counts) <= {"SUCCESS", "SKIPPED"} else "failed"
+            said = f"{result}: " + ", ".join(f"{n} {name.lower()}" for name, n in counts.items())
+        total[result] += 1
+        print(f"{version} {scenario}: {said}", flush=True)
+    print(", ".join(f"{number} {result}" for result, number in total.items()) or "no scenario was found")
+    sys.exit(total["failed"] > 0 or not total)
 
 
 if __name__ == "__main__":

@@ -38,6 +38,7 @@ from app.messages import new_id
 from app.runtime.agents import AgentSetup
 from app.runtime.dispatch import Dispatch
 from app.runtime.learned_models import LearnedQuirks
+from app.runtime.mcp.offer import SEARCH as MCP_SEARCH
 from app.runtime.registry import Registry, RunBounds
 from app.runtime.retention import OutputBound, Retention
 from app.runtime.sandboxes.leftovers import Leftovers
@@ -45,7 +46,7 @@ from app.runtime.sandboxes.pool import Sandboxes
 from app.runtime.services import Services, build_services
 from app.runtime.setup import CLUSTER, Fence, RuntimeSetup
 from app.runtime.telemetry.health import Health, Look, looks
-from app.runtime.telemetry.metrics import Metrics, add_readings, add_webhooks, add_workspaces
+from app.runtime.telemetry.metrics import Metrics, add_elsewhere, add_readings, add_webhooks, add_workspaces
 from app.runtime.telemetry.tracing import CompactionLog, otlp_exporter, tracing
 from app.runtime.transactions import compactions
 from app.runtime.vault import KEY_DIFFERS, KEY_MISSING, Vault
@@ -91,7 +92,7 @@ async def build(settings: Settings, prompts: Prompts) -> AsyncIterator[Runtime]:
         base = await open_resources(settings, stack)
         agents = await build_agents(settings, prompts, base.database, base.providers, base.quirks)
         tools = agents.registry.names()
-        metrics = Metrics([*tools, SUBMIT_OUTPUT])
+        metrics = Metrics([*tools, SUBMIT_OUTPUT, MCP_SEARCH])
         observers: Observers = [metrics.observe, CompactionLog().observe]
         bus = Bus(lambda items: _notify(observers, items), settings.max_readers)
         broker = await open_relay(settings, base.database, bus, base.instance_id, metrics, stack)
@@ -239,6 +240,7 @@ async def _look_after(
         background_slots=setup.agents.background_slots,
         directories=directories(settings),
     )
+    add_elsewhere(metrics, setup.commands, base.database)
     await stack.enter_async_context(metrics.measuring_lag())
     await stack.enter_async_context(Retention(setup, base.store, retention_rules(settings)).sweeping())
     if setup.node is not None or setup.workspaces is not None:

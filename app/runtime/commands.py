@@ -132,6 +132,10 @@ class BackgroundCommands:
         self._looking: asyncio.Task[None] | None = None
         self._closing = False
 
+    def __len__(self) -> int:
+        """May be called in any thread."""
+        return sum(len(here) for here in list(self._running.values()))
+
     def of(self, session_id: str) -> Mapping[str, RunningCommand]:
         """The commands of a session that run here, by id."""
         return self._running.get(session_id, {})

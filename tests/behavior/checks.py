@@ -36,6 +36,7 @@ async def assert_sound(client: Client, session_id: str) -> list[Event]:
     assert_runs(events)
     assert_steps(events)
     assert_queue(events)
+    assert_subagents(events)
     assert_history(await client.messages(session_id))
     return events
 
@@ -82,6 +83,13 @@ def assert_calls(events: Sequence[Event]) -> None:
             open_calls.remove(event.data["call_id"])
         elif event.type == "step.finished":
             assert not open_calls
+
+
+def assert_subagents(events: Sequence[Event]) -> None:
+    """Every sub-agent that was started has ended, once."""
+    started, finished = of_type(list(events), "subagent.started"), of_type(list(events), "subagent.finished")
+    ids = [sorted(event.data["subagent_id"] for event in ends) for ends in (started, finished)]
+    assert ids[0] == ids[1]
 
 
 def assert_queue(events: Sequence[Event]) -> None:

@@ -272,6 +272,9 @@ class Replica:
     def _step_finished(self, data: Json, seq: int) -> None:
         assert data["step"] not in self.steps, "a step that finished twice"
         self.steps[data["step"]] = data["finish_reason"]
+        self._spent(data, seq)
+
+    def _spent(self, data: Json, seq: int) -> None:
         if seq > self._known_until:
             self.usage = {name: count + data["usage"][name] for name, count in self.usage.items()}
 
@@ -332,7 +335,7 @@ _HANDLERS: dict[str, Callable[[Replica, Json, int], None]] = {
     "command.started": Replica._noted,
     "command.ended": Replica._noted,
     "subagent.started": Replica._noted,
-    "subagent.finished": Replica._noted,
+    "subagent.finished": Replica._spent,
     "mcp.ready": Replica._noted,
     "mcp.failed": Replica._noted,
     "message.queued": Replica._queued,

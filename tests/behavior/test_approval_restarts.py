@@ -7,14 +7,12 @@ import signal
 from tests.behavior.approving import ALWAYS, approve_all, command, decide, pending, runs
 from tests.behavior.checks import assert_sound, following
 from tests.behavior.combinations import first_of
+from tests.behavior.conftest import StartProcess
 from tests.behavior.harness import ANTHROPIC, Client, of_type
 from tests.behavior.test_approvals import ends, statuses
 from tests.behavior.test_cancel_resume import cancel
-from tests.behavior.test_recovery import Start, start
 from tests.provider import FakeProvider, Reply, Text
 from tests.requirements import need
-
-__all__ = ["start"]
 
 
 async def _waiting(client: Client, provider: FakeProvider, task: str, timeout_s: float | None = 60) -> str:
@@ -28,9 +26,11 @@ async def _waiting(client: Client, provider: FakeProvider, task: str, timeout_s:
 
 
 @first_of(how=[signal.SIGKILL, signal.SIGTERM])
-async def test_calls_wait_through_a_restart(start: Start, provider: FakeProvider, how: signal.Signals) -> None:
+async def test_calls_wait_through_a_restart(
+    start_process: StartProcess, provider: FakeProvider, how: signal.Signals
+) -> None:
     need("bubblewrap")
-    first = start()
+    first = start_process()
     async with Client(first.url) as client:
         held = await _waiting(client, provider, "held")
         expired = await _waiting(client, provider, "expired", timeout_s=1)
@@ -45,7 +45,7 @@ async def test_calls_wait_through_a_restart(start: Start, provider: FakeProvider
         await approve_all(client, decided)
         first.end(how)
 
-    async with Client(start().url) as client:
+    async with Client(start_process().url) as client:
         assert (await client.session(held))["status"] == "awaiting_approval"
         assert await pending(client, held) == [two], "with the expiry that it had"
         for session_id in (expired, cancelled, interrupted, decided):
@@ -80,16 +80,16 @@ async def test_calls_wait_through_a_restart(start: Start, provider: FakeProvider
     assert provider.refusals == []
 
 
-async def test_calls_may_wait_indefinitely(start: Start, provider: FakeProvider) -> None:
+async def test_calls_may_wait_indefinitely(start_process: StartProcess, provider: FakeProvider) -> None:
     """Also through a restart during which other calls would have expired."""
     need("bubblewrap")
-    first = start()
+    first = start_process()
     async with Client(first.url) as client:
         session_id = await _waiting(client, provider, "endless", timeout_s=None)
         assert [item["expires_at"] for item in await pending(client, session_id)] == [None, None]
         assert (await client.session(session_id))["approval"]["timeout_s"] is None
         first.end(signal.SIGKILL)
-    async with Client(start().url) as client:
+    async with Client(start_process().url) as client:
         assert (await client.session(session_id))["status"] == "awaiting_approval"
         await approve_all(client, session_id)
         await client.until_idle(session_id)

@@ -13,13 +13,11 @@ import pytest
 from tests.behavior.approving import command, runs
 from tests.behavior.checks import Follower, assert_sound, following
 from tests.behavior.combinations import first_of
+from tests.behavior.conftest import StartProcess
 from tests.behavior.harness import ANTHROPIC, OPENAI, Client, Event, of_type
 from tests.behavior.test_approvals import statuses
 from tests.behavior.test_cancel_resume import CANCEL_S, cancel
-from tests.behavior.test_recovery import Start, start
 from tests.provider import FakeProvider, Gate, Reply, Reset, Text, ToolCall
-
-__all__ = ["start"]
 
 SCHEMA = {"type": "object", "properties": {"title": {"type": "string"}}, "required": ["title"]}
 
@@ -234,9 +232,11 @@ async def _left(client: Client, provider: FakeProvider, task: str, **more: Any) 
 
 
 @first_of(how=[signal.SIGKILL, signal.SIGTERM])
-async def test_calls_wait_through_a_restart(start: Start, provider: FakeProvider, how: signal.Signals) -> None:
+async def test_calls_wait_through_a_restart(
+    start_process: StartProcess, provider: FakeProvider, how: signal.Signals
+) -> None:
     """The result of the command before is kept, the one after it runs once, and the time counts from the call."""
-    first = start()
+    first = start_process()
     async with Client(first.url) as client:
         held, call = await _left(client, provider, "held")
         expired, _ = await _left(client, provider, "expired", timeout_s=5)
@@ -248,7 +248,7 @@ async def test_calls_wait_through_a_restart(start: Start, provider: FakeProvider
         await asyncio.gather(*ends)
         first.end(how)
 
-    async with Client(start().url) as client:
+    async with Client(start_process().url) as client:
         assert (await client.session(held))["status"] == "awaiting_client"
         assert await pending(client, held) == [call], "with the expiry that it had"
         for session_id in (expired, cancelled, interrupted):

@@ -15,8 +15,10 @@ from tests.behavior.approving import pending as approvals
 from tests.behavior.checks import assert_sound
 from tests.behavior.conftest import StartProcess
 from tests.behavior.harness import Client, command, of_type
+from tests.behavior.test_approvals import statuses
 from tests.behavior.test_background_commands import background, commands
 from tests.behavior.test_client_tools import answer, pending, ticket, tool
+from tests.behavior.test_subagents import children_of, delegate
 from tests.mcp_servers import SCRIPT, McpServer, mcp_server
 from tests.provider import FakeProvider, Reply, Text, ToolCall
 from tests.unit.sandbox.shell import sleepers, unique_seconds, until_sleeping
@@ -26,18 +28,19 @@ NETWORKS = {"PALIMPSEST_MCP_NETWORKS": "127.0.0.0/8"}
 
 class Waits:
     """What sessions wait for: `create` begins one of each kind and returns its id once it waits; `go_on` gives what it
-    waits for. `ends` has the statuses of its calls at the end."""
+    waits for. `ends` has the statuses of its calls at the end, `ran` how often a command of it began."""
 
     def __init__(self, provider: FakeProvider, tools: McpServer) -> None:
         self._provider = provider
         self._tools = tools
-        self.sleeping = [unique_seconds() for _ in range(3)]
+        self.sleeping = [unique_seconds() for _ in range(4)]
         self.create: dict[str, Callable[[Client], Awaitable[str]]] = {
             "client": self._for_client,
             "approval": self._for_approval,
             "url": self._for_url,
             "command server": self._for_command_server,
             "command": self._for_command,
+            "sub-agents": self._for_subagents,
         }
         self.ends = {
             "client": ["completed", "completed"],
@@ -45,7 +48,9 @@ class Waits:
             "url": ["interrupted"],
             "command server": ["interrupted"],
             "command": ["interrupted"],
+            "sub-agents": ["completed"] * 3,
         }
+        self.ran = dict.fromkeys(self.ends, 1) | {"url": 0, "sub-agents": 3}
 
     async def _begin(self, client: Client, task: str, *calls: ToolCall, **fields: Any) -> str:
         self._provider.script_for(task, *map(Reply, calls), Reply(Text("Done.")))
@@ -89,6 +94,16 @@ class Waits:
         await until_sleeping(self.sleeping[2])
         return session_id
 
+    async def _for_subagents(self, client: Client) -> str:
+        names = [f"part {number}" for number in range(3)]
+        text = f"echo once >> runs; sleep {self.sleeping[3]}"
+        for name in names:
+            self._provider.script_for(name, Reply(command(text)), Reply(Text("Done.")))
+        self._provider.script_for("share it", Reply(*map(delegate, names)), Reply(Text("Done.")))
+        session_id: str = (await client.create("share it", tools=["execute_command", "delegate"]))["id"]
+        await until_sleeping(self.sleeping[3], 3)
+        return session_id
+
     async def go_on(self, client: Client, kind: str, session_id: str) -> None:
         match kind:
             case "client":
@@ -101,7 +116,7 @@ class Waits:
 
 
 @pytest.mark.extended
-async def test_a_kill_while_everything_waits(start_process: StartProcess, provider: FakeProvider) -> None:
+async def test_a_kill_while_everything_waits(start_process: StartProcess, provider: FakeProvider, sandbox: str) -> None:
     with mcp_server() as tools:
         waits = Waits(provider, tools)
         process = start_process(**NETWORKS)
@@ -117,9 +132,11 @@ async def test_a_kill_while_everything_waits(start_process: StartProcess, provid
                 events = await assert_sound(client, session_id)
                 assert [event.data["status"] for event in of_type(events, "tool.result")] == waits.ends[kind], kind
                 assert (await client.session(session_id))["outcome"] == "completed"
-                assert await runs(client, session_id) == ("" if kind == "url" else "once\n"), kind
+                assert await runs(client, session_id) == "once\n" * waits.ran[kind], kind
                 assert [await pending(client, session_id), await approvals(client, session_id)] == [[], []]
+            for child in await children_of(client, sessions["sub-agents"]):
+                assert statuses(await assert_sound(client, child["id"])) == ["interrupted"]
             assert [each["status"] for each in await commands(client, sessions["client"])] == ["interrupted"]
-        assert [sleepers(seconds) for seconds in waits.sleeping] == [0, 0, 0]
+        assert [sleepers(seconds) for seconds in waits.sleeping] == [0, 0, 0, 0]
         assert not tools.waiting.acquire(blocking=False), "it was called once"
     assert provider.refusals == []

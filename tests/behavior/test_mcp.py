@@ -203,6 +203,7 @@ def only(method: str, said: Answer) -> Answer:
 NOTICE = {"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "x" * 60_000}}
 NOISE = b"event: message\r\ndata: " + json.dumps(NOTICE).encode()
 BAD: dict[str, tuple[Answer, str]] = {
+    "hangs": (only("initialize", lambda _: None), "timeout"),
     "status": (lambda _: (401, "text/plain", iter([b"no"])), "unauthorized"),
     "hung-up": (lambda _: (200, "application/json", iter([b'{"jsonrpc":'])), "protocol_error"),
     "no-json": (only("initialize", lambda _: (200, "text/html", iter([b"<html>"]))), "protocol_error"),

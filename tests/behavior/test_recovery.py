@@ -7,36 +7,21 @@ import random
 import signal
 import subprocess
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.behavior.checks import Follower, assert_sound, following, log_of, requests_of, user_texts
 from tests.behavior.combinations import first_of
+from tests.behavior.conftest import StartProcess
 from tests.behavior.harness import ANTHROPIC, OPENAI, Client, Event, of_type
-from tests.behavior.process import ServerProcess
 from tests.behavior.test_cancel_resume import cancel
 from tests.behavior.test_interrupt import stubborn
 from tests.provider import FakeProvider, Gate, Hang, HttpError, RecordedRequest, Reply, Text, ToolCall
-from tests.requirements import need
 from tests.unit.sandbox.shell import sleepers, unique_seconds
-
-Start = Callable[..., ServerProcess]
-
-
-@pytest.fixture
-def start(
-    request: pytest.FixtureRequest, tmp_path: Path, provider: FakeProvider, sandbox_image: str
-) -> Iterator[Start]:
-    """Starts server processes, one after the other, on one data directory."""
-    kind = request.getfixturevalue("sandbox") if "sandbox" in request.fixturenames else "bubblewrap"
-    need(kind)
-    with ExitStack() as stack:
-        yield lambda **more: stack.enter_context(ServerProcess(tmp_path / "data", provider, kind, sandbox_image, more))
 
 
 @dataclass(frozen=True)
@@ -94,11 +79,11 @@ async def _begin(client: Client, provider: FakeProvider, doing: Doing, model: st
 
 @first_of(how=[signal.SIGKILL, signal.SIGTERM])
 async def test_every_session_continues_by_itself_after_the_server_went_down(
-    start: Start, provider: FakeProvider, how: signal.Signals, sandbox: str
+    start_process: StartProcess, provider: FakeProvider, how: signal.Signals, sandbox: str
 ) -> None:
     seconds = unique_seconds()
     doings = _doings(seconds)
-    first = start()
+    first = start_process()
     async with Client(first.url) as client:
         begun = [
             _begin(client, provider, doing, OPENAI if place % 2 else ANTHROPIC) for place, doing in enumerate(doings)
@@ -108,7 +93,7 @@ async def test_every_session_continues_by_itself_after_the_server_went_down(
         code = first.end(how)
     assert code in (-how, 0)
 
-    async with Client(start().url) as client:
+    async with Client(start_process().url) as client:
         await asyncio.gather(*(client.until_idle(session_id) for session_id in [*ids, *late]))
         assert sleepers(seconds) == 0
         for doing, session_id in zip(doings, ids, strict=True):
@@ -164,9 +149,11 @@ async def _followed(client: Client, session_id: str, wanted: str) -> AsyncIterat
         yield follower
 
 
-async def test_stored_text_survives_and_is_marked_as_interrupted(start: Start, provider: FakeProvider) -> None:
+async def test_stored_text_survives_and_is_marked_as_interrupted(
+    start_process: StartProcess, provider: FakeProvider
+) -> None:
     provider.script(Reply(Text("half of it"), Hang()), Reply(Text("the rest")))
-    first = start()
+    first = start_process()
     async with Client(first.url) as client:
         session_id = (await client.create("task"))["id"]
         async with _followed(client, session_id, "text.delta"):
@@ -174,7 +161,7 @@ async def test_stored_text_survives_and_is_marked_as_interrupted(start: Start, p
                 pass  # it is stored within a quarter of a second, and no event reports that
         first.end(signal.SIGKILL)
 
-    async with Client(start().url) as client:
+    async with Client(start_process().url) as client:
         await client.until_idle(session_id)
         events = await assert_sound(client, session_id)
         text = of_type(events, "text.completed")[0]
@@ -185,9 +172,11 @@ async def test_stored_text_survives_and_is_marked_as_interrupted(start: Start, p
     assert provider.refusals == []
 
 
-async def test_a_run_that_keeps_killing_its_server_is_parked(start: Start, provider: FakeProvider) -> None:
+async def test_a_run_that_keeps_killing_its_server_is_parked(
+    start_process: StartProcess, provider: FakeProvider
+) -> None:
     provider.respond(lambda _: Reply(Text("boom"), Hang()))
-    server = start()
+    server = start_process()
     async with Client(server.url) as client:
         session_id = (await client.create("task"))["id"]
     for count in range(1, 5):
@@ -196,7 +185,7 @@ async def test_a_run_that_keeps_killing_its_server_is_parked(start: Start, provi
             await follower.type("step.started", count)
             await provider.request_count(count)
         server.end(signal.SIGKILL)
-        server = start()
+        server = start_process()
 
     async with Client(server.url) as client:
         await client.until_idle(session_id)
@@ -211,9 +200,9 @@ async def test_a_run_that_keeps_killing_its_server_is_parked(start: Start, provi
     assert provider.refusals == []
 
 
-async def test_a_cancel_is_not_forgotten_in_a_crash(start: Start, provider: FakeProvider) -> None:
+async def test_a_cancel_is_not_forgotten_in_a_crash(start_process: StartProcess, provider: FakeProvider) -> None:
     provider.script(Reply(Gate("never"), Text("x")))
-    first = start()
+    first = start_process()
     async with Client(first.url) as client:
         session_id = (await client.create("task"))["id"]
         await provider.reached("never")
@@ -221,7 +210,7 @@ async def test_a_cancel_is_not_forgotten_in_a_crash(start: Start, provider: Fake
         await cancel(client, session_id)
         first.end(signal.SIGKILL)
 
-    async with Client(start().url) as client:
+    async with Client(start_process().url) as client:
         await client.until_idle(session_id)
         session = await client.session(session_id)
         assert (session["status"], session["outcome"], session["queue"]["pending"]) == ("idle", "cancelled", 1)
@@ -235,10 +224,12 @@ def _working(request: RecordedRequest) -> Reply:
 
 
 @pytest.mark.extended
-async def test_kills_at_any_instant_lose_and_repeat_nothing(start: Start, provider: FakeProvider) -> None:
+async def test_kills_at_any_instant_lose_and_repeat_nothing(
+    start_process: StartProcess, provider: FakeProvider
+) -> None:
     provider.respond(_working)
     rng = random.Random(5)
-    server = start()
+    server = start_process()
     async with Client(server.url) as client:
         ids = [(await client.create(f"task {number}"))["id"] for number in range(4)]
     accepted: dict[str, list[str]] = {session_id: [] for session_id in ids}
@@ -251,7 +242,7 @@ async def test_kills_at_any_instant_lose_and_repeat_nothing(start: Start, provid
             await asyncio.sleep(rng.random() * 0.3)  # any instant is the point
             seen = {session_id: await log_of(client, session_id) for session_id in ids}
             server.end(signal.SIGKILL)
-        server = start()
+        server = start_process()
 
     async with Client(server.url) as client:
         await asyncio.gather(*(client.until_idle(session_id) for session_id in ids))
@@ -266,9 +257,11 @@ async def test_kills_at_any_instant_lose_and_repeat_nothing(start: Start, provid
     assert provider.refusals == []
 
 
-async def test_the_seconds_of_a_run_continue_across_a_restart(start: Start, provider: FakeProvider) -> None:
+async def test_the_seconds_of_a_run_continue_across_a_restart(
+    start_process: StartProcess, provider: FakeProvider
+) -> None:
     provider.script(Reply(Text("half of it"), Hang()), Reply(Text("That is where it stands.")))
-    first = start()
+    first = start_process()
     async with Client(first.url) as client, AsyncExitStack() as stack:
         session_id = (await client.create("task", limits={"max_seconds": 1}))["id"]
         await stack.enter_async_context(_followed(client, session_id, "step.started"))
@@ -276,7 +269,7 @@ async def test_the_seconds_of_a_run_continue_across_a_restart(start: Start, prov
         arrived = time.monotonic()
         first.end(signal.SIGKILL)
     await asyncio.sleep(1 - (time.monotonic() - arrived))  # the limit itself is of time
-    async with Client(start().url) as client:
+    async with Client(start_process().url) as client:
         await client.until_idle(session_id)
         session = await client.session(session_id)
     assert (session["outcome"], session["error"]["code"]) == ("limit_reached", "max_seconds")
@@ -286,17 +279,19 @@ async def test_the_seconds_of_a_run_continue_across_a_restart(start: Start, prov
 
 @pytest.mark.usefixtures("sandbox")
 @pytest.mark.parametrize("sandbox", [pytest.param("docker", marks=pytest.mark.docker)], indirect=True)
-async def test_a_sandbox_that_was_left_running_goes_with_the_next_server(start: Start, provider: FakeProvider) -> None:
+async def test_a_sandbox_that_was_left_running_goes_with_the_next_server(
+    start_process: StartProcess, provider: FakeProvider
+) -> None:
     """No sandbox of another kind outlives its server."""
     provider.script(Reply(ToolCall("execute_command", {"command": "true"})), Reply(Text("done")))
-    first = start()
+    first = start_process()
     async with Client(first.url) as client:
         session, _ = await client.run("task")
     first.end(signal.SIGKILL)
     name = f"palimpsest-{session['id']}"
     assert _container_state(name) == "running"
 
-    assert start().end(signal.SIGTERM) in (-signal.SIGTERM, 0)
+    assert start_process().end(signal.SIGTERM) in (-signal.SIGTERM, 0)
     assert _container_state(name) is None
 
 

@@ -10,14 +10,12 @@ import time
 import pytest
 
 from tests.behavior.checks import Follower, assert_sound
+from tests.behavior.conftest import StartProcess
 from tests.behavior.harness import Client, Event, of_type
 from tests.behavior.places import PLACES, Model, Place, digits, living
 from tests.behavior.rounds import assert_rounds
-from tests.behavior.test_recovery import Start, start
 from tests.load import LONG
 from tests.provider import FakeProvider
-
-__all__ = ["start"]
 
 GRACE_S = 5.0
 WIDE_S = 20.0
@@ -40,9 +38,9 @@ async def _begin(client: Client, provider: FakeProvider, place: Place) -> tuple[
 
 
 @pytest.mark.bubblewrap
-async def test_a_shutdown_parks_runs_at_every_place(start: Start, provider: FakeProvider) -> None:
+async def test_a_shutdown_parks_runs_at_every_place(start_process: StartProcess, provider: FakeProvider) -> None:
     provider.respond(Model())
-    first = start(PALIMPSEST_SHUTDOWN_GRACE_S=str(GRACE_S))
+    first = start_process(PALIMPSEST_SHUTDOWN_GRACE_S=str(GRACE_S))
     async with Client(first.url) as client:
         begun = await asyncio.gather(*(_begin(client, provider, place) for place in GO_ON))
         told = time.monotonic()
@@ -57,7 +55,7 @@ async def test_a_shutdown_parks_runs_at_every_place(start: Start, provider: Fake
     assert "runs_cut_off" not in first.log
     assert [place.name for place in GO_ON if living(digits(place.name, 0))] == [], "their processes live"
 
-    async with Client(start().url) as client:
+    async with Client(start_process().url) as client:
         for place, (session_id, _) in zip(GO_ON, begun, strict=True):
             if place.asked:
                 await client.post(session_id, "go on")

@@ -11,14 +11,11 @@ import pytest
 
 from tests.behavior.approving import command, decide, pending, runs
 from tests.behavior.checks import assert_sound, following, requests_of
-from tests.behavior.conftest import StartServer
+from tests.behavior.conftest import StartProcess, StartServer
 from tests.behavior.harness import OPENAI, Client, of_type
 from tests.behavior.test_approvals import statuses
 from tests.behavior.test_cancel_resume import cancel
-from tests.behavior.test_recovery import Start, start
 from tests.provider import FakeProvider, Gate, Hang, Reply, Text, Tokens, ToolCall
-
-__all__ = ["start"]
 
 TOOLS = ["execute_command", "read_file", "delegate"]
 PRICES = {"input": 3.0, "output": 15.0, "cache_read": 0.3, "cache_write": 3.75}
@@ -214,6 +211,8 @@ async def test_cancels_and_interrupts_reach_sub_agents(client: Client, provider:
             await asyncio.gather(*(client.until_idle(child["id"]) for child in working))
     children = await children_of(client, session_id)
     assert [child["outcome"] for child in children] == ["cancelled"] * 4
+    ends = of_type(await assert_sound(client, session_id), "subagent.finished")
+    assert [event.data["outcome"] for event in ends] == ["cancelled"] * 4
     assert (await client.session(session_id))["outcome"] == "cancelled"
     for child in children:
         await assert_sound(client, child["id"])
@@ -277,7 +276,9 @@ async def test_calls_of_sub_agents_are_approved_in_their_parent(client: Client, 
     assert await pending(client, session_id) == []
 
 
-async def test_after_a_kill_each_sub_agent_continues_and_answers_once(start: Start, provider: FakeProvider) -> None:
+async def test_after_a_kill_each_sub_agent_continues_and_answers_once(
+    start_process: StartProcess, provider: FakeProvider
+) -> None:
     names = ("asking", "writing", "working", "waiting")
     late = Reply(Text("kept"))
     provider.script_for("task asking", Reply(command("asking")), Reply(Gate("asking"), Hang()), late)
@@ -287,7 +288,7 @@ async def test_after_a_kill_each_sub_agent_continues_and_answers_once(start: Sta
     provider.script_for("task waiting", Reply(Text("waited"), Gate("waiting")))
     provider.script_for("task fifth", Reply(Text("fifth")))
     provider.script(Reply(*[delegate(f"task {name}") for name in (*names, "fifth")]), Reply(Text("done")))
-    first = start()
+    first = start_process()
     async with Client(first.url) as client:
         session_id = (await client.create("parent", tools=TOOLS))["id"]
         async with following(client, session_id) as follower:
@@ -300,7 +301,7 @@ async def test_after_a_kill_each_sub_agent_continues_and_answers_once(start: Sta
                 # Its answer is stored, and that of the one that took its place.
                 await follower.type("tool.result", 2)
                 first.end(signal.SIGKILL)
-    async with Client(start().url) as client:
+    async with Client(start_process().url) as client:
         await client.until_idle(session_id)
         events = await assert_sound(client, session_id)
         session = await client.session(session_id)

@@ -4,13 +4,26 @@ from __future__ import annotations
 
 from playwright.async_api import Page, expect
 
-from tests.behavior.harness import Client
+from tests.behavior.harness import Client, command
 from tests.dashboard import IN_BROWSER
 from tests.dashboard.places import button, open_session
 from tests.dashboard.site import Site
 from tests.provider import Reply, Text, ToolCall
 
 pytestmark = [*IN_BROWSER]
+
+
+async def test_what_a_sub_agent_is_doing_is_shown_with_its_note(page: Page, site: Site, client: Client) -> None:
+    part = site.task("wait for it", Reply(command("until [ -e there ]; do sleep 0.1; done")), Reply(Text("There.")))
+    whole = site.task("delegate it", Reply(ToolCall("delegate", {"task": part})), Reply(Text("It is there.")))
+    made = await client.create(whole, tools=["execute_command", "delegate"])
+    await open_session(page, made["id"])
+    note = page.locator("[data-note]")
+    await expect(note).to_contain_text("working")
+    await expect(note.locator("code")).to_contain_text("until [ -e there ]")
+    assert (await client.http.put(f"/v1/sessions/{made['id']}/files/there", content=b"")).status_code == 201
+    await expect(note).to_contain_text("completed after 2 steps")
+    await expect(note.locator("code")).to_have_count(0)
 
 
 async def test_a_sub_agent_is_shown_without_a_message_box(page: Page, site: Site, client: Client) -> None:

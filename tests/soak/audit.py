@@ -71,6 +71,7 @@ def audit(path: Path | str, book: Book) -> None:
     if (found := integrity(path)) != "ok":
         book.violated("the database is whole", found[:500])
     with reading(path) as connection:
+        known = set(book.sessions)
         for ledger in book.sessions.values():
             if ledger.deleted == "accepted":
                 book.take(check_deleted(rows_left(connection, ledger.id), ledger))
@@ -80,12 +81,14 @@ def audit(path: Path | str, book: Book) -> None:
                 book.counts["steps"] += stored.row["steps"]
                 book.counts["tool calls"] += sum(event.type == "tool.result" for event in stored.events)
                 book.counts["background commands"] += sum(event.type == "command.started" for event in stored.events)
+                book.counts["sub-agents"] += len(stored.children)
+                known.update(child.row["id"] for child in stored.children)
                 book.counts["compactions"] += stored.row["compaction_count"]
                 book.counts["recoveries"] += sum(event.type == "session.recovered" for event in stored.events)
                 book.take(check_session(stored, ledger))
             elif ledger.deleted is None:
                 book.violated("an accepted session is there", "it has no row", ledger.id)
-        unknown = set(session_ids(connection)) - set(book.sessions)
+        unknown = set(session_ids(connection)) - known
     if unknown:
         book.violated("sessions are those that were made", f"{sorted(unknown)} were made by nobody")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,7 +35,8 @@ class Logged:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A session as the database has it; `messages`, `parts`, `steps` and so on are its rows in order."""
+    """A session as the database has it; `messages`, `parts`, `steps` and so on are its rows in order, `children` its
+    sub-agents."""
 
     row: Row
     events: list[Logged]
@@ -44,6 +45,7 @@ class Stored:
     steps: list[Row]
     rounds: list[Row]
     queue: list[Row]
+    children: Sequence[Stored] = ()
 
 
 @contextmanager
@@ -95,6 +97,8 @@ def load(connection: Connection, session_id: str) -> Stored | None:
     events = connection.execute(
         text("SELECT seq, type, data FROM events WHERE session_id = :id ORDER BY seq"), key
     ).all()
+    query = text("SELECT id FROM sessions WHERE parent_id = :id AND kind = 'subagent' ORDER BY created_at, id")
+    children = connection.execute(query, key).scalars().all()
     order = {"messages": "seq", "message_parts": 'message_id, "index"', "steps": "step, attempt"}
     order |= {"compaction_events": "round", "queue": "ordinal"}
     rows = {
@@ -117,6 +121,7 @@ def load(connection: Connection, session_id: str) -> Stored | None:
         rows["steps"],
         rows["compaction_events"],
         rows["queue"],
+        [child for each in children if (child := load(connection, each)) is not None],
     )
 
 

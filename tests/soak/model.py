@@ -10,6 +10,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from app.tools.delegate import NAME as DELEGATE
+from app.tools.registry import default_tools
 from tests.mcp_servers import SCRIPT
 from tests.provider import (
     Answer,
@@ -46,6 +48,8 @@ CLIENT_TOOL: dict[str, Any] = {
 COMMAND_SERVER: dict[str, Any] = {"command": "sh", "args": ["-c", SCRIPT]}
 """An MCP server that runs in the sandbox; calls of `die` end it."""
 ADD, TOUCH, DIE = "mcp__url__add", "mcp__sh__touch", "mcp__sh__die"
+TOOLS = [CLIENT_TOOL, *(tool.name for tool in default_tools())]
+"""All tools, since only those who name `delegate` have it."""
 SUMMARY = "The user asks for small things again and again; some are done. Next: go on with the latest message."
 
 
@@ -97,6 +101,7 @@ def _warming(name: str, turn: int, offered: Sequence[str]) -> Reply:
         ToolCall("memory_write", {"content": "remember\n"}),
         *(ToolCall(name, arguments) for name, arguments in names),
         *(ToolCall(name, {"a": -1, "b": 1}) for name in (ADD, TOUCH) if name in offered),
+        *(ToolCall(DELEGATE, {"task": f"Do it. [[{name}.sub]]"}) for _ in range(2) if DELEGATE in offered),
     )
 
 
@@ -139,14 +144,16 @@ class Model:
             finish = rng.choices((None, "length", "refusal", "content_filter"), (92, 4, 2, 2))[0]
             words = f"Done with {name}. " * rng.randint(1, 40)
             return Reply(*thought, Text(words, chunks=rng.randint(1, 30)), finish=finish, pace=pace)
-        calls = [self._call(rng, offered) for _ in range(rng.choice((1, 1, 1, 2, 3, 5)))]
+        calls = [self._call(rng, name, offered) for _ in range(rng.choice((1, 1, 1, 2, 3, 5)))]
         said = (Text("I will look. ", chunks=3),) if rng.random() < 0.5 else ()
         if len(calls) > 1 and rng.random() < 0.3:
             return Reply(*thought, *said, Interleaved(*calls), pace=pace)
         return Reply(*thought, *said, *calls, pace=pace)
 
-    def _call(self, rng: random.Random, offered: Sequence[str]) -> ToolCall:
+    def _call(self, rng: random.Random, name: str, offered: Sequence[str]) -> ToolCall:
         chunks = rng.randint(1, 6)
+        if DELEGATE in offered and rng.random() < 0.1:
+            return ToolCall(DELEGATE, {"task": f"Do small things. [[{name}.{self._token()}]]"}, chunks=chunks)
         if rng.random() < 0.2 and (remote := [name for name in (ADD, ADD, TOUCH, TOUCH, DIE) if name in offered]):
             # Each with another number, so that a second call of it is noticed.
             return ToolCall(rng.choice(remote), {"a": int(self._token()[1:]), "b": 1}, chunks=chunks)
@@ -166,8 +173,8 @@ class Model:
             (CLIENT_TOOL["name"], {}),
             ("read_file", '{"path": '),
         ]
-        name, arguments = rng.choice(others)
-        return ToolCall(name, arguments, chunks=chunks)
+        other, arguments = rng.choice(others)
+        return ToolCall(other, arguments, chunks=chunks)
 
     def _token(self) -> str:
         """Another one for each call."""

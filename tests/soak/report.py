@@ -92,7 +92,7 @@ def summary(result: Result) -> str:
         f"deeds:      {listed({n.removeprefix('deed '): c for n, c in book.counts.items() if n.startswith('deed ')})}",
         f"edits:      {listed({n: c for n, c in book.counts.items() if n.startswith(('edits', 'withdrawals'))})}",
         f"results:    {listed({n.removeprefix('results '): c for n, c in book.counts.items() if 'results ' in n})}",
-        f"elsewhere:  {listed(book.counts, ('MCP calls', 'background commands'))}",
+        f"elsewhere:  {listed(book.counts, ('MCP calls', 'background commands', 'sub-agents'))}",
         f"traffic:    {listed(book.counts, TRAFFIC)}",
         f"slowest:    cancel {book.slowest_cancel_s:.1f} s, start {book.slowest_start_s:.1f} s",
         *_costs(result),

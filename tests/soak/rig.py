@@ -26,7 +26,7 @@ from tests.soak.faults import Stage, cause, restart
 from tests.soak.host import LARGE_WINDOW, SMALL_WINDOW, SMALLEST_WINDOW, Host, ServerFailed
 from tests.soak.ledger import Book
 from tests.soak.log_watch import LogWatch
-from tests.soak.model import COMMAND_SERVER, Model, Weather
+from tests.soak.model import COMMAND_SERVER, TOOLS, Model, Weather
 from tests.soak.plan import ENDS_SERVER, MODELS, SMALL_MODELS, SessionPlan, faults_of, kills_of, sessions_of, warm_ups
 from tests.soak.proc import Cost
 from tests.soak.report import PROGRESS_S, LifeMemory, Result, progress
@@ -254,9 +254,10 @@ class _Work:
 
     def _user(self, plan: SessionPlan, caller: Caller) -> User:
         # Repeated kills are to be met in small windows, without room for more tools.
+        if self._options.kills is not None:
+            return User(caller, self._book, plan, self._options.seed, self._stopping)
         servers = {"url": {"url": self._remote.url, "tools": ["add"]}, "sh": COMMAND_SERVER}
-        few = None if self._options.kills is not None else servers
-        return User(caller, self._book, plan, self._options.seed, self._stopping, few)
+        return User(caller, self._book, plan, self._options.seed, self._stopping, servers, TOOLS)
 
     async def _keep_up(self) -> None:
         """Detects a server that dies by itself, and restarts it so that the run continues."""

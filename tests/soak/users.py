@@ -6,7 +6,7 @@ import asyncio
 import random
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -37,14 +37,16 @@ class User:
         seed: int,
         stopping: asyncio.Event,
         mcp_servers: Mapping[str, Any] | None = None,
+        tools: Sequence[Any] = (CLIENT_TOOL,),
     ) -> None:
-        """`mcp_servers` are those of its session."""
+        """`mcp_servers` and `tools` are those of its session."""
         self._caller = caller
         self._book = book
         self._plan = plan
         self._rng = random.Random(f"{seed}/{plan.name}/user")
         self._stopping = stopping
         self._mcp_servers = mcp_servers
+        self._tools = tools
         # Drawn from the seed too, so that a plan has the same ids when it is replayed.
         self._ledger = SessionLedger(self._new_id(), plan, f"Do small things. [[{plan.name}.task]]")
 
@@ -95,7 +97,7 @@ class User:
             "model": self._plan.model,
             "compaction": self._plan.policy,
             "limits": {"max_steps": 12},
-            "tools": [CLIENT_TOOL],
+            "tools": list(self._tools),
             **({} if self._mcp_servers is None else {"mcp_servers": self._mcp_servers}),
         }
         answer = await self._caller.until_known("POST", "/v1/sessions", json=body)

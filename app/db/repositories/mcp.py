@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, Text, bindparam, select, type_coerce
+from sqlalchemy import Connection, Row, Text, bindparam, func, select, type_coerce
 
 from app.db.dialects import upsert
-from app.db.models import mcp_catalogs, message_parts
+from app.db.models import mcp_catalogs, message_parts, sessions
 from app.messages import parse_arguments
+from app.sessions import Status
 
 _PUT = upsert(
     mcp_catalogs,
@@ -43,6 +44,13 @@ def fail(connection: Connection, session_id: str, server: str, code: str, detail
 def of_session(connection: Connection, session_id: str) -> Sequence[Row[Any]]:
     """By name."""
     return connection.execute(_OF_SESSION, {"sid": session_id}).all()
+
+
+def count_ready(connection: Connection) -> int:
+    """Number of servers that are ready, of all sessions that run."""
+    query = select(func.count()).join_from(mcp_catalogs, sessions, mcp_catalogs.c.session_id == sessions.c.id)
+    ready = query.where(sessions.c.status != Status.IDLE, mcp_catalogs.c.code.is_(None))
+    return connection.execute(ready).scalar_one()
 
 
 def calls(connection: Connection, session_id: str) -> Iterator[tuple[str, dict[str, Any] | str]]:

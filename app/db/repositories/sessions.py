@@ -87,6 +87,12 @@ def count_children(connection: Connection, session_id: str) -> int:
     return connection.execute(_CHILDREN.with_only_columns(func.count()), {"sid": session_id}).scalar_one()
 
 
+def count_subagents(connection: Connection) -> int:
+    """Number of all sub-agents that run."""
+    query = select(func.count()).where(sessions.c.status != Status.IDLE, sessions.c.kind == SessionKind.SUBAGENT)
+    return connection.execute(query).scalar_one()
+
+
 def refuse_subagent(connection: Connection, session_id: str) -> None:
     """Raises `ConflictError` (code `subagent_session`) for a sub-agent: requests may only read and cancel it."""
     query = select(sessions.c.parent_id).where(sessions.c.id == session_id, sessions.c.kind == SessionKind.SUBAGENT)

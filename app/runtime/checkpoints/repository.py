@@ -125,7 +125,14 @@ class Repository:
         self, arguments: Sequence[str], output: IO[bytes] | None = None
     ) -> AsyncIterator[subprocess.Popen[bytes]]:
         """A git process, which is killed if it is left before its end."""
-        process = await asyncio.to_thread(self._start, arguments, output)
+        starting = asyncio.ensure_future(asyncio.to_thread(self._start, arguments, output))
+        try:
+            process = await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            # The thread starts it all the same.
+            with suppress(GitMissingError), _killed(await starting):
+                pass
+            raise
         with _killed(process):
             yield process
 

@@ -17,6 +17,7 @@ import orjson
 from app.llm.base import ToolSchema
 from app.messages import clean_text, is_deeper
 from app.runtime.mcp.config import ServerConfig
+from app.runtime.mcp.shortening import shortened
 from app.tools.json_schema import MAX_SCHEMA_BYTES, SchemaError, checked_schema, subschemas
 
 PREFIX = "mcp__"
@@ -175,7 +176,7 @@ def _schemas(schema: Any, mask: Callable[[str], str]) -> tuple[dict[str, Any], d
     except (AttributeError, TypeError) as error:
         # A keyword of a later draft with a value that the older one does not check.
         raise _UnusableError("its schema is invalid") from error
-    return shown, check
+    return shortened(shown), check
 
 
 def _check(schema: dict[str, Any]) -> dict[str, Any] | None:

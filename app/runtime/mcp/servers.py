@@ -107,7 +107,7 @@ class SessionServers:
         self._adopt(servers_of(row, self._host.defaults))
         for server in self._servers.values():
             self._begin(server)
-        await self._wait([s for s in self._servers.values() if not s.tried], FIRST_WAIT_S)
+        await self._wait_for_new([s for s in self._servers.values() if not s.tried])
         await self._wait([s for s in self._servers.values() if s.catalog and not s.is_open], AGAIN_WAIT_S)
         for server in self._servers.values():
             await self._settle(server)
@@ -130,8 +130,15 @@ class SessionServers:
         opening = [server.opening for server in servers if server.opening is not None]
         if opening:
             await asyncio.wait(opening, timeout=timeout_s)
+
+    async def _wait_for_new(self, servers: Sequence[_Server]) -> None:
+        """Slow servers are reported now, since the run may end before they are ready or fail."""
+        await self._wait(servers, FIRST_WAIT_S)
         for server in servers:
             server.tried = True
+            if server.opening is not None and not server.opening.done():
+                detail = f"The server is not ready after {FIRST_WAIT_S:g} seconds. The run continues without its tools."
+                server.error = ServerError("timeout", detail)
 
     async def _open(self, config: ServerConfig) -> tuple[Connection, Catalog]:
         connection = Connection(await self._transport(config), remote=config.server.url is not None)

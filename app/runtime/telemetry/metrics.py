@@ -18,14 +18,16 @@ from prometheus_client.registry import Collector
 from app.agent.compaction.rounds import BackgroundSlots
 from app.context.validator import Repair
 from app.db.engine import Database
-from app.db.repositories import queue, webhooks
+from app.db.repositories import mcp, queue, sessions, webhooks
 from app.db.writer import Commit
 from app.errors import PalimpsestError, StorageBusyError, StorageError, StorageFullError
 from app.eventlog.bus import Bus
 from app.eventlog.log import StreamItem
 from app.logs import lost_lines
 from app.runtime.background import in_background
+from app.runtime.commands import BackgroundCommands
 from app.runtime.dispatch import Dispatch
+from app.runtime.mcp.catalog import PREFIX
 from app.runtime.sandboxes.pool import Sandboxes
 from app.runtime.setup import OwnerCounts
 from app.runtime.telemetry.health import free_bytes
@@ -47,6 +49,8 @@ WAIT_BUCKETS = (0.01, 0.05, 0.25, 1.0, 5.0, 30.0, 120.0, 600.0, 3600.0)
 """Seconds; a run waits as long as no slot is free."""
 OTHER = "other"
 """Label for tool names that models invent."""
+MCP, CLIENT = "mcp", "client"
+"""Labels for the tools of MCP servers, and for those that clients carry out: users choose their names."""
 TOKEN_KINDS = ("input", "cache_read", "cache_write", "output", "reasoning")
 Reading = Callable[[], float]
 
@@ -56,6 +60,7 @@ class Metrics:
 
     def __init__(self, tools: Collection[str] = ()) -> None:
         self._tools = frozenset(tools)
+        self._client_calls: set[str] = set()
         self._registry = registry = CollectorRegistry()
         self._readings = _Readings()
         registry.register(self._readings)
@@ -136,6 +141,8 @@ class Metrics:
                     self._step(orjson.loads(item.data))
                 case "step.retrying":
                     self._retries.labels(orjson.loads(item.data)["code"]).inc()
+                case "tool.call":
+                    self._called(orjson.loads(item.data))
                 case "tool.result":
                     self._call(orjson.loads(item.data))
                 case "compaction.completed":
@@ -187,8 +194,21 @@ class Metrics:
         else:
             self._cost.inc(usage["cost_usd"])
 
+    def _called(self, data: dict[str, object]) -> None:
+        if data.get("waits_for_client"):
+            self._client_calls.add(str(data["call_id"]))
+
+    def _tool(self, name: str, call_id: str) -> str:
+        """The label of the tool that was called."""
+        if call_id in self._client_calls:
+            self._client_calls.remove(call_id)
+            return CLIENT
+        if name in self._tools:
+            return name
+        return MCP if name.startswith(PREFIX) else OTHER
+
     def _call(self, data: dict[str, object]) -> None:
-        tool = data["name"] if data["name"] in self._tools else OTHER
+        tool = self._tool(str(data["name"]), str(data["call_id"]))
         self._calls.labels(tool, data["status"]).inc()
         duration_ms = data["duration_ms"]
         assert isinstance(duration_ms, int)
@@ -285,6 +305,19 @@ def _add_runs(metrics: Metrics, registry: Dispatch, database: Database) -> None:
         "palimpsest_pending_messages",
         "Pending messages in the queues of all sessions.",
         lambda: database.read_here(queue.count_all),
+    )
+
+
+def add_elsewhere(metrics: Metrics, commands: BackgroundCommands, database: Database) -> None:
+    """Adds the metrics of what works for sessions outside of their steps."""
+    metrics.gauge("palimpsest_background_commands", "Commands that run in the background.", lambda: len(commands))
+    metrics.gauge(
+        "palimpsest_mcp_servers",
+        "MCP servers that are ready, of sessions that run.",
+        lambda: database.read_here(mcp.count_ready),
+    )
+    metrics.gauge(
+        "palimpsest_running_subagents", "Sub-agents that run.", lambda: database.read_here(sessions.count_subagents)
     )
 
 

@@ -18,7 +18,15 @@ from app.db.engine import Database
 from app.db.repositories import client_calls, events, messages, parts, queue, sessions, steps
 from app.errors import ConflictError, NotFoundError
 from app.eventlog.log import Appender, StreamItem
-from app.events import ApprovalRequested, ApprovalResolved, SessionIdle, SessionRunning, SessionUpdated, ToolCalled
+from app.events import (
+    ApprovalRequested,
+    ApprovalResolved,
+    SessionIdle,
+    SessionRunning,
+    SessionUpdated,
+    SubagentFinished,
+    ToolCalled,
+)
 from app.messages import Usage, new_id, rfc3339
 from app.runtime.values.queue import ApprovalAnswer, ApprovalList, PendingApproval
 from app.sessions import ApprovalDecision, ApprovalEnd, ClientWaitEnd, Outcome, QueueMode, SessionKind, Status
@@ -170,8 +178,25 @@ def withdraw_waits(connection: Connection, appender: Appender, by: ApprovalEnd) 
     """Cancels all pending approvals of a session, and ends the waits for clients and sub-agents."""
     session_id = appender.session_id
     resolve_approvals(connection, appender, steps.open_approvals(connection, session_id), "cancelled", by)
-    waiting = [row.call_id for row in client_calls.open_ones(connection, session_id)]
-    end_client_calls(connection, appender, waiting, "error" if by == "user" else by)
+    waiting = client_calls.open_ones(connection, session_id)
+    for row in waiting:
+        child = None if row.child_id is None else sessions.find(connection, row.child_id)
+        if child is not None:
+            end_subagent(appender, row.call_id, child)
+    end_client_calls(connection, appender, [row.call_id for row in waiting], "error" if by == "user" else by)
+
+
+def end_subagent(appender: Appender, call_id: str, child: Row[Any]) -> None:
+    """Notes in its session's log that a sub-agent has ended, or will be cancelled, since its call no longer waits."""
+    appender.emit(
+        SubagentFinished,
+        call_id=call_id,
+        subagent_id=child.id,
+        outcome=Outcome.CANCELLED if child.outcome is None else Outcome(child.outcome),
+        error=child.error,
+        usage=Usage(**child.usage),
+        steps=child.steps,
+    )
 
 
 def _set_status(connection: Connection, appender: Appender, status: Status) -> None:

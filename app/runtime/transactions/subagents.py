@@ -12,8 +12,8 @@ from sqlalchemy import Connection, Row
 from app.db.repositories import messages, sessions, steps
 from app.errors import PalimpsestError
 from app.eventlog.log import Appender, StreamItem
-from app.events import ApprovalRequested, ApprovalResolved, SubagentFinished, SubagentStarted
-from app.messages import Usage, parse_arguments
+from app.events import ApprovalRequested, ApprovalResolved, SubagentStarted
+from app.messages import parse_arguments
 from app.runtime.admission import Draft
 from app.runtime.transactions import lifecycle, runs
 from app.sessions import ApprovalEnd, Outcome, Status
@@ -104,15 +104,7 @@ def _refuse(connection: Connection, appender: Appender, wait: Row[Any], why: str
 
 
 def _finish(connection: Connection, appender: Appender, wait: Row[Any], child: Row[Any]) -> None:
-    appender.emit(
-        SubagentFinished,
-        call_id=wait.call_id,
-        subagent_id=child.id,
-        outcome=Outcome(child.outcome),
-        error=child.error,
-        usage=Usage(**child.usage),
-        steps=child.steps,
-    )
+    runs.end_subagent(appender, wait.call_id, child)
     is_error = child.outcome != Outcome.COMPLETED
     text = _failure(connection, child) if is_error else _answer(child)
     runs.end_client_calls(connection, appender, [wait.call_id], "subagent", text, is_error=is_error)

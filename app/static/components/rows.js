@@ -15,7 +15,7 @@ const ACROSS = 95;
 
 /** The rows in order: `{key, id, isMore, isAnswer}` for a message, where `isMore` means that it continues the
  * assistant's previous one, `{key, end, hasAnswer}` for a run's end, `{key, note}` for
- * an event of an MCP server, and `{key, round}` for a completed round, which follows the last message that it covers,
+ * an MCP server, a sub-agent or a background command, and `{key, round}` for a completed round, which follows the last message that it covers,
  * including the results of its calls. `ends` and `notes` are those of state/run_ends.js. A completed run's last message
  * is its answer. Subscribes to the order of the messages. */
 export function rowsOf(transcript, rounds, ends = [], notes = []) {

@@ -5,7 +5,7 @@ import { post, sessionPath } from "../core/http.js";
 import { sessionLink } from "../core/router.js";
 import { html } from "../core/ui.js";
 import { needsYou } from "../state/session_order.js";
-import { callWords } from "./tool_labels.js";
+import { Activity } from "./activity.js";
 import { RowApprovals } from "./row_approvals.js";
 import { Ago, Badge, say, sayProblem, StatusBadge } from "./basic.js";
 import { Menu } from "./menu.js";
@@ -40,12 +40,6 @@ function Now({ session }) {
   }
   if (session.status === "awaiting_approval") return null;
   return html`<p class="row-now dim"><${Activity} session=${session} /></p>`;
-}
-
-function Activity({ session: { activity, compaction } }) {
-  if (!activity) return compaction.in_progress ? "Compacting…" : "Thinking…";
-  const { verb, argument, more } = callWords(activity);
-  return html`${verb} <code>${argument}</code>${more}`;
 }
 
 function Problem({ error, isBad }) {

@@ -1,14 +1,24 @@
-/** A sub-agent, as a quiet line of its parent's transcript. */
+/** A sub-agent, as a quiet line of its parent's transcript, with what it is doing while it works. */
 
+import { Activity } from "./activity.js";
+import { usePolled } from "./polled.js";
 import { clock, count, day, plainLine } from "../core/format.js";
+import { get, sessionPath } from "../core/http.js";
 import { sessionLink } from "../core/router.js";
 import { html } from "../core/ui.js";
 
 export function SubagentNote({ note: { at, subagent_id: id, title, end } }) {
+  const session = usePolled(() => get(sessionPath(id)), end === null).value;
   return html`<p class=${end && end.outcome !== "completed" ? "failed" : undefined}>
-    Sub-agent <a href=${sessionLink(id)}>${plainLine(title ?? id)}</a>: ${end ? ended(end) : "working"}${" "}
-    <time class="numbers" datetime=${at} title=${day(at)}>${clock(at)}</time>
-  </p>`;
+      Sub-agent <a href=${sessionLink(id)}>${plainLine(title ?? id)}</a>: ${end ? ended(end) : "working"}${" "}
+      <time class="numbers" datetime=${at} title=${day(at)}>${clock(at)}</time>
+    </p>
+    ${!end && session && html`<p class="note-now"><${Now} session=${session} /></p>`}`;
+}
+
+function Now({ session }) {
+  if (session.status === "awaiting_approval") return "Waiting for your approval";
+  return session.status === "idle" ? "Finishing…" : html`<${Activity} session=${session} />`;
 }
 
 function ended({ outcome, steps, error }) {

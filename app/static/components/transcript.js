@@ -5,6 +5,7 @@
  */
 
 import { Button, Failure } from "./basic.js";
+import { CommandNote } from "./command_note.js";
 import { FoldsContext } from "./fold.js";
 import { McpNote } from "./mcp_note.js";
 import { SubagentNote } from "./subagent_note.js";
@@ -110,16 +111,19 @@ function classOf({ round, end, note, isAnswer }) {
 
 function Content({ state, row: { id, isMore, round, end, note, hasAnswer }, isLatest }) {
   if (round) return html`<${RoundRule} sessionId=${state.id} round=${round} />`;
-  if (note) return html`<${note.subagent_id ? SubagentNote : McpNote} state=${state} note=${note} />`;
+  if (note) return html`<${noteOf(note)[0]} state=${state} note=${note} />`;
   if (end) return html`<${RunCard} ...${{ state, end, isLatest, hasAnswer }} />`;
   return html`<${Message} ...${{ state, id, isMore }} />`;
 }
 
+/** A note's component and label. */
+function noteOf({ subagent_id: subagent, command_id: command, server }) {
+  if (subagent) return [SubagentNote, "Sub-agent"];
+  return command ? [CommandNote, "Background command"] : [McpNote, `MCP server ${plainLine(server)}`];
+}
+
 function attributes(transcript, { id, round, end, note }) {
-  if (note) {
-    const label = note.subagent_id ? "Sub-agent" : `MCP server ${plainLine(note.server)}`;
-    return { "data-note": note.seq, "aria-label": label };
-  }
+  if (note) return { "data-note": note.seq, "aria-label": noteOf(note)[1] };
   if (end) return { "data-run-end": end.seq, "aria-label": `End of a run: ${end.outcome.replace("_", " ")}` };
   if (round) return { "data-round": round.round, "aria-label": `Compaction round ${round.round}` };
   const message = transcript.message(id)?.peek();

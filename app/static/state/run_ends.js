@@ -1,5 +1,5 @@
-/** The ends of a session's runs and what became of its MCP servers and sub-agents, loaded for the part of the transcript
- * that is shown, and kept up to date by events.
+/** The ends of a session's runs and what became of its MCP servers, sub-agents and background commands, loaded for the
+ * part of the transcript that is shown, and kept up to date by events.
  *
  * They come from the event log, newest first: one request for the runs of each page of messages.
  */
@@ -10,8 +10,9 @@ import { batch, effect, signal, untracked } from "../core/ui.js";
 /** Events per request. */
 const PAGE = 100;
 const OF_SERVERS = ["mcp.ready", "mcp.failed"];
-const [STARTED, FINISHED] = ["subagent.started", "subagent.finished"];
-const TYPES = ["session.running", "session.idle", "checkpoint.failed", ...OF_SERVERS, STARTED, FINISHED];
+const OF_SUBAGENTS = ["subagent.started", "subagent.finished"];
+const OF_COMMANDS = ["command.started", "command.ended"];
+const TYPES = ["session.running", "session.idle", "checkpoint.failed", ...OF_SERVERS, ...OF_SUBAGENTS, ...OF_COMMANDS];
 
 const held = new WeakMap();
 
@@ -25,8 +26,8 @@ export class RunEnds {
   /** The ends in order: the data of `session.idle` with `seq`, `startedAt` (null if unknown) and `failure`, the last
    * checkpoint that failed in the run, or null. */
   items = signal([]);
-  /** What became of MCP servers and sub-agents, in order: the data of their events with `seq` and `type`; that of a
-   * sub-agent's start has its `end`, null while it works. */
+  /** What became of MCP servers, sub-agents and background commands: the data of their events with `seq` and `type`;
+   * that of a start has its `end`, null while the sub-agent works or the command runs. */
   notes = signal([]);
   /** The newest run: `{startedAt, endedAt, steps}`, times in ms; the last two are null while it is active. Null if it is
    * unknown. */
@@ -112,7 +113,11 @@ export class RunEnds {
     const known = [...this.#events.values()].sort((one, other) => one.seq - other.seq);
     batch(() => {
       this.items.value = endsOf(known);
-      this.notes.value = [...notesOf(known), ...subagentsOf(known)];
+      this.notes.value = [
+        ...notesOf(known),
+        ...startsOf(known, OF_SUBAGENTS, "subagent_id"),
+        ...startsOf(known, OF_COMMANDS, "command_id"),
+      ];
       this.run.value = newestRun(known);
     });
   }
@@ -131,10 +136,11 @@ function notesOf(events) {
   return notes;
 }
 
-function subagentsOf(events) {
-  const ends = new Map(events.filter(({ type }) => type === FINISHED).map(({ data }) => [data.subagent_id, data]));
-  const starts = events.filter(({ type }) => type === STARTED);
-  return starts.map(({ seq, type, data }) => ({ ...data, seq, type, end: ends.get(data.subagent_id) ?? null }));
+/** What has started, each with its end. */
+function startsOf(events, [started, ended], id) {
+  const ends = new Map(events.filter(({ type }) => type === ended).map(({ data }) => [data[id], data]));
+  const starts = events.filter(({ type }) => type === started);
+  return starts.map(({ seq, type, data }) => ({ ...data, seq, type, end: ends.get(data[id]) ?? null }));
 }
 
 /** Whether a run starts with this event; a recovery continues an interrupted one. */

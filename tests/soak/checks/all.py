@@ -17,6 +17,7 @@ from tests.soak.checks.log import (
     check_steps,
 )
 from tests.soak.checks.queue import check_messages, check_order
+from tests.soak.checks.subagents import check_subagents
 from tests.soak.database import Stored
 from tests.soak.ledger import SessionLedger, Violation
 
@@ -35,6 +36,7 @@ def check_session(stored: Stored, ledger: SessionLedger) -> list[Violation]:
         ("a part is closed once", check_parts(events)),
         ("an accepted result is kept", check_posted(events, ledger.posted)),
         ("a command in the background ends once", check_background(events)),
+        ("a sub-agent ends once, and is sound", check_subagents(stored)),
         ("each round begins and ends once", check_rounds(events)),
         ("messages are delivered in order", check_order(events)),
         ("a message is delivered exactly once", check_messages(stored, ledger)),
@@ -43,7 +45,8 @@ def check_session(stored: Stored, ledger: SessionLedger) -> list[Violation]:
         ("counts are those of the rows", check_sums(stored)),
     ]
     if ledger.ran is not None:
-        found.append(("no command runs twice", check_commands(events, ledger.ran)))
+        all_events = [*events, *(event for child in stored.children for event in child.events)]
+        found.append(("no command runs twice", check_commands(all_events, ledger.ran)))
     violations = [Violation(rule, detail, ledger.id) for rule, details in found for detail in details]
     return violations + check_seen({e.seq: (e.type, e.digest) for e in events}, ledger)
 

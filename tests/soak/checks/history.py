@@ -64,14 +64,14 @@ def check_sums(stored: Stored) -> Iterator[str]:
 
 
 def _check_usage(stored: Stored) -> Iterator[str]:
-    """Tokens by kind; nothing is known of the models' prices."""
+    """Tokens by kind, with those of sub-agents; nothing is known of the models' prices."""
     spent = _tokens(stored.row)
     of_rows: Counter[str] = Counter()
-    for row in [*stored.steps, *stored.rounds]:
+    for row in [*stored.steps, *stored.rounds, *(child.row for child in stored.children)]:
         of_rows.update(_tokens(row))
     for kind, count in spent.items():
         if of_rows[kind] != count:
-            yield f"the session has used {count} {kind}, its steps and rounds {of_rows[kind]}"
+            yield f"the session has used {count} {kind}, its steps, rounds and sub-agents {of_rows[kind]}"
 
 
 def _tokens(row: Row) -> dict[str, int]:

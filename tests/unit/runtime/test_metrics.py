@@ -85,14 +85,35 @@ def test_runs_messages_and_retries_are_counted() -> None:
         assert found[name] == 1
 
 
+def result(name: str, call_id: str = "c") -> StreamItem:
+    return item("tool.result", name=name, status="error", duration_ms=1500, call_id=call_id)
+
+
+def test_tools_of_users_share_a_label_for_each_kind() -> None:
+    metrics = Metrics(["read_file"])
+    metrics.observe(
+        [
+            item("tool.call", name="ask", call_id="1", arguments={}, waits_for_client=True),
+            item("tool.call", name="read_file", call_id="2", arguments={"waits_for_client": True}),
+            *(result(name, call_id) for name, call_id in (("ask", "1"), ("read_file", "2"), ("ask", "3"))),
+            *map(result, ("mcp__docs__search", "mcp__docs__read")),
+        ]
+    )
+    found = samples(metrics)
+    counts = {
+        tool: found[f"palimpsest_tool_calls_total error {tool}"] for tool in ("client", "mcp", "read_file", OTHER)
+    }
+    assert counts == {"client": 1, "mcp": 2, "read_file": 1, OTHER: 1}
+
+
 @given(st.lists(st.text()))
 def test_the_number_of_labels_is_bounded(names: list[str]) -> None:
     metrics = Metrics(["read_file"])
-    results = [item("tool.result", name=name, status="error", duration_ms=1500) for name in ["read_file", "x", *names]]
-    metrics.observe(results)
+    called = ["read_file", "x", *(name for name in names if not name.startswith("mcp__"))]
+    metrics.observe([result(name) for name in called])
     calls = {name: value for name, value in samples(metrics).items() if name.startswith("palimpsest_tool_calls_total")}
     assert set(calls) == {"palimpsest_tool_calls_total error read_file", f"palimpsest_tool_calls_total error {OTHER}"}
-    assert sum(calls.values()) == len(results)
+    assert sum(calls.values()) == len(called)
     assert samples(metrics)[f"palimpsest_tool_call_seconds_sum {OTHER}"] >= 1.5
 
 

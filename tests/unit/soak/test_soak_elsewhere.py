@@ -1,13 +1,17 @@
-"""The soak rig's checks of what runs elsewhere: commands in the background, and calls of an MCP server."""
+"""The soak rig's checks of what runs elsewhere: commands in the background, sub-agents, and calls of an MCP server."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import pytest
 
 from tests.soak.audit import audit_remote
 from tests.soak.checks.commands import check_background
-from tests.soak.database import Logged
+from tests.soak.checks.subagents import check_subagents
+from tests.soak.database import Logged, Stored
 from tests.soak.ledger import Book
+from tests.unit.soak.sound import stored
 
 
 def logged(*kinds: str) -> list[Logged]:
@@ -23,6 +27,32 @@ def test_a_command_that_started_and_ended_is_sound() -> None:
 )
 def test_a_command_that_is_left_or_ends_twice_is_found(kinds: list[str]) -> None:
     assert len(list(check_background(logged(*kinds)))) == 1
+
+
+def with_child(*kinds: str, status: str = "idle") -> Stored:
+    session = stored()
+    ends = [Logged(100 + place, kind, {"subagent_id": "c"}, b"") for place, kind in enumerate(kinds)]
+    child = replace(session, row={**session.row, "id": "c", "status": status})
+    return replace(session, events=[*session.events, *ends], children=[child])
+
+
+def test_a_sub_agent_that_has_ended_once_is_sound() -> None:
+    assert list(check_subagents(with_child("subagent.started", "subagent.finished"))) == []
+
+
+@pytest.mark.parametrize(
+    ("session", "says"),
+    [
+        (with_child("subagent.started"), "was started 1 times and has ended 0 times"),
+        (with_child("subagent.started", "subagent.finished", "subagent.finished"), "has ended 2 times"),
+        (with_child("subagent.finished"), "was started 0 times"),
+        (with_child("subagent.started", "subagent.finished", status="running"), "status is running"),
+        (replace(with_child("subagent.started", "subagent.finished"), children=()), "has no row"),
+    ],
+)
+def test_a_sub_agent_that_is_left_or_ends_twice_is_found(session: Stored, says: str) -> None:
+    (found,) = check_subagents(session)
+    assert says in found
 
 
 def test_a_call_that_came_twice_is_found() -> None:

@@ -1,0 +1,55 @@
+/** A background command, as a quiet line of the transcript: while it runs, with the end of its output and a button that
+ * stops it. */
+
+import { Button } from "./basic.js";
+import { Tail } from "./output.js";
+import { WholeOutputContext } from "./output_viewer.js";
+import { usePolled } from "./polled.js";
+import { clock, day, plainLine } from "../core/format.js";
+import { get, remove, sessionPath } from "../core/http.js";
+import { html, useContext } from "../core/ui.js";
+
+/** How much of the end of the output is requested, in bytes. */
+const TAIL_BYTES = 8_000;
+/** Characters of the command that are shown; its call has all of it. */
+const COMMAND = 200;
+
+export function CommandNote({ state, note: { at, command_id: id, command, end } }) {
+  const path = sessionPath(state.id, "commands", id);
+  const tail = (before) => get(`${path}/output?since=${Math.max(0, (before?.bytes ?? 0) - TAIL_BYTES)}`);
+  const seen = usePolled(tail, end === null).value;
+  // Its end may be in a part of the log that is not loaded.
+  const now = end ?? seen ?? { status: "running" };
+  const isRunning = now.status === "running";
+  return html`<p class=${isBad(now) ? "failed" : undefined}>
+      Background command <code>${plainLine(command.slice(0, COMMAND))}</code>: ${wordsOf(now)}${" "}
+      ${!isRunning && now.bytes > 0 && html`<${OutputLink} sessionId=${state.id} callId=${id} /> `}
+      <time class="numbers" datetime=${at} title=${day(at)}>${clock(at)}</time>
+      ${isRunning && html` <${Button} onClick=${() => remove(path)}>Stop<//>`}
+    </p>
+    ${isRunning && seen && html`<${Tail} label="Live output" output=${seen.output} />`}`;
+}
+
+function OutputLink({ sessionId, callId }) {
+  const shown = useContext(WholeOutputContext);
+  const path = sessionPath(sessionId, "tool-calls", callId, "output");
+  return html`<button type="button" class="link" onClick=${() => (shown.value = path)}>Output</button>`;
+}
+
+const WORDS = {
+  running: "running",
+  stopped: "stopped",
+  cancelled: "cancelled with its run",
+  limit: "ended at a limit",
+  sandbox_stopped: "ended with its sandbox",
+  interrupted: "interrupted by a restart of the server",
+  failed: "could not be started",
+};
+
+function wordsOf({ status, exit_code: code, remark }) {
+  const words = status === "exited" ? `ended with exit code ${code}` : WORDS[status];
+  return remark ? `${words} (${plainLine(remark)})` : words;
+}
+
+const isBad = ({ status, exit_code: code }) =>
+  status === "exited" ? code !== 0 : ["limit", "interrupted", "failed"].includes(status);
