@@ -13,7 +13,6 @@ import pytest
 from blockbuster import blockbuster_ctx
 
 from app.bootstrap.sandboxes import open_factory
-from app.settings import Settings
 from tests.behavior import clustered
 from tests.behavior.harness import Client, RunningServer, settings_for
 from tests.behavior.not_in_cluster import excluded
@@ -85,18 +84,25 @@ def sandbox(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
+def sandbox_of(request: pytest.FixtureRequest) -> str:
+    """The kind of sandbox that the test's servers have."""
+    kind = request.getfixturevalue("sandbox") if "sandbox" in request.fixturenames else "bubblewrap"
+    need(kind)
+    return str(kind)
+
+
 @pytest.fixture
 def sandbox_image() -> str:
     return os.environ.get("PALIMPSEST_TEST_IMAGE", "palimpsest/test-busybox:latest")
 
 
-def remove_containers(settings: Settings) -> None:
+def remove_containers(data_dir: Path) -> None:
     """Removes a server's containers from the Engine after the test."""
-    with opened(settings.data_dir / "palimpsest.db") as database:
+    with opened(data_dir / "palimpsest.db") as database:
         found = database.exec_driver_sql("SELECT value FROM server WHERE key = 'instance_id'").scalar()
 
     async def remove() -> None:
-        factory = await open_factory("docker", data_dir=settings.data_dir, instance_id=str(found))
+        factory = await open_factory("docker", data_dir=data_dir, instance_id=str(found))
         await factory.remove_orphans(set())
         await factory.aclose()
 
@@ -111,8 +117,7 @@ def start_server(
 ) -> Iterator[StartServer]:
     """Starts servers, all on one data directory by default, with the test's sandbox, else bubblewrap. The data
     directory starts with an empty database."""
-    kind = request.getfixturevalue("sandbox") if "sandbox" in request.fixturenames else "bubblewrap"
-    need(kind)
+    kind = sandbox_of(request)
     running: list[RunningServer] = []
 
     def start(**more: Any) -> RunningServer:
@@ -131,17 +136,19 @@ def start_server(
         server.stop()
     for server in running:
         if server.settings.sandbox in ("docker", "auto"):
-            remove_containers(server.settings)
+            remove_containers(server.settings.data_dir)
 
 
 @pytest.fixture
-def start_process(tmp_path: Path, provider: FakeProvider, sandbox_image: str) -> Iterator[StartProcess]:
-    """Starts server processes, one after the other, on one data directory."""
-    need("bubblewrap")
+def start_process(
+    request: pytest.FixtureRequest, tmp_path: Path, provider: FakeProvider, sandbox_image: str
+) -> Iterator[StartProcess]:
+    """Starts server processes, one after the other, on one data directory, with the test's sandbox, else bubblewrap."""
+    kind, data_dir = sandbox_of(request), tmp_path / "data"
     with ExitStack() as stack:
-        yield lambda **more: stack.enter_context(
-            ServerProcess(tmp_path / "data", provider, "bubblewrap", sandbox_image, more)
-        )
+        if kind == "docker":
+            stack.callback(remove_containers, data_dir)
+        yield lambda **more: stack.enter_context(ServerProcess(data_dir, provider, kind, sandbox_image, more))
 
 
 @pytest.fixture(scope="session")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import os
@@ -81,7 +82,7 @@ async def test_the_patch_of_a_run_applies_to_the_checkout_that_was_brought_in(
     original = git.folder / "work"
     edited = git.folder / "edited"
     shutil.copytree(original, edited)
-    subprocess.run(["sh", "-c", EDIT], cwd=edited, check=True)
+    await asyncio.to_thread(subprocess.run, ["sh", "-c", EDIT], cwd=edited, check=True)
     expected = files_of(edited)
     assert expected.keys() == FILES
     server = start_server(git_networks=("127.0.0.0/8",))
