@@ -108,7 +108,7 @@ async def test_the_patch_of_a_run_applies_to_the_checkout_that_was_brought_in(
 
     git.password = None
     first = git.git("rev-parse", "HEAD")
-    git.commit({"later": "1"})
+    git.commit({"gone.txt": "different\n"})
     git.git("checkout", "--quiet", first)
     await terminal.ok("run", "--git", f"{git.url}@{first}", "--patch", given.name, "Edit.")
     assert_applies(original, given.read_bytes(), expected)
