@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 from pathlib import Path
 
-from app.db.models import metadata
+from sqlalchemy import update
+
+from app.db.models import deletions, metadata
+from app.messages import now
 from tests.behavior.checks import assert_sound
 from tests.behavior.conftest import StartServer
 from tests.behavior.harness import Client, command, of_type, shows
@@ -159,10 +163,17 @@ async def test_everything_is_kept_unless_a_setting_says_so(start_server: StartSe
     async with Client(server.url) as client:
         session, events = await client.run("task")
         (result,) = of_type(events, "tool.result")
-    outputs = server.settings.data_dir / "outputs"
+        deleted = (await client.create())["id"]
+        assert (await client.http.delete(f"/v1/sessions/{deleted}")).status_code == 204
+    data = server.settings.data_dir
+    outputs = data / "outputs"
     (outputs / "left-behind").mkdir()
     server.stop()
+    assert left_of(data, [deleted]) == ({"deletions"}, set())
+    with opened(data / "palimpsest.db") as connection:
+        connection.execute(update(deletions).values(deleted_at=now() - timedelta(minutes=11)))
     async with Client(start_server().url) as client:
         path = f"/v1/sessions/{session['id']}/tool-calls/{result.data['call_id']}/output"
         assert (await client.http.get(path)).status_code == 200
         assert [path.name for path in outputs.iterdir()] == [session["id"]], "what is left of a crash goes at the start"
+        await becomes(lambda: asyncio.to_thread(lambda: left_of(data, [deleted]) == (set(), set())))
