@@ -91,8 +91,9 @@ async def test_the_patch_of_a_run_applies_to_the_checkout_that_was_brought_in(
         packed = io.BytesIO()
         with tarfile.open(fileobj=packed, mode="w:gz") as archive:
             archive.add(original, ".")
-        parts = {"session": (None, json.dumps({"task": "Edit."})), "archive": ("project.tar.gz", packed.getvalue())}
-        session_id = (await client.http.post("/v1/sessions", files=parts)).raise_for_status().json()["id"]
+        fields, parts = {"session": json.dumps({"task": "Edit."})}, {"archive": ("project.tar.gz", packed.getvalue())}
+        made = await client.http.post("/v1/sessions", data=fields, files=parts)
+        session_id = made.raise_for_status().json()["id"]
         await client.until_idle(session_id)
         assert_applies(original, await patch(client, session_id), expected)
 

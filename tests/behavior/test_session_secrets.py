@@ -111,7 +111,8 @@ async def test_a_secret_is_found_nowhere(
     if isinstance(server, ServerProcess):
         server.end(signal.SIGTERM)
         assert "run_started" in server.log
-    views += [request.raw.decode() for request in (*provider.requests, *hook.requests)]
+    views += [request.raw.decode() for request in provider.requests]
+    views += [request.raw.decode() for request in hook.requests]
     views.append(stored_rows(tmp_path / "data" / "palimpsest.db").decode())
     views += files_outside_workspaces(tmp_path)
     for form in FORMS:
