@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -30,12 +31,13 @@ class Received:
 
 @dataclass
 class Receiver:
-    """`answer` gives the status for a request, or None to hang until the end. `accepted` are the requests that got a
-    2xx, `requests` all of them."""
+    """`answer` gives the status for a request, or None to hang until the end; `pause_s` are the seconds between two
+    bytes of a response. `accepted` are the requests that got a 2xx, `requests` all of them."""
 
     port: int = 0
     answer: Callable[[Received], int | None] = lambda _: 204
     location: str | None = None
+    pause_s: float = 0
     requests: list[Received] = field(default_factory=list)
     accepted: list[Received] = field(default_factory=list)
     changed: threading.Condition = field(default_factory=threading.Condition)
@@ -84,11 +86,19 @@ class _Handler(BaseHTTPRequestHandler):
             self.receiver.ending.wait(60)
             self.close_connection = True
             return
+        if self.receiver.pause_s:
+            self._send_slowly(f"HTTP/1.1 {status} Slow\r\nContent-Length: 0\r\n\r\n".encode())
+            return
         self.send_response(status)
         if self.receiver.location is not None:
             self.send_header("Location", self.receiver.location)
         self.send_header("Content-Length", "0")
         self.end_headers()
+
+    def _send_slowly(self, response: bytes) -> None:
+        for at in range(len(response)):
+            self.wfile.write(response[at : at + 1])
+            self.receiver.ending.wait(self.receiver.pause_s)
 
     def log_message(self, *_: object) -> None: ...
 
@@ -96,6 +106,22 @@ class _Handler(BaseHTTPRequestHandler):
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 64
+
+    def __init__(self, *arguments: Any) -> None:
+        self.connections: list[socket.socket] = []
+        super().__init__(*arguments)
+
+    def get_request(self) -> tuple[socket.socket, Any]:
+        connection, address = super().get_request()
+        self.connections.append(connection)
+        return connection, address
+
+    def server_close(self) -> None:
+        """Also ends connections that are kept open, as the end of a process does."""
+        super().server_close()
+        for connection in self.connections:
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, *_: object) -> None:
         """A killed server leaves its requests."""

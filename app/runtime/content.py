@@ -94,6 +94,15 @@ def names_files(content: Content | None) -> bool:
     return not isinstance(content, str | None) and any(getattr(part, "path", None) is not None for part in content)
 
 
+def awaited(path: str, most: int) -> bytes:
+    """In place of a file that a clone may bring: nothing, which is enough where only its presence matters. Raises
+    `InvalidRequestError` (code `path_not_ready`) for an image."""
+    if most:
+        detail = "is in a repository that has not been cloned yet; send its data, or name it as a file"
+        raise InvalidRequestError(f"The image {paths.show(path)} {detail}.", code="path_not_ready")
+    return b""
+
+
 def unread(content: Content) -> TakenContent:
     """Content whose files cannot be read yet, with images as large as any; only for checks."""
     if isinstance(content, str):

@@ -1,5 +1,5 @@
-"""Removes what the operator no longer keeps: old raw outputs, those beyond a session's size, and old sessions. Nothing
-that a run needs."""
+"""Removes what the operator no longer keeps: old raw outputs, those beyond a session's size, and old sessions; and what
+is left of deleted ones. Nothing that a run needs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import orjson
 import structlog
 from sqlalchemy import Connection
 
-from app.db.repositories import sessions
+from app.db.repositories import deletions, sessions
 from app.errors import PalimpsestError, SupersededError
 from app.eventlog.log import StreamItem
 from app.messages import now
@@ -69,9 +69,6 @@ class Retention:
     @asynccontextmanager
     async def sweeping(self) -> AsyncIterator[None]:
         """Sweeps at once and then periodically, while the context lasts."""
-        if self._rules == RetentionRules():
-            yield
-            return
         async with in_background(self._run(), "retention"):
             yield
 
@@ -93,6 +90,11 @@ class Retention:
             await self._sweep_sessions(self._rules.sessions)
         if self._rules.outputs is not None:
             await self._sweep_outputs(self._rules.outputs)
+        await self._setup.database.writer.write(self._remove_last_events)
+
+    def _remove_last_events(self, connection: Connection) -> None:
+        self._setup.fence(connection)
+        deletions.remove_old(connection)
 
     async def _sweep_outputs(self, kept: timedelta) -> None:
         before, swept = now() - kept, 0

@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterator
+from typing import Any
+
+from sqlalchemy import Row
 
 from app.errors import InvalidRequestError
 from app.runtime.values.sessions import GitSource, Source
@@ -19,6 +22,11 @@ SecretOf = Callable[[str, str], Awaitable[str | None]]
 async def no_secret(session_id: str, name: str) -> str | None:
     """For a server whose sessions have no secrets."""
     return None
+
+
+def is_due(row: Row[Any]) -> bool:
+    """Whether a session's source has not been brought into its workspace yet."""
+    return "git" in (row.source or ()) and row.source_commit is None
 
 
 class Sources:

@@ -84,13 +84,20 @@ def sandbox(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
+def sandbox_of(request: pytest.FixtureRequest) -> str:
+    """The kind of sandbox that the test's servers have."""
+    kind = request.getfixturevalue("sandbox") if "sandbox" in request.fixturenames else "bubblewrap"
+    need(kind)
+    return str(kind)
+
+
 @pytest.fixture
 def sandbox_image() -> str:
     return os.environ.get("PALIMPSEST_TEST_IMAGE", "palimpsest/test-busybox:latest")
 
 
 def remove_containers(data_dir: Path) -> None:
-    """Removes the containers of the servers with this data directory from the Engine after the test."""
+    """Removes a server's containers from the Engine after the test."""
     with opened(data_dir / "palimpsest.db") as database:
         found = database.exec_driver_sql("SELECT value FROM server WHERE key = 'instance_id'").scalar()
 
@@ -110,8 +117,7 @@ def start_server(
 ) -> Iterator[StartServer]:
     """Starts servers, all on one data directory by default, with the test's sandbox, else bubblewrap. The data
     directory starts with an empty database."""
-    kind = request.getfixturevalue("sandbox") if "sandbox" in request.fixturenames else "bubblewrap"
-    need(kind)
+    kind = sandbox_of(request)
     running: list[RunningServer] = []
 
     def start(**more: Any) -> RunningServer:
@@ -138,13 +144,11 @@ def start_process(
     request: pytest.FixtureRequest, tmp_path: Path, provider: FakeProvider, sandbox_image: str
 ) -> Iterator[StartProcess]:
     """Starts server processes, one after the other, on one data directory, with the test's sandbox, else bubblewrap."""
-    kind = request.getfixturevalue("sandbox") if "sandbox" in request.fixturenames else "bubblewrap"
-    need(kind)
-    data_dir = tmp_path / "data"
+    kind, data_dir = sandbox_of(request), tmp_path / "data"
     with ExitStack() as stack:
+        if kind == "docker":
+            stack.callback(remove_containers, data_dir)
         yield lambda **more: stack.enter_context(ServerProcess(data_dir, provider, kind, sandbox_image, more))
-    if kind == "docker" and data_dir.exists():
-        remove_containers(data_dir)
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import signal
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -251,6 +252,22 @@ async def test_a_quiet_run_prints_the_answer_alone(at_server: Terminal, provider
     assert (await at_server.run("run", "try", "-q", "--json")).status == 2
 
 
+async def test_a_run_prints_the_output_that_a_schema_describes(at_server: Terminal, provider: FakeProvider) -> None:
+    schema = {"type": "object", "properties": {"files": {"type": "integer"}}, "required": ["files"]}
+    (at_server.folder / "schema.json").write_text(json.dumps(schema))
+    wrong, right = (ToolCall("submit_output", {"files": files}) for files in ("none", 3))
+    provider.script(Reply(Text("There are three.")), Reply(wrong), Reply(right))
+    ran = await at_server.ok("run", "count", "--quiet", "--output-schema", "schema.json")
+    assert (json.loads(ran.out), ran.err) == ({"files": 3}, "")
+    provider.script(*[Reply(wrong)] * 3)
+    failed = await at_server.run("run", "count", "--output-schema", "schema.json")
+    assert (failed.status, "(output_invalid)" in failed.out) == (1, True), failed.out
+    (at_server.folder / "schema.json").write_text("{")
+    for name in ("schema.json", "missing.json"):
+        refused = await at_server.run("run", "count", "--output-schema", name)
+        assert (refused.status, "(bad_output_schema)" in refused.err) == (2, True)
+
+
 async def test_a_call_that_nobody_decides_has_a_status(at_server: Terminal, provider: FakeProvider) -> None:
     provider.script(Reply(ToolCall("list_directory")), Reply(Text("I may not look.")))
     ran = await at_server.run("run", "look", "-q", "--approval", '{"policy": "always", "timeout_s": 0.1}')
@@ -319,10 +336,12 @@ async def test_a_second_ctrl_c_quits_at_once(
 
 @dataclass
 class Proxy:
-    """Forwards connections to a server until it cuts them."""
+    """Forwards connections to a server until it cuts them; `pause_s` are the seconds between two pieces of what is
+    sent to the server."""
 
     target: int
     url: str = ""
+    pause_s: float = 0
     _writers: list[asyncio.StreamWriter] = field(default_factory=list)
 
     def cut(self) -> None:
@@ -333,13 +352,14 @@ class Proxy:
     async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self.target)
         self._writers += [writer, far_writer]
-        await asyncio.gather(_pass(reader, far_writer), _pass(far_reader, writer))
+        await asyncio.gather(_pass(reader, far_writer, self.pause_s), _pass(far_reader, writer))
 
 
-async def _pass(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _pass(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, pause_s: float = 0) -> None:
     try:
         while piece := await reader.read(65536):
             writer.write(piece)
+            await asyncio.sleep(pause_s)
     except ConnectionError:
         pass
     finally:
@@ -347,11 +367,14 @@ async def _pass(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 
 @asynccontextmanager
-async def proxy_to(url: str) -> AsyncIterator[Proxy]:
-    proxy = Proxy(int(url.rpartition(":")[2]))
-    listener = await asyncio.start_server(proxy.accept, "127.0.0.1", 0)
-    async with listener:
-        proxy.url = f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}"
+async def proxy_to(url: str, pause_s: float = 0) -> AsyncIterator[Proxy]:
+    proxy = Proxy(int(url.rpartition(":")[2]), pause_s=pause_s)
+    bound = socket.create_server(("127.0.0.1", 0))
+    if pause_s:
+        # Otherwise the system would take megabytes at once.
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
+    async with await asyncio.start_server(proxy.accept, sock=bound):
+        proxy.url = f"http://127.0.0.1:{bound.getsockname()[1]}"
         yield proxy
         proxy.cut()
 

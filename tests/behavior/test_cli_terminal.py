@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import os
+import random
 import re
 import signal
 import struct
@@ -13,10 +14,10 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from tests.behavior.harness import Client, Event
+from tests.behavior.harness import Client, Event, RunningServer, command
 from tests.behavior.preloaded import Forked, fork
 from tests.behavior.process import ROOT
-from tests.behavior.test_cli import WAIT_S, Terminal, at_server, terminal
+from tests.behavior.test_cli import WAIT_S, Terminal, at_server, proxy_to, terminal
 from tests.provider import FakeProvider, Gate, Reply, Text, ToolCall
 
 __all__ = ["at_server", "terminal"]
@@ -159,6 +160,27 @@ async def test_ctrl_c_cancels_and_gives_the_terminal_back(
         assert await run.ended() == 130
         await run.shows("■ cancelled")
         assert run.is_cooked
+
+
+async def test_a_long_upload_shows_how_much_is_sent(
+    terminal: Terminal, provider: FakeProvider, server: RunningServer
+) -> None:
+    project = terminal.folder / "project" / "node_modules"  # is in no checkpoint
+    project.mkdir(parents=True)
+    (project / "large").write_bytes(random.Random(0).randbytes(8_000_000))
+    provider.script(Reply(command("wc -c node_modules/large")), Reply(Text("Done.")))
+    async with (
+        proxy_to(server.url, pause_s=0.03) as proxy,
+        at_pty(terminal, "run", "--dir", "project", "look", PALIMPSEST_URL=proxy.url) as run,
+    ):
+        await run.shows("✓ completed")
+        assert await run.ended() == 0
+    shown = [int(percent) for percent in re.findall(r"\rsending: (\d+)%\x1b\[K", run.out)]
+    assert shown
+    assert shown == sorted(shown)
+    assert shown[0] < 100
+    assert run.out.index("\r\x1b[K") < run.out.index("session "), "the line is cleared"
+    assert "8000000" in run.text
 
 
 async def test_a_session_is_attached_to_and_left(at_server: Terminal, provider: FakeProvider, client: Client) -> None:

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from pathlib import Path
 
+from sqlalchemy import update
+
+from app.db.models import deletions, metadata
+from app.messages import now
 from tests.behavior.checks import assert_sound
 from tests.behavior.conftest import StartServer
 from tests.behavior.harness import Client, command, of_type, shows
+from tests.behavior.pictures import image, png, text
 from tests.behavior.test_fork import fork
 from tests.behavior.test_memory import run_in
+from tests.databases import in_cluster, opened
 from tests.provider import FakeProvider, Hang, RecordedRequest, Reply, Text, ToolCall
 
 FLOOD = command("seq 1 20000; touch made")
@@ -100,24 +108,47 @@ async def test_the_oldest_outputs_make_room_for_new_ones(start_server: StartServ
     assert provider.refusals == []
 
 
+def left_of(data_dir: Path, session_ids: list[str]) -> tuple[set[str], set[str]]:
+    """The tables with rows of any of these sessions, and the folders with a file or folder that is named after one."""
+    with opened(data_dir / "palimpsest.db") as connection:
+        rows = {table.name: str(connection.execute(table.select()).all()) for table in metadata.sorted_tables}
+    paths = [path.relative_to(data_dir) for path in data_dir.rglob("*")]
+    return (
+        {name for name, text in rows.items() if any(session_id in text for session_id in session_ids)},
+        {path.parts[0] for path in paths if any(session_id in path.name for session_id in session_ids)},
+    )
+
+
 async def test_old_sessions_are_removed_but_not_running_ones(start_server: StartServer, provider: FakeProvider) -> None:
     server = start_server()
-    provider.script_for("old", Reply(FLOOD), Reply(Text("done")))
+    calls = (FLOOD,) if in_cluster() else (FLOOD, ToolCall("delegate", {"task": "help"}))
+    tools = ["execute_command", *([] if in_cluster() else ["delegate"])]
+    provider.script_for("old", Reply(*calls), Reply(Text("done")))
+    provider.script_for("help", Reply(SHORT), Reply(Text("helped")))
     provider.script_for("busy", Reply(FLOOD), Reply(Text("half"), Hang()), Reply(Text("going on"), Hang()))
     async with Client(server.url) as client:
-        old, _ = await client.run("old")
+        old = (await client.create(secrets={"TOKEN": "an-old-secret"}, tools=tools))["id"]
+        content = [text("old"), image(png())]
+        (await client.http.post(f"/v1/sessions/{old}/queue", json={"content": content})).raise_for_status()
+        await client.until_idle(old)
+        children = (await client.get("/v1/sessions", parent_id=old))["items"]
         busy = await client.create("busy")
         await client.wait_for(busy["id"], shows("text.delta"))
     server.stop()
+    data = server.settings.data_dir
+    ids = [old, *(child["id"] for child in children)]
+    tables, files = left_of(data, ids)
+    expected = {"sessions", "events", "messages", "message_parts", "steps", "images", "secrets", "checkpoints"}
+    assert (tables >= expected, len(ids)) == (True, 1 if in_cluster() else 2), tables
+    assert {"outputs", "workspaces"} < files
     async with Client(start_server(retain_sessions_days=AT_ONCE, retain_outputs_days=AT_ONCE).url) as client:
 
         async def gone() -> bool:
-            return (await client.http.get(f"/v1/sessions/{old['id']}")).status_code == 404
+            return (await client.http.get(f"/v1/sessions/{old}")).status_code == 404
 
         await becomes(gone)
-        data = server.settings.data_dir
-        for folder in ("outputs", "workspaces"):
-            await becomes(lambda f=folder: asyncio.to_thread(lambda: not (data / f / old["id"]).exists()))  # type: ignore[misc]
+        # Readers that reconnect are sent the last event, for some minutes.
+        await becomes(lambda: asyncio.to_thread(lambda: left_of(data, ids) == ({"deletions"}, set())))
         assert [s["id"] for s in (await client.get("/v1/sessions"))["items"]] == [busy["id"]]
         messages = await client.messages(busy["id"])
         call = next(part["call_id"] for message in messages for part in message["parts"] if "call_id" in part)
@@ -132,10 +163,17 @@ async def test_everything_is_kept_unless_a_setting_says_so(start_server: StartSe
     async with Client(server.url) as client:
         session, events = await client.run("task")
         (result,) = of_type(events, "tool.result")
-    outputs = server.settings.data_dir / "outputs"
+        deleted = (await client.create())["id"]
+        assert (await client.http.delete(f"/v1/sessions/{deleted}")).status_code == 204
+    data = server.settings.data_dir
+    outputs = data / "outputs"
     (outputs / "left-behind").mkdir()
     server.stop()
+    assert left_of(data, [deleted]) == ({"deletions"}, set())
+    with opened(data / "palimpsest.db") as connection:
+        connection.execute(update(deletions).values(deleted_at=now() - timedelta(minutes=11)))
     async with Client(start_server().url) as client:
         path = f"/v1/sessions/{session['id']}/tool-calls/{result.data['call_id']}/output"
         assert (await client.http.get(path)).status_code == 200
         assert [path.name for path in outputs.iterdir()] == [session["id"]], "what is left of a crash goes at the start"
+        await becomes(lambda: asyncio.to_thread(lambda: left_of(data, [deleted]) == (set(), set())))

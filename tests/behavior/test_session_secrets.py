@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import subprocess
 from base64 import b64encode, urlsafe_b64encode
 from pathlib import Path
 from urllib.parse import quote, quote_plus
 
-from tests.behavior.conftest import StartServer
-from tests.behavior.harness import ANTHROPIC, OPENAI, Client, command, of_type
-from tests.databases import stored_rows
+import pytest
+
+from tests.behavior.harness import ANTHROPIC, OPENAI, Client, RunningServer, command, of_type
+from tests.behavior.process import ServerProcess
+from tests.databases import in_cluster, stored_rows
 from tests.provider import FakeProvider, Reply, Text, ToolCall
+from tests.receiver import receiving
 
 CANARY = "cAnary/+=7f3a9c tail&x"
 FORMS = {
@@ -28,6 +32,10 @@ FORMS = {
         for before in range(3)
     ),
 }
+VIEWS = (
+    *("", "/messages", "/messages?format=openai", "/messages?format=anthropic", "/context", "/log", "/secrets"),
+    *("/steps", "/changes"),
+)
 HEX = "od -An -v -tx1 | tr -d ' \\n'"
 PRINTS = (
     'echo "$TOKEN"; echo "error: $TOKEN" >&2',
@@ -60,40 +68,55 @@ async def printed(client: Client, provider: FakeProvider, model: str) -> str:
     return str(session["id"])
 
 
-async def test_a_secret_is_found_nowhere(
-    start_server: StartServer, provider: FakeProvider, tmp_path: Path, sandbox: str
-) -> None:
-    server = start_server()
-    async with Client(server.url) as client:
-        ids = [await printed(client, provider, model) for model in (OPENAI, ANTHROPIC)]
-        fork = (await client.http.post(f"/v1/sessions/{ids[0]}/fork", json={})).json()
-        path = f"/v1/sessions/{ids[0]}"
-        provider.script(Reply(command('echo "[$TOKEN]"')), Reply(Text("done")))
-        forked = await client.say(fork["id"], "print", fork["last_seq"])
-        assert of_type(forked, "tool.result")[0].data["output"] == "[]\n"
-        views = [
-            (await client.http.get(f"{path}{view}")).text
-            for view in ("", "/messages", "/messages?format=openai", "/context", "/log", "/secrets", "/steps")
-        ]
-        for event in await client.until_idle(ids[0]):
-            if event.type == "tool.result":
-                views.append((await client.http.get(f"{path}/tool-calls/{event.data['call_id']}/output")).text)
-        noted = await client.create(secrets={"TOKEN": CANARY})
-        await client.http.put(f"/v1/sessions/{noted['id']}/files/AGENTS.md", content=f"The key is {CANARY}.")
-        views.append((await client.http.get(f"/v1/sessions/{noted['id']}/context")).text)
-        provider.script(Reply(Text("done")))
-        await client.say(noted["id"], "go")
-        assert "The key is [secret TOKEN]." in json.dumps(provider.requests[-1].body)
-        bodies = [json.dumps(request.body) for request in provider.requests]
-    server.stop()
-    rows = stored_rows(tmp_path / "data" / "palimpsest.db")
-    files = [
+def files_outside_workspaces(folder: Path) -> list[str]:
+    """The contents of a server's files, among them its log."""
+    return [
         path.read_bytes().decode("latin-1")
-        for path in (tmp_path / "data").rglob("*")
-        if path.is_file() and not path.is_relative_to(tmp_path / "data" / "workspaces")
+        for path in folder.rglob("*")
+        if path.is_file() and not path.is_relative_to(folder / "data" / "workspaces")
     ]
+
+
+async def test_a_secret_is_found_nowhere(
+    request: pytest.FixtureRequest, provider: FakeProvider, tmp_path: Path, sandbox: str
+) -> None:
+    """A server in a process writes a log to search; the nodes of a cluster share one with the tests."""
+    server: RunningServer | ServerProcess
+    if in_cluster():
+        server = request.getfixturevalue("start_server")(webhook_networks=["127.0.0.0/8"])
+    else:
+        more = {"PALIMPSEST_WEBHOOK_NETWORKS": "127.0.0.0/8", "PALIMPSEST_LOG_LEVEL": "debug"}
+        server = request.getfixturevalue("start_process")(**more)
+    with receiving() as hook:
+        async with Client(server.url) as client:
+            await client.http.post("/v1/webhooks", json={"url": hook.url})
+            ids = [await printed(client, provider, model) for model in (OPENAI, ANTHROPIC)]
+            fork = (await client.http.post(f"/v1/sessions/{ids[0]}/fork", json={})).json()
+            path = f"/v1/sessions/{ids[0]}"
+            provider.script(Reply(command('echo "[$TOKEN]"')), Reply(Text("done")))
+            forked = await client.say(fork["id"], "print", fork["last_seq"])
+            assert of_type(forked, "tool.result")[0].data["output"] == "[]\n"
+            views = [(await client.http.get(f"{path}{view}")).raise_for_status().text for view in VIEWS]
+            for event in await client.until_idle(ids[0]):
+                if event.type == "tool.result":
+                    views.append((await client.http.get(f"{path}/tool-calls/{event.data['call_id']}/output")).text)
+            noted = await client.create(secrets={"TOKEN": CANARY})
+            await client.http.put(f"/v1/sessions/{noted['id']}/files/AGENTS.md", content=f"The key is {CANARY}.")
+            views.append((await client.http.get(f"/v1/sessions/{noted['id']}/context")).text)
+            provider.script(Reply(Text("done")))
+            last = (await client.say(noted["id"], "go"))[-1]
+            assert "The key is [secret TOKEN]." in json.dumps(provider.requests[-1].body)
+            ends = {(noted["id"], last.id), *[(id, (await client.session(id))["last_seq"]) for id in ids]}
+            await asyncio.to_thread(hook.wait, lambda r: ends <= {(x.body["session_id"], x.seq) for x in r.accepted})
+    if isinstance(server, ServerProcess):
+        server.end(signal.SIGTERM)
+        assert "run_started" in server.log
+    views += [request.raw.decode() for request in provider.requests]
+    views += [request.raw.decode() for request in hook.requests]
+    views.append(stored_rows(tmp_path / "data" / "palimpsest.db").decode())
+    views += files_outside_workspaces(tmp_path)
     for form in FORMS:
-        assert not [text for text in (*views, *bodies, rows.decode(), *files) if form in text], form
+        assert not [view for view in views if form in view], form
 
 
 async def test_a_secret_in_a_file_is_masked_in_its_changes(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import json
 import signal
 import subprocess
 from collections.abc import AsyncIterator, Iterator
@@ -14,9 +15,12 @@ import pytest
 
 from tests.behavior.conftest import StartProcess, StartServer, delete_sessions
 from tests.behavior.harness import Client, RunningServer, command, of_type, shows
+from tests.behavior.pictures import png
+from tests.behavior.test_archives import tarred
 from tests.behavior.test_bad_input import assert_refused
 from tests.git_server import GitServer, git_server
 from tests.provider import FakeProvider, Reply, Text
+from tests.provider.images import images_of
 from tests.receiver import receiving
 
 
@@ -205,6 +209,42 @@ async def test_what_may_not_be_cloned_is_refused(request: pytest.FixtureRequest)
             session, _ = await client.run("Look.", source={"git": {"url": f"https://{host}:9/x"}})
             assert session["error"]["code"] in ("source_not_allowed", "clone_host_unknown"), host
     delete_sessions(shared)
+
+
+async def test_an_image_of_a_repository_can_be_sent_once_it_is_cloned(
+    client: Client, provider: FakeProvider, git: GitServer
+) -> None:
+    """Until then it is refused with what to do, and a file can be named."""
+    picture = png()
+    (git.folder / "work" / "plan.png").write_bytes(picture)
+    git.commit({})
+    picture_part, file_part = ({"type": kind, "path": "plan.png"} for kind in ("image", "file"))
+    body = {"source": source(git), "task": [picture_part]}
+    archive = ("project.tar", tarred({"README": b"A project."}))
+    before = {
+        "task": await client.http.post("/v1/sessions", json=body),
+        "with an archive": await client.http.post(
+            "/v1/sessions", data={"session": json.dumps(body)}, files={"archive": archive}
+        ),
+    }
+    git.stall()
+    provider.script(Reply(Text("Read.")), Reply(Text("Seen.")))
+    session_id = (await client.create(source=source(git)))["id"]
+    path = f"/v1/sessions/{session_id}/queue"
+    before["message"] = await client.http.post(path, json={"content": [picture_part]})
+    assert (await client.http.post(path, json={"content": [file_part]})).status_code == 202
+    await client.wait_for(session_id, shows("source.started"))
+    before["message during the clone"] = await client.http.post(path, json={"content": [picture_part]})
+    for answer in before.values():
+        assert_refused(answer, 422, "path_not_ready")
+        assert "send its data" in answer.json()["detail"]
+    git.proceed()
+    last = (await client.until_idle(session_id))[-1].id
+    assert (await client.http.post(path, json={"content": [picture_part]})).status_code == 202
+    await client.until_idle(session_id, after=last)
+    assert [found.raw for found in images_of(provider.requests[-1].body)] == [picture]
+    missing = await client.http.post(path, json={"content": [{"type": "file", "path": "missing.png"}]})
+    assert_refused(missing, 422, "path_not_found")
 
 
 async def test_a_cancel_ends_a_clone(client: Client, git: GitServer) -> None:

@@ -29,6 +29,7 @@ CONTENT = (
     "path_outside_workspace",
     "path_not_found",
     "path_not_a_file",
+    "path_not_ready",
     "session_images_full",
 )
 """Problems with parts of a message; those with files are also the sandbox's."""

@@ -70,7 +70,6 @@ CREATE_REFUSED = (
     "workspace_full",
     "workspace_store_unavailable",
     *CONTENT,
-    "path_not_ready",
 )
 
 

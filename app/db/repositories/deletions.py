@@ -29,10 +29,13 @@ _LAST = select(deletions.c.session_id, deletions.c.seq, deletions.c.data)
 
 
 def add(connection: Connection, last: LastEvent) -> None:
-    """Keeps a last event for a while, and removes those that no reader waits for anymore."""
-    at = now()
-    connection.execute(delete(deletions).where(deletions.c.deleted_at < at - KEPT))
-    connection.execute(insert_new(deletions, key=("session_id",)), {**last._asdict(), "deleted_at": at})
+    """Keeps a last event until `remove_old` removes it."""
+    connection.execute(insert_new(deletions, key=("session_id",)), {**last._asdict(), "deleted_at": now()})
+
+
+def remove_old(connection: Connection) -> None:
+    """Removes those that no reader waits for anymore: they have the session's task and answer."""
+    connection.execute(delete(deletions).where(deletions.c.deleted_at < now() - KEPT))
 
 
 def of(connection: Connection, session_ids: Collection[str]) -> list[LastEvent]:

@@ -36,6 +36,7 @@ from app.runtime.owner.recorder import Recorder
 from app.runtime.owner.state import SessionState
 from app.runtime.owner.subagents import SessionSubagents
 from app.runtime.setup import RuntimeSetup
+from app.runtime.sources import is_due
 from app.runtime.transactions import runs
 from app.runtime.transactions.queue import StoredMessages
 from app.sessions import Limits, Outcome, Status
@@ -220,7 +221,7 @@ class SessionOwner:
     async def _has_source(self) -> bool:
         """Brings the source into the workspace if that is due. If it fails, so does the run, and False is returned."""
         sources = self._setup.sources
-        if sources is None or self._hands_over or not source.is_due(self._session):
+        if sources is None or self._hands_over or not is_due(self._session.row):
             return True
         try:
             await self._interrupt.unless_stopped(source.bring(sources, self._session, self._recorder), patient=True)

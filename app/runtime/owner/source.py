@@ -10,11 +10,6 @@ from app.runtime.transactions import sources as transactions
 from app.runtime.values.sessions import GitSource
 
 
-def is_due(session: SessionState) -> bool:
-    """Whether the source has not been brought into the workspace yet."""
-    return "git" in (session.row.source or ()) and session.row.source_commit is None
-
-
 async def bring(sources: Sources, session: SessionState, recorder: Recorder) -> None:
     """Clones a source that is due, with its events. Raises the error that `source.failed` shows; a clone that is ended
     from outside has no such event."""

@@ -7,13 +7,15 @@ from typing import Any
 from sqlalchemy import Connection, Row
 
 from app.db.repositories import sessions
+from app.errors import NotFoundError
 from app.eventlog.log import StreamItem
 from app.runtime.admission import LEAST_ROOM, check_fits, check_output
-from app.runtime.content import Content, TakenContent, take
+from app.runtime.content import Content, TakenContent, awaited, take
 from app.runtime.dispatch import Dispatch, Started
 from app.runtime.mcp.reading import stored_offer
 from app.runtime.services.files import FileService
 from app.runtime.setup import RuntimeSetup
+from app.runtime.sources import is_due
 from app.runtime.starting import NOBODY, Caller, RunStarts
 from app.runtime.transactions import client_calls, queue, runs
 from app.runtime.values.queue import (
@@ -102,7 +104,12 @@ class QueueService:
 
     async def _take(self, session_id: str, content: Content) -> TakenContent:
         async def read(path: str, most: int) -> bytes:
-            return await self._files.read(session_id, path, most)
+            try:
+                return await self._files.read(session_id, path, most)
+            except NotFoundError:
+                if not is_due(await self._setup.database.read(lambda c: sessions.row(c, session_id))):
+                    raise
+                return awaited(path, most)
 
         return await take(content, read)
 

@@ -14,7 +14,7 @@ import structlog
 from sqlalchemy import Connection
 
 from app.db.repositories import server_wide, sessions
-from app.errors import ConflictError, InvalidRequestError, NotFoundError, PalimpsestError
+from app.errors import ConflictError, NotFoundError, PalimpsestError
 from app.eventlog.log import StreamItem
 from app.messages import new_id, now
 from app.runtime.admission import (
@@ -26,7 +26,7 @@ from app.runtime.admission import (
     draft,
     has_patterns,
 )
-from app.runtime.content import TakenContent, names_files, take, unread
+from app.runtime.content import TakenContent, awaited, names_files, take, unread
 from app.runtime.dispatch import Dispatch
 from app.runtime.fingerprints import request_fingerprint
 from app.runtime.history import read_place, session_cursor
@@ -38,7 +38,6 @@ from app.runtime.transactions import forks, lifecycle
 from app.runtime.transactions.forks import Fork
 from app.runtime.transactions.runs import Starter
 from app.runtime.values.sessions import ApprovalRequest, ForkCreate, SessionCreate, SessionPage, SessionPatch
-from app.sandbox import paths
 from app.sandbox.base import MovableSandbox
 from app.sessions import SandboxSpec, Session, SessionFilter, SessionSort, Status
 
@@ -122,10 +121,7 @@ class SessionService:
         async def read(path: str, most: int) -> bytes:
             if body.source is None:
                 raise NotFoundError("the workspace of a new session is empty.", code="file_not_found")
-            if most:
-                detail = "is in a repository that has not been cloned yet; send its data, or name it as a file"
-                raise InvalidRequestError(f"The image {paths.show(path)} {detail}.", code="path_not_ready")
-            return b""
+            return awaited(path, most)
 
         return await take(body.task, read)
 
@@ -197,13 +193,18 @@ class SessionService:
             lease.release()
 
     async def _with_files(self, drafted: Draft, body: SessionCreate, spec: SandboxSpec) -> Draft:
-        """The draft with a task whose files are read, now that they are unpacked."""
+        """The draft with a task whose files are read, now that they are unpacked. Raises the same as `_task`."""
         if body.task is None or not names_files(body.task):
             return drafted
         lease = self._setup.sandboxes.lease(drafted.session_id, spec)
 
         async def read(path: str, most: int) -> bytes:
-            return await lease.sandbox.read(path, max_bytes=most)
+            try:
+                return await lease.sandbox.read(path, max_bytes=most)
+            except NotFoundError:
+                if body.source is None:
+                    raise
+                return awaited(path, most)
 
         try:
             return drafted.with_task(await take(body.task, read), body.title)

@@ -20,6 +20,7 @@ from app.runtime.background import in_background
 from app.runtime.setup import RuntimeSetup
 from app.runtime.webhooks.addresses import Destinations
 from app.runtime.webhooks.endpoint import Counts, Delivering, Endpoint
+from app.runtime.webhooks.results import ATTEMPT_S
 
 if TYPE_CHECKING:
     from app.runtime.webhooks.sending import Sender
@@ -55,7 +56,8 @@ class Leases(Protocol):
 
 
 class Deliverer:
-    """Delivers while it is `running`. With `leases`, other nodes of a cluster deliver too."""
+    """Delivers while it is `running`. With `leases`, other nodes of a cluster deliver too. `attempt_s` are the seconds
+    that one attempt may take."""
 
     def __init__(
         self,
@@ -63,11 +65,13 @@ class Deliverer:
         destinations: Destinations,
         leases: Leases | None = None,
         clock: Callable[[], datetime] = now,
+        attempt_s: float = ATTEMPT_S,
     ) -> None:
         self.counts = Counts()
         self._setup = setup
         self._leases = leases
         self._clock = clock
+        self._attempt_s = attempt_s
         self._destinations = destinations
         self._sender: Sender | None = None
         self._endpoints: dict[str, Endpoint] = {}
@@ -180,7 +184,7 @@ class Deliverer:
             # Only a server with webhooks needs the client.
             from app.runtime.webhooks.sending import Sender
 
-            self._sender = await Sender.open(self._destinations)
+            self._sender = await Sender.open(self._destinations, self._attempt_s)
         return Delivering(self._setup, self._sender.send, self._clock, self._holds, self.counts)
 
     def _holds(self) -> bool:

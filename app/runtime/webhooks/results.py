@@ -7,6 +7,9 @@ from datetime import datetime, timedelta
 
 from app.db.repositories.webhooks import DELIVERED, FAILED, PENDING, StoredDelivery
 
+ATTEMPT_S = 15.0
+"""Seconds that one attempt may take, from the look-up of the name to the end of the response."""
+
 RETRIED_FOR = timedelta(days=3)
 FIRST_RETRY_S = 1.0
 LAST_RETRY_S = 900.0

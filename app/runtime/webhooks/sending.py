@@ -13,9 +13,6 @@ import httpx
 from app.runtime.webhooks.addresses import Destinations, RefusedAddressError
 from app.runtime.webhooks.results import Attempt
 
-ATTEMPT_S = 15.0
-"""Seconds that one attempt may take, from the look-up of the name to the end of the response."""
-
 CONNECT_S = 5.0
 """Seconds for connecting to one address."""
 
@@ -56,7 +53,7 @@ class _Backend(httpcore.AsyncNetworkBackend):
 class Sender:
     """Sends to receivers; keeps a few connections open. `attempt_s` are the seconds that an attempt may take."""
 
-    def __init__(self, destinations: Destinations, context: ssl.SSLContext, attempt_s: float = ATTEMPT_S) -> None:
+    def __init__(self, destinations: Destinations, context: ssl.SSLContext, attempt_s: float) -> None:
         self._destinations = destinations
         self._attempt_s = attempt_s
         self._pool = httpcore.AsyncConnectionPool(
@@ -68,9 +65,9 @@ class Sender:
         )
 
     @classmethod
-    async def open(cls, destinations: Destinations) -> Sender:
+    async def open(cls, destinations: Destinations, attempt_s: float) -> Sender:
         """Reads the certificates, in a thread: that takes about 30 ms."""
-        return cls(destinations, await asyncio.to_thread(httpx.create_ssl_context))
+        return cls(destinations, await asyncio.to_thread(httpx.create_ssl_context), attempt_s)
 
     async def send(self, url: str, headers: Mapping[str, str], content: bytes) -> Attempt:
         """One attempt."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from ipaddress import ip_network
 from pathlib import Path
 
 import pytest
 from sqlalchemy import Connection, update
+from standardwebhooks.webhooks import Webhook
 
 from app.cluster.webhook_leases import WebhookLeases
 from app.db import models
@@ -26,6 +27,7 @@ from app.runtime.vault import Vault
 from app.runtime.webhooks.addresses import Destinations
 from app.runtime.webhooks.deliverer import Deliverer
 from app.runtime.webhooks.endpoint import MOST_AT_ONCE
+from app.runtime.webhooks.results import LAST_RETRY_S
 from app.sandbox.host.local import LocalFactory
 from tests.receiver import Receiver, receiving
 from tests.unit.db.rows import add_session
@@ -114,6 +116,59 @@ async def test_a_webhook_that_fails_for_three_days_is_disabled_and_continues_whe
             assert all(seqs(receiver, id_) == list(range(1, heads[id_] + 1)) for id_ in heads), "each once, in order"
             assert receiver.requests[before:]
             assert (await service.get(made.id)).failing_since is None
+
+
+LONGEST_WAIT = timedelta(seconds=2 * LAST_RETRY_S)
+
+
+async def test_an_outage_loses_nothing_and_keeps_the_order(stage: Stage, setup: RuntimeSetup) -> None:
+    """The receiver answers with 500, hangs, answers byte by byte and is away for more than ten minutes."""
+    clock = Clock()
+    deliverer = Deliverer(setup, loopback(), clock=clock, attempt_s=0.3)
+    service = service_of(setup, deliverer)
+    sessions = [stage.session_id, await stage.database.writer.write(add_session)]
+    receiver = Receiver(answer=lambda _: 500)
+    attempts: dict[str, int] = {}
+
+    async def attempt(error: str) -> None:
+        """Waits for an attempt in each session to fail, and then longer than until the next one."""
+
+        async def failed() -> bool:
+            page = await service.deliveries(made.id, status="pending", limit=10, cursor=None)
+            failures = [each for each in page.items if each.attempts > attempts.get(each.id, 0)]
+            if len(failures) < len(sessions) or not all(error in str(each.error) for each in failures):
+                return False
+            attempts.update({each.id: each.attempts for each in failures})
+            return True
+
+        await becomes(failed)
+        clock.ahead += LONGEST_WAIT
+        deliverer.changed()
+
+    async with deliverer.running():
+        with receiving(receiver):
+            made = await create(service, WebhookCreate(url=receiver.url))
+            for session_id in sessions * 3:
+                await say(setup, session_id, "hello")
+            await attempt("status 500")
+            receiver.answer = lambda _: None
+            await attempt("did not answer within 0.3 seconds")
+            receiver.answer, receiver.pause_s = (lambda _: 204), 0.05
+            await attempt("did not answer within 0.3 seconds")
+        await attempt("cannot be connected to")
+        receiver.accepted.clear()  # nobody read those responses to their ends
+        receiver.pause_s = 0
+        with receiving(receiver):
+            heads = {id_: (await stage.database.read(partial(seq_of, session_id=id_))) for id_ in sessions}
+            await until(receiver, lambda r: all(seqs(r, id_)[-1:] == [heads[id_]] for id_ in sessions))
+    assert all(seqs(receiver, id_) == list(range(1, heads[id_] + 1)) for id_ in sessions), "each once, in order"
+    ids = {(r.body["session_id"], r.seq): r.id for r in receiver.requests}
+    assert {r.id for r in receiver.requests} == {*ids.values()}, "an event has the same id at each attempt"
+    assert len({*ids.values()}) == sum(heads.values())
+    library = Webhook(made.secret)
+    for each in receiver.requests:  # its `verify` compares times with the real clock
+        at = datetime.fromtimestamp(int(each.headers["webhook-timestamp"]), UTC)
+        assert library.sign(each.id, at, each.raw.decode()) == each.headers["webhook-signature"]
 
 
 def seqs(receiver: Receiver, session_id: str) -> list[int]:
