@@ -7,8 +7,9 @@ from sqlalchemy import Connection
 
 from app.db.engine import open_database
 from app.db.fulltext import fold, folded_words
-from app.db.repositories import messages, search
+from app.db.repositories import messages
 from app.messages import Message, Role, TextPart, new_id, now
+from app.runtime.searching import search_messages
 from tests.unit.db.rows import add_session
 
 
@@ -42,16 +43,12 @@ async def test_large_and_odd_texts_are_found(postgres_url: str) -> None:
             part = TextPart(id=new_id(), index=0, text=text)
             message = Message(id=new_id(), seq=seq, role=Role.USER, parts=(part,), created_at=now())
             messages.add(connection, session_id, message)
-        done: int | None = 0
-        while done is not None:
-            done = search.index(connection, session_id, before=100, after=done)
         return session_id
 
     session_id = await database.writer.write(fill)
 
     async def seqs(query: str) -> list[int]:
-        found = await database.read(lambda c: search.find(c, session_id, query, 10, before=100))
-        return [place.seq for place in found]
+        return [place.seq for place in (await search_messages(database, session_id, query, 10)).items]
 
     assert await seqs("unique7 unique9") == [1]
     assert await seqs("unique299999") == [1]
