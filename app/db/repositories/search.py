@@ -13,12 +13,13 @@ from sqlalchemy import Connection, bindparam, func, insert, select, true
 from app.db.fulltext import NewPassage, Wanted, fulltext
 from app.db.models import IN_MESSAGE, message_parts, messages, search_entries
 from app.db.ranking import Query, best, one_each, pairs, passages, shown, terms_of
-from app.db.repositories.messages import fitting, history, named
+from app.db.repositories.messages import history, named
 from app.messages import ImagePart, Message, Role, ToolCallPart
 
-MESSAGES_PER_READ = 100
-BYTES_PER_READ = 500_000
-"""Messages and bytes that are read at once to be indexed; a longer message is read alone."""
+MESSAGES_PER_QUERY = 20
+QUERIES_PER_READ = 10
+PASSAGES_PER_READ = 400
+"""What is read at once to be indexed: a few messages at a time, until there are enough passages for some writes."""
 
 PASSAGES_PER_WRITE = 200
 """Passages that one write adds: about 20 ms of the writer's time. A long history takes several writes, and so does a
@@ -118,10 +119,15 @@ def unindexed(connection: Connection, session_id: str, *, before: int, after: in
     start = max(after, position.seq - is_within)
     if start >= (newest or 0):
         return None
-    limit = fitting(connection, session_id, start, MESSAGES_PER_READ, BYTES_PER_READ)
-    found = history(connection, session_id, after=start, before=before, limit=limit)
-    located = _located(session_id, found, _calling(connection, session_id, found[0]))
-    return Unindexed(position, found[-1].seq, [one for one in located if one.end > position])
+    passages: list[Located] = []
+    for _ in range(QUERIES_PER_READ):
+        found = history(connection, session_id, after=start, before=before, limit=MESSAGES_PER_QUERY)
+        located = _located(session_id, found, _calling(connection, session_id, found[0]))
+        passages += [one for one in located if one.end > position]
+        start = found[-1].seq
+        if start == newest or len(passages) >= PASSAGES_PER_READ:
+            break
+    return Unindexed(position, start, passages)
 
 
 def add(connection: Connection, session_id: str, found: Sequence[Located], *, after: Position) -> Position:

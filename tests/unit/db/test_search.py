@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from sqlalchemy import Connection, Engine, event, func, select, text
 
 from app.db.engine import Database
+from app.db.fulltext import fulltext
 from app.db.models import search_entries
 from app.db.repositories import messages, parts, search, sessions
 from app.errors import ConflictError, NotFoundError
@@ -148,7 +149,7 @@ async def test_the_best_match_comes_first_and_the_limit_applies(database: Databa
 async def test_a_result_is_found_by_its_call_and_shows_its_telling_line(database: Database) -> None:
     session_id = await database.writer.write(add_session)
     history = [said(1, Role.USER, words("check the banks"))]
-    for n in range(search.MESSAGES_PER_READ):
+    for n in range(100):
         lines = "".join(f"payment {i} booked in {i * 7 % 90} ms\n" for i in range(200))
         history.append(
             said(2 * n + 2, Role.ASSISTANT, words(f"bank{n} is next"), call(f"c{n}", f'{{"command": "pay {n}"}}'))
@@ -159,6 +160,16 @@ async def test_a_result_is_found_by_its_call_and_shows_its_telling_line(database
         found = await searched(database, session_id, f"What did bank{n} fail with?", limit=8)
         (place,) = [place for place in found if place.role == "tool"]
         assert (place.call_id, f"AssertionError: fee of {n}.5" in place.snippet) == (f"c{n}", True)
+
+
+async def test_a_result_is_found_by_a_call_that_was_read_before_it(database: Database) -> None:
+    session_id = await database.writer.write(add_session)
+    last = search.MESSAGES_PER_QUERY
+    history = [said(n, Role.USER, words("filler")) for n in range(1, last)]
+    history.append(said(last, Role.ASSISTANT, words("bank7 is next"), call("c7", "{}")))
+    history.append(said(last + 1, Role.TOOL, result("c7", "all paid")))
+    await database.writer.write(lambda c: store(c, session_id, *history))
+    assert {place.role for place in await searched(database, session_id, "bank7")} == {"assistant", "tool"}
 
 
 async def test_a_path_comes_first_where_it_stands_as_asked(database: Database) -> None:
@@ -208,7 +219,7 @@ async def test_a_message_is_indexed_once_and_new_ones_by_the_next_search(databas
 async def test_a_long_history_takes_several_writes(database: Database) -> None:
     session_id = await database.writer.write(add_session)
     # Half of the messages have nothing to index, which must not stop the indexing.
-    count = 2 * search.MESSAGES_PER_READ + 50
+    count = search.MESSAGES_PER_QUERY * search.QUERIES_PER_READ + 50
     history = [said(n, Role.ASSISTANT, *([words(f"word{n}")] if n > 120 else [])) for n in range(1, count + 1)]
     await database.writer.write(lambda c: store(c, session_id, *history))
     commits = database.writer.commits
@@ -217,15 +228,17 @@ async def test_a_long_history_takes_several_writes(database: Database) -> None:
 
 
 @contextmanager
-def watched() -> Iterator[tuple[list[int], Counter[str]]]:
-    """The passages that each commit adds, and how often the parts of each message are read."""
-    commits, reads, added = [], Counter[str](), [0]
+def watched() -> Iterator[tuple[list[int], list[list[Any]]]]:
+    """The number of passages that each commit adds, and the values of each statement that reads parts of messages."""
+    commits: list[int] = []
+    reads: list[list[Any]] = []
+    added = [0]
 
     def on_execute(_connection: Any, _cursor: Any, statement: str, values: Any, _context: Any, is_many: bool) -> None:
         if statement.startswith("INSERT INTO search_text"):
-            added[0] += len(values) if is_many else 1
-        elif statement.startswith("SELECT message_parts") and "message_parts.body" in statement:
-            reads.update(values.values() if isinstance(values, dict) else values)
+            added[0] += len(values) if is_many else len(values["ids"])
+        elif statement.startswith("SELECT message_parts") and "message_id IN" in statement:
+            reads.append(list(values.values() if isinstance(values, dict) else values))
 
     def on_commit(_connection: Any) -> None:
         if added[0]:
@@ -252,8 +265,34 @@ async def test_long_messages_take_several_writes_and_are_read_once(database: Dat
         assert [[place.seq for place in found] for found in both] == [[5], [5]]
         assert len(commits) == 2 * len(history)
         assert max(commits) <= search.PASSAGES_PER_WRITE
-        assert all(1 <= reads[message.id] <= 2 for message in history), "at most once by each search"
+    own = {message.id for message in history}
+    times = Counter(value for values in reads for value in values if value in own)
+    assert set(times) == own
+    assert set(times.values()) <= {1, 2}, "at most once by each search"
     assert await entry_count(database) == (sum(commits), sum(commits))
+
+
+async def test_a_search_continues_inside_a_message_that_was_indexed_in_part(database: Database) -> None:
+    session_id = await database.writer.write(add_session)
+    long = said(5, Role.TOOL, result("c1", "\n".join(f"row{n} of the report" for n in range(1_000))))
+    history = (
+        said(3, Role.ASSISTANT, call("c1", "{}")),
+        long,
+        said(7, Role.USER, words("end")),
+    )
+    await database.writer.write(lambda c: store(c, session_id, *history))
+    found = await database.read(lambda c: search.unindexed(c, session_id, before=LAST))
+    assert found is not None
+    for _ in range(2):
+        # As a server that ended after its first write; the second time, another search was faster.
+        await database.writer.write(lambda c: search.add(c, session_id, found.passages[:4], after=found.after))
+        assert await entry_count(database) == (4, 4)
+    for query, seq in (("row1", 5), ("row999", 5), ("end", 7)):
+        assert [place.seq for place in await searched(database, session_id, query)] == [seq]
+    assert await entry_count(database) == (len(found.passages), len(found.passages))
+    stored = await database.read(lambda c: c.execute(select(search_entries.c.id).order_by(search_entries.c.id)).all())
+    everything = await database.read(lambda c: fulltext(c).read(c, session_id, [row.id for row in stored], before=LAST))
+    assert sorted(passage.text for passage in everything) == sorted(one.passage.text for one in found.passages)
 
 
 async def test_entries_are_deleted_with_their_session(database: Database) -> None:
