@@ -235,7 +235,7 @@ def _quoted(term: str) -> str:
 _vectors = table("search_text", column("rowid", Integer), column("text", Text), column("words"))
 """`words` is a `tsvector` of the text's stems and the words that mark the passage."""
 
-# One statement for any number of rows takes half as long as one for each.
+# One statement for any number of rows, so that each connection plans it once.
 _ADD = text(
     "INSERT INTO search_text (rowid, text, words) SELECT id, text, to_tsvector('palimpsest', words)"
     " FROM unnest(:ids, :texts, :words) AS new (id, text, words)"
