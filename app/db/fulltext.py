@@ -128,7 +128,8 @@ class _Stored:
 
     def _within(self, newest: Select[Any]) -> ColumnElement[bool]:
         """Whether a text is one of those that a query has the ids of."""
-        return self._texts.c.rowid.in_(newest)
+        rowid: ColumnElement[int] = self._texts.c.rowid
+        return rowid.in_(newest)
 
 
 def _marker(session_id: str, *, spoken: bool) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 from sqlalchemy import Connection
 
@@ -64,7 +66,7 @@ async def test_the_newest_passages_of_all_blocks_are_found(postgres_url: str) ->
         return [sorted(place.seq for place in texts.read(connection, session_id, ids, before=90_001)) for ids in found]
 
     for most in range(1, len(seqs) + 2):
-        assert await database.read(lambda c, n=most: newest(c, n)) == [seqs[-most:]] * 2
+        assert await database.read(partial(newest, most=most)) == [seqs[-most:]] * 2
     await database.aclose()
 
 
