@@ -37,8 +37,6 @@ from scripts.servers.postgres import temporary_database
 MESSAGES = 10_000
 ROUNDS = 5
 GOAL_MS = 20.0
-MOST_MESSAGES = 1_000_000
-"""The seq from which on messages are added while searches are measured."""
 
 
 @contextmanager
@@ -91,7 +89,8 @@ async def measure(name: str, url: str, messages: Sequence[Message], questions: S
                     times.append(took)
         behind: list[float] = []
         for number, question in enumerate(questions):
-            asking = await database.writer.write(partial(_add_step, session_id, messages[-2:], 10 * number))
+            seq = len(messages) + 10 * (number + 1)
+            asking = await database.writer.write(partial(_add_step, session_id, messages[-2:], seq))
             behind.append((await _search(past, question, asking))[0])
     finally:
         await database.aclose()
@@ -119,14 +118,13 @@ def _analyze(connection: Connection) -> None:
         connection.exec_driver_sql("ANALYZE")
 
 
-def _add_step(session_id: str, messages: Sequence[Message], after: int, connection: Connection) -> str:
-    """Adds copies of these messages to the session, some places `after` its first ones, and a call that searches; its
-    id."""
+def _add_step(session_id: str, messages: Sequence[Message], seq: int, connection: Connection) -> str:
+    """Adds copies of these messages to the session, from a seq on, and a call that searches; its id."""
     asking, suffix = new_id(), new_id()[-12:]
     call = ToolCallPart(id=new_id(), index=0, call_id=asking, name="history_search", arguments_text="{}")
     own = Message(id=new_id(), seq=0, role=Role.ASSISTANT, parts=(call,), created_at=now())
     for place, message in enumerate((*(_renamed(message, suffix) for message in messages), own)):
-        numbered = message.model_copy(update={"seq": MOST_MESSAGES + after + place})
+        numbered = message.model_copy(update={"seq": seq + place})
         stored_messages.add(connection, session_id, numbered)
     return asking
 

@@ -6,13 +6,15 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from sqlalchemy import (
+    ARRAY,
     ColumnElement,
     Connection,
     Integer,
     Select,
+    String,
     Text,
     and_,
     bindparam,
@@ -20,7 +22,6 @@ from sqlalchemy import (
     column,
     func,
     insert,
-    literal_column,
     select,
     table,
     text,
@@ -36,11 +37,17 @@ MOST_READ = 1_500
 RARE = 1_000
 """Number of passages in all sessions from which on a term counts as common, in SQLite."""
 
+BLOCKS = (1_024, 4_096, 16_384, 65_536)
+"""Seqs of a block of a session's passages, in Postgres, which looks for a term block by block, the newest first."""
+LEAST_BLOCKS = 2
+"""Blocks of one size that are searched before larger ones."""
+
 
 class NewPassage(NamedTuple):
-    """A passage to store. `about` has words by which it is found too, such as those of the call that an output is of;
-    `spoken` is what user and agent said."""
+    """A passage to store; `seq` is its message's. `about` has words by which it is found too, such as those of the call
+    that an output is of; `spoken` is what user and agent said."""
 
+    seq: int
     text: str
     about: str
     spoken: bool
@@ -72,8 +79,10 @@ class FullText(Protocol):
     def add(self, connection: Connection, session_id: str, passages: Mapping[int, NewPassage]) -> None:
         """Stores passages under the ids of their entries."""
 
-    def matching(self, connection: Connection, session_id: str, wanted: Sequence[Wanted]) -> list[set[int]]:
-        """For each of `wanted` the ids of its passages."""
+    def matching(
+        self, connection: Connection, session_id: str, wanted: Sequence[Wanted], *, before: int
+    ) -> list[set[int]]:
+        """For each of `wanted` the ids of its passages before a seq; some may be after it."""
 
     def read(self, connection: Connection, session_id: str, ids: Iterable[int], *, before: int) -> list[Passage]:
         """The passages with these ids in messages before a seq."""
@@ -92,16 +101,17 @@ def fulltext(connection: Connection) -> FullText:
 class _Stored:
     """What both databases share: `search_text` has the text of each entry under its id as `rowid`."""
 
-    def __init__(self, texts: Any, searched: ColumnElement[str]) -> None:
-        """`searched` is the text in which substrings are searched for."""
+    def __init__(self, texts: Any, searched: ColumnElement[str], is_read: ColumnElement[bool]) -> None:
+        """`searched` is the text in which substrings are searched for, `is_read` whether an entry is one of `ids`."""
         self._texts = texts
         self._searched = searched
+        entry = search_entries.c
+        passage = (entry.id, entry.message_id, entry.seq, entry.role, entry.call_id, texts.c.text, entry.session_id)
+        self._passages = select(*passage).join(texts, entry.id == texts.c.rowid).where(is_read)
 
     def read(self, connection: Connection, session_id: str, ids: Iterable[int], *, before: int) -> list[Passage]:
-        entry = search_entries.c
-        query = self._passages().add_columns(entry.session_id).where(entry.id.in_(list(ids)))
         # The database must not be led to read all entries of the session instead of these.
-        rows = connection.execute(query).all()
+        rows = connection.execute(self._passages, {"ids": list(ids)}).all()
         return [Passage(*row[:-1]) for row in rows if row.session_id == session_id and row.seq < before]
 
     def containing(
@@ -110,43 +120,16 @@ class _Stored:
         entry = search_entries.c
         newest = select(entry.id).where(entry.session_id == session_id, entry.seq < before)
         newest = newest.order_by(entry.session_id.desc(), entry.seq.desc()).limit(MOST_READ)
-        # By their ids, so that Postgres reads no other texts.
         rowid = self._texts.c.rowid
-        within = select(rowid).where(rowid.in_(connection.execute(newest).scalars().all()))
+        within = select(rowid).where(self._within(newest))
         has_all = and_(*(self._searched.icontains(term, autoescape=True) for term in terms))
         found = connection.execute(within.where(has_all).order_by(rowid.desc()).limit(limit)).scalars().all()
         return sorted(self.read(connection, session_id, found, before=before), reverse=True)
 
-    def _passages(self) -> Select[Any]:
-        entry = search_entries.c
-        passage = (entry.id, entry.message_id, entry.seq, entry.role, entry.call_id, self._texts.c.text)
-        return select(*passage).select_from(search_entries.join(self._texts, entry.id == self._texts.c.rowid))
-
-    def matching(self, connection: Connection, session_id: str, wanted: Sequence[Wanted]) -> list[set[int]]:
-        found: list[set[int]] = [set() for _ in wanted]
-        if not wanted:
-            return found
-        # One row for each of `wanted`: thousands of rows would take longer than the search.
-        each = " UNION ALL ".join(
-            f"SELECT {number}, {self._joined} FROM"  # noqa: S608 - numbers and constants; texts are parameters
-            f" (SELECT rowid FROM search_text WHERE {self._condition.format(f':w{number}')}"
-            f" ORDER BY {self._newest_first} LIMIT {asked.most}) AS found"
-            for number, asked in enumerate(wanted)
-        )
-        values = {f"w{number}": self._pattern(session_id, asked) for number, asked in enumerate(wanted)}
-        for number, ids in connection.execute(text(each), values):
-            found[number].update(map(int, ids.split(",")) if ids else ())
-        return found
-
-    _joined: ClassVar[str]
-    """The SQL that joins the ids of a row."""
-    _newest_first: ClassVar[str] = "rowid DESC"
-    _condition: ClassVar[str]
-    """The SQL of a condition, with a place for the parameter that has the pattern."""
-
-    def _pattern(self, session_id: str, asked: Wanted) -> str:
-        """What a passage must match."""
-        raise NotImplementedError
+    def _within(self, newest: Select[Any]) -> ColumnElement[bool]:
+        """Whether a text is one of those that a query has the ids of."""
+        rowid: ColumnElement[int] = self._texts.c.rowid
+        return rowid.in_(newest)
 
 
 def _marker(session_id: str, *, spoken: bool) -> str:
@@ -154,10 +137,8 @@ def _marker(session_id: str, *, spoken: bool) -> str:
     return f"{'v' if spoken else 's'}{session_id.replace('-', '')}"
 
 
-def _markers(session_id: str, *, spoken: bool) -> str:
-    """All words that mark a passage."""
-    own = _marker(session_id, spoken=False)
-    return f"{own} {_marker(session_id, spoken=True)}" if spoken else own
+def _ids(joined: str | None) -> list[int]:
+    return list(map(int, joined.split(","))) if joined else []
 
 
 # SQLite
@@ -177,30 +158,45 @@ class _Rare(NamedTuple):
         return set((self.spoken if asked.spoken else self.ids)[: asked.most])
 
 
-def _ids(joined: str | None) -> list[int]:
-    return sorted(map(int, joined.split(",")), reverse=True) if joined else []
-
-
 class _Fts5(_Stored):
-    _joined = "group_concat(rowid)"
-    _condition = "search_text MATCH {}"
-
     def __init__(self) -> None:
-        super().__init__(_fts5, _fts5.c.text)
+        super().__init__(_fts5, _fts5.c.text, search_entries.c.id.in_(bindparam("ids", expanding=True)))
 
     def add(self, connection: Connection, session_id: str, passages: Mapping[int, NewPassage]) -> None:
         rows = [
-            {"rowid": id, "about": f"{_markers(session_id, spoken=new.spoken)} {new.about}", "text": new.text}
+            {"rowid": id, "about": f"{self._markers(session_id, new)} {new.about}", "text": new.text}
             for id, new in passages.items()
         ]
         connection.execute(insert(_fts5), rows)
 
-    def matching(self, connection: Connection, session_id: str, wanted: Sequence[Wanted]) -> list[set[int]]:
+    @staticmethod
+    def _markers(session_id: str, passage: NewPassage) -> str:
+        own = _marker(session_id, spoken=False)
+        return f"{own} {_marker(session_id, spoken=True)}" if passage.spoken else own
+
+    def matching(
+        self, connection: Connection, session_id: str, wanted: Sequence[Wanted], *, before: int
+    ) -> list[set[int]]:
         # For a rare term, FTS5 would walk through the whole list of its session's passages.
         known = self._rare(connection, session_id, {asked.terms[0] for asked in wanted if len(asked.terms) == 1})
         left = [asked for asked in wanted if asked.terms[0] not in known or len(asked.terms) > 1]
-        found = iter(super().matching(connection, session_id, left))
+        found = iter(self._newest(connection, session_id, left))
         return [next(found) if asked in left else known[asked.terms[0]].newest(asked) for asked in wanted]
+
+    def _newest(self, connection: Connection, session_id: str, wanted: Sequence[Wanted]) -> list[set[int]]:
+        """For each of `wanted` the ids of its passages, found by the list of the session's."""
+        if not wanted:
+            return []
+        # One row for each of `wanted`: thousands of rows would take longer than the search.
+        each = " UNION ALL ".join(
+            f"SELECT {number}, group_concat(rowid) FROM"  # noqa: S608 - numbers and constants; texts are parameters
+            f" (SELECT rowid FROM search_text WHERE search_text MATCH :w{number}"
+            f" ORDER BY rowid DESC LIMIT {asked.most}) AS found"
+            for number, asked in enumerate(wanted)
+        )
+        values = {f"w{number}": self._pattern(session_id, asked) for number, asked in enumerate(wanted)}
+        found = {number: set(_ids(joined)) for number, joined in connection.execute(text(each), values)}
+        return [found[number] for number in range(len(wanted))]
 
     def _rare(self, connection: Connection, session_id: str, terms: Collection[str]) -> dict[str, _Rare]:
         """The passages of the terms that are in few passages of all sessions."""
@@ -219,7 +215,11 @@ class _Fts5(_Stored):
         named = dict(enumerate(terms))
         values = {"own": session_id, **{f"t{number}": _quoted(term) for number, term in named.items()}}
         rows = connection.execute(text(each), values)
-        return {named[number]: _Rare(_ids(ids), _ids(said)) for number, count, ids, said in rows if count < RARE}
+        return {
+            named[number]: _Rare(*(sorted(_ids(joined), reverse=True) for joined in (ids, said)))
+            for number, count, ids, said in rows
+            if count < RARE
+        }
 
     def _pattern(self, session_id: str, asked: Wanted) -> str:
         marker = _marker(session_id, spoken=asked.spoken)
@@ -234,44 +234,102 @@ def _quoted(term: str) -> str:
 # Postgres
 
 _vectors = table("search_text", column("rowid", Integer), column("text", Text), column("words"))
-"""`words` is a `tsvector` of the text's stems and the markers."""
+"""`words` is a `tsvector` of the text's stems and the words that mark the passage."""
 
-_CONFIGURATION: ColumnElement[Any] = literal_column("'palimpsest'::regconfig")
+# One statement for any number of rows, so that each connection plans it once.
+_ADD = text(
+    "INSERT INTO search_text (rowid, text, words) SELECT id, text, to_tsvector('palimpsest', words)"
+    " FROM unnest(:ids, :texts, :words) AS new (id, text, words)"
+).bindparams(
+    bindparam("ids", type_=ARRAY(Integer)),
+    bindparam("texts", type_=ARRAY(String)),
+    bindparam("words", type_=ARRAY(String)),
+)
 
 _WORD = re.compile(r"[^\W_]+")
 
+# Block after block until enough are found. One statement for any number of terms is planned once for each connection,
+# and as if few passages had a term; otherwise Postgres would read all passages for a common one. It does not know how
+# rare a term is among what was said: `+ 0` keeps it from reading all passages in their order.
+_MATCHING = text(
+    """
+    WITH asked AS MATERIALIZED (
+        SELECT number, spoken, most, to_tsquery('palimpsest', pattern) AS query
+        FROM unnest(CAST(:patterns AS TEXT[]), CAST(:spoken AS BOOLEAN[]), CAST(:most AS INTEGER[]))
+            WITH ORDINALITY AS given(pattern, spoken, most, number)
+    )
+    SELECT number, (
+        SELECT string_agg(CAST(rowid AS TEXT), ',') FROM (
+            SELECT rowid FROM unnest(
+                CASE WHEN spoken THEN CAST(:said AS TEXT[]) ELSE CAST(:blocks AS TEXT[]) END
+            ) AS marker(word) CROSS JOIN LATERAL (
+                SELECT rowid FROM search_text WHERE words @@ (CAST(marker.word AS TSQUERY) && asked.query)
+                ORDER BY rowid + 0 DESC LIMIT asked.most
+            ) AS block LIMIT asked.most
+        ) AS newest
+    ) FROM asked WHERE numnode(query) > 0
+    """
+)
+"""A term without anything that Postgres knows as a word has no row: the marker alone would match everything."""
+
 
 class _Tsvector(_Stored):
-    _joined = "string_agg(CAST(rowid AS TEXT), ',')"
-    # Postgres does not know how rare a term is among what was said, and would read all passages, newest first.
-    _newest_first = "rowid + 0 DESC"
-    # Without a term that Postgres knows as a word, the marker alone would match everything.
-    _condition = "words @@ to_tsquery('palimpsest', {0}) AND numnode(to_tsquery('palimpsest', {0})) > 1"
-
     def __init__(self) -> None:
         # As in SQLite, only ASCII letters are compared case-insensitively; a language's rules take longer.
-        super().__init__(_vectors, collate(_vectors.c.text, "C"))
+        is_read = search_entries.c.id == func.any(bindparam("ids", type_=ARRAY(Integer)))
+        super().__init__(_vectors, collate(_vectors.c.text, "C"), is_read)
 
-    def matching(self, connection: Connection, session_id: str, wanted: Sequence[Wanted]) -> list[set[int]]:
-        # Postgres counts a vector as cheap to compare as a number, and would read all of them for a common term.
-        connection.execute(select(func.set_config("enable_seqscan", "off", True)))
-        return super().matching(connection, session_id, wanted)
+    def matching(
+        self, connection: Connection, session_id: str, wanted: Sequence[Wanted], *, before: int
+    ) -> list[set[int]]:
+        values = {
+            "patterns": [" & ".join(map(_phrase, asked.terms)) for asked in wanted],
+            "spoken": [asked.spoken for asked in wanted],
+            "most": [asked.most for asked in wanted],
+            "said": [_marker(session_id, spoken=True)],
+            "blocks": blocks(session_id, before),
+        }
+        found = {number: set(_ids(joined)) for number, joined in connection.execute(_MATCHING, values)}
+        return [found.get(number, set()) for number in range(1, len(wanted) + 1)]
 
     def add(self, connection: Connection, session_id: str, passages: Mapping[int, NewPassage]) -> None:
-        new = insert(_vectors).values(words=func.to_tsvector(_CONFIGURATION, bindparam("all_words")))
-        rows = [
-            {"rowid": id, "text": new.text, "all_words": _all_words(session_id, new)} for id, new in passages.items()
-        ]
-        connection.execute(new, rows)
+        values = {
+            "ids": list(passages),
+            "texts": [passage.text for passage in passages.values()],
+            "words": [_all_words(session_id, passage) for passage in passages.values()],
+        }
+        connection.execute(_ADD, values)
 
-    def _pattern(self, session_id: str, asked: Wanted) -> str:
-        phrases = [f"({' <-> '.join(folded_words(term))})" for term in asked.terms]
-        return " & ".join([_marker(session_id, spoken=asked.spoken), *phrases])
+    def _within(self, newest: Select[Any]) -> ColumnElement[bool]:
+        # By their ids, so that Postgres reads no other texts.
+        return _vectors.c.rowid == func.any(func.array(newest.scalar_subquery()))
+
+
+def _phrase(term: str) -> str:
+    return f"({' <-> '.join(folded_words(term))})"
 
 
 def _all_words(session_id: str, passage: NewPassage) -> str:
     words = [*folded_words(passage.text), *folded_words(passage.about)]
-    return " ".join([*words, _markers(session_id, spoken=passage.spoken)])
+    said = [_marker(session_id, spoken=True)] if passage.spoken else []
+    return " ".join([*words, *said, *(_block(session_id, size, passage.seq) for size in BLOCKS)])
+
+
+def _block(session_id: str, size: int, seq: int) -> str:
+    """A word that marks the passages of a block of a session."""
+    return f"{_marker(session_id, spoken=False)}x{size}x{seq // size}"
+
+
+def blocks(session_id: str, before: int) -> list[str]:
+    """The words that mark the blocks of a session before a seq, newest first: first small blocks, then larger ones."""
+    words, end = [], before
+    for size, larger in zip(BLOCKS, (*BLOCKS[1:], None), strict=True):
+        count = 0
+        while end > 0 and (larger is None or count < LEAST_BLOCKS or end % larger):
+            words.append(_block(session_id, size, end - 1))
+            end = (end - 1) // size * size
+            count += 1
+    return words
 
 
 def folded_words(text: str) -> list[str]:

@@ -242,6 +242,11 @@ search_entries = Table(
     Column("message_id", String(36), nullable=False),
     Column("role", String(20), nullable=False),
     Column("call_id", String(36)),
+    Column(
+        "passages_done",
+        Integer,
+        comment="Set for the last passage of a write that ended inside a message: how many of its passages are stored.",
+    ),
     comment="The searchable texts of the history; a message is added when a search first needs it.",
 )
 Index("ix_search_entries_session_id_seq", search_entries.c.session_id, search_entries.c.seq)

@@ -123,13 +123,15 @@ def terms_of(query: str) -> list[Term]:
 
 
 class Query:
-    """The terms of a query and how much each tells, from the number of passages that have it."""
+    """The terms of a query and how much each tells, from the number of passages that have it. A set of its terms is a
+    number that has the bit of each."""
 
     def __init__(self, terms: Sequence[Term], counts: Sequence[int]) -> None:
         self.terms = terms
         self.weights = [
             term.weight * math.log(1 + 3_000 / (1 + count)) for term, count in zip(terms, counts, strict=True)
         ]
+        self._values: dict[int, float] = {}
 
     @cached_property
     def _forms(self) -> list[tuple[str, re.Pattern[str]]]:
@@ -137,27 +139,37 @@ class Query:
         return [_form(term) for term in self.terms]
 
     def hits(self, folded: str) -> list[tuple[int, int]]:
-        """Place and number of each term in a folded text, in any form of its words, in order."""
-        return sorted((place, number) for number, form in enumerate(self._forms) for place, _ in _places(folded, *form))
+        """Place and bit of each term in a folded text, in any form of its words, in order."""
+        found = []
+        for number, form in enumerate(self._forms):
+            bit = 1 << number
+            found += [(match.start(), bit) for match in _places(folded, *form)]
+        found.sort()
+        return found
 
     def exact_share(self, folded: str) -> float:
         """The share of the exact terms that a folded text has with their very characters."""
         exact = [fold(term.text) for term in self.terms if term.exact]
         return sum(text in folded for text in exact) / len(exact) if exact else 0.0
 
-    def value(self, numbers: set[int]) -> float:
-        return sum(self.weights[number] for number in numbers)
+    def value(self, terms: int) -> float:
+        """What a set of terms tells."""
+        known = self._values.get(terms)
+        if known is None:
+            known = sum(weight for number, weight in enumerate(self.weights) if terms >> number & 1)
+            self._values[terms] = known
+        return known
 
 
-def _places(folded: str, part: str, form: re.Pattern[str]) -> Iterator[tuple[int, int]]:
-    """Start and end of each match of a form, all of which contain `part`."""
-    # Much faster than a search for the pattern, which would try every character.
-    place = folded.find(part)
-    while place >= 0:
-        match = form.match(folded, place)
-        if match is not None:
-            yield place, match.end()
-        place = folded.find(part, place + 1 if match is None else max(place + 1, match.end()))
+def _places(folded: str, part: str, form: re.Pattern[str]) -> Iterator[re.Match[str]]:
+    """The matches of a form, all of which contain `part`."""
+    # Faster than a search for the pattern.
+    return form.finditer(folded) if part in folded else iter(())
+
+
+def _terms(hits: Iterable[tuple[int, int]]) -> int:
+    """The terms of hits."""
+    return sum({bit for _, bit in hits})
 
 
 def _form(term: Term) -> tuple[str, re.Pattern[str]]:
@@ -167,8 +179,11 @@ def _form(term: Term) -> tuple[str, re.Pattern[str]]:
         return text, re.compile(re.escape(text))
     words = folded_words(text)
     stems = [*words[:-1], _rough_stem(words[-1])]
-    form = r"[\W_]+".join(map(re.escape, stems)) + (r"[^\W\d_]{0,4}" if len(stems[-1]) > 2 else "")
-    return stems[0], re.compile(rf"(?<![^\W_]){form}(?![^\W_])")
+    first, *others = map(re.escape, stems)
+    # A pattern that begins with letters is searched for faster: that no other letter is before them is checked then.
+    form = r"[\W_]+".join([rf"{first}(?<![^\W_]{first})", *others])
+    ending = r"[^\W\d_]{0,4}" if len(stems[-1]) > 2 else ""
+    return stems[0], re.compile(rf"{form}{ending}(?![^\W_])")
 
 
 def _rough_stem(word: str) -> str:
@@ -176,9 +191,9 @@ def _rough_stem(word: str) -> str:
     return re.sub(r"(?<=..)(ations?|ings?|ied|ies|ed|es|e|s|ly|y)$", "", word) if len(word) > 4 else word
 
 
-def best(query: Query, found: Sequence[tuple[Passage, set[int]]]) -> list[Passage]:
-    """The passages, best first, one of each message's text and of each call. `found` has with each passage the numbers
-    of the terms that the database found for it."""
+def best(query: Query, found: Sequence[tuple[Passage, int]]) -> list[Passage]:
+    """The passages, best first, one of each message's text and of each call. `found` has with each passage the terms
+    that the database found for it."""
     scored = sorted(((_score(query, passage, terms), passage.id, passage) for passage, terms in found), reverse=True)
     return one_each(passage for _, _, passage in scored)
 
@@ -191,11 +206,11 @@ def one_each(found: Iterable[Passage]) -> list[Passage]:
     return list(chosen.values())
 
 
-def _score(query: Query, passage: Passage, terms: set[int]) -> float:
+def _score(query: Query, passage: Passage, terms: int) -> float:
     folded = fold(passage.text)
     hits = query.hits(folded)
     # The database looks at some of the passages with a common term only.
-    score = query.value(terms.union(number for _, number in hits)) + NEAR_SHARE * _near(query, hits)
+    score = query.value(terms | _terms(hits)) + NEAR_SHARE * _near(query, hits)
     score += EXACT_BONUS * query.exact_share(folded) + TELLING_BONUS * _reports_error(folded)
     weight = CALL_WEIGHT if passage.call_id and passage.role == "assistant" else ROLE_WEIGHTS.get(passage.role, 1.0)
     return score * weight
@@ -207,14 +222,21 @@ def _reports_error(folded: str) -> bool:
 
 def _near(query: Query, hits: Sequence[tuple[int, int]]) -> float:
     """The value of the terms that stand nearest to each other, within about a line."""
-    last: dict[int, int] = {}
-    best = 0.0
-    for place, number in hits:
-        last[number] = place
-        within = [other for other, seen in last.items() if place - seen <= NEAR_CHARS]
-        if len(within) > 1 or not best:
-            best = max(best, sum(query.weights[other] for other in within))
-    return best
+    if not hits:
+        return 0.0
+    groups, terms, first = {hits[0][1]}, 0, 0
+    times: Counter[int] = Counter()
+    for place, bit in hits:
+        times[bit] += 1
+        terms |= bit
+        while place - hits[first][0] > NEAR_CHARS:
+            left = hits[first][1]
+            times[left] -= 1
+            terms ^= 0 if times[left] else left
+            first += 1
+        if terms != bit:
+            groups.add(terms)
+    return max(map(query.value, groups))
 
 
 # What is shown
@@ -255,7 +277,10 @@ def snippet(query: Query, text: str, room: int) -> str:
     forms = [_DIGITS.sub("0", part) for part in parts]
     times = Counter(forms)
     odd = [len(times) > 1 and times[form] == 1 for form in forms]
-    telling = [_telling(query, part, is_odd=is_odd) for part, is_odd in zip(parts, odd, strict=True)]
+    reports_error = _reports_error(fold(text))
+    telling = [
+        _telling(query, part, is_odd=is_odd, may_report=reports_error) for part, is_odd in zip(parts, odd, strict=True)
+    ]
     ranked = sorted(((value, -number) for number, value in enumerate(telling)), reverse=True)
     chosen: dict[int, str] = {}
     left = room
@@ -270,17 +295,20 @@ def snippet(query: Query, text: str, room: int) -> str:
     return _joined(chosen)
 
 
-def _telling(query: Query, part: str, *, is_odd: bool) -> float:
+def _telling(query: Query, part: str, *, is_odd: bool, may_report: bool) -> float:
     folded = fold(part)
-    value = query.value({number for _, number in query.hits(folded)})
-    return value + ODD_LINE_BONUS * (is_odd and len(part) > 8) + TELLING_BONUS * _reports_error(folded)
+    value = query.value(_terms(query.hits(folded)))
+    reports = may_report and _reports_error(folded)
+    return value + ODD_LINE_BONUS * (is_odd and len(part) > 8) + TELLING_BONUS * reports
 
 
 def _around(query: Query, part: str, room: int) -> str:
     """The part of a long line with most of the query's terms."""
     hits = query.hits(fold(part))
     starts = [place for place, _ in hits[:MOST_STARTS]] or [0]
-    densest = max(starts, key=lambda start: query.value({n for place, n in hits if start <= place < start + room // 2}))
+    densest = max(
+        starts, key=lambda start: query.value(_terms(hit for hit in hits if start <= hit[0] < start + room // 2))
+    )
     first = max(0, min(densest - room // 4, len(part) - room))
     return f"{'…' if first else ''}{part[first : first + room].strip()}{'…' if first + room < len(part) else ''}"
 
@@ -300,7 +328,7 @@ def highlights(query: str, text: str) -> list[tuple[int, int]]:
     folded = [fold(char) for char in text]
     origin = [place for place, chars in enumerate(folded) for _ in chars]
     whole, terms = "".join(folded), terms_of(query)
-    found = [place for term in terms for place in _places(whole, *_form(term))]
+    found = [match.span() for term in terms for match in _places(whole, *_form(term))]
     if not found:
         parts = filter(None, map(fold, [term.text for term in terms] or [query.strip()]))
         found = [match.span() for part in parts for match in re.finditer(re.escape(part), whole)]

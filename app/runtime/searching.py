@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable
+from functools import partial
 
 from sqlalchemy import Connection
 
 from app.db.engine import Database
 from app.db.ranking import highlights
 from app.db.repositories import search, sessions
-from app.db.repositories.search import Found
+from app.db.repositories.search import PASSAGES_PER_WRITE, Found, Unindexed
 from app.runtime.values.history import SearchHit, SearchResult
 from app.sessions import Status
 
@@ -25,22 +27,26 @@ async def search_history(
 ) -> list[Found]:
     """What `find` returns for the seq of `end`, up to which all messages are complete. What is not indexed yet is
     indexed in short writes, so that no other session waits long for the writer."""
+    done = 0
 
-    def look(connection: Connection) -> list[Found] | int:
+    def look(connection: Connection) -> list[Found] | Unindexed:
         before = end(connection)
-        return find(connection, before) if search.is_indexed(connection, session_id, before=before) else before
+        return search.unindexed(connection, session_id, before=before, after=done) or find(connection, before)
 
-    found = await database.read(look)
-    if not isinstance(found, int):
-        return found
-    before, done = found, 0
+    while isinstance(found := await database.read(look), Unindexed):
+        await _index(database, session_id, found)
+        done = found.last
+    return found
 
-    def index(connection: Connection) -> int | None:
-        return search.index(connection, session_id, before=before, after=done)
 
-    while (last := await database.writer.write(index, session_id=session_id)) is not None:
-        done = last
-    return await database.read(lambda c: find(c, before))
+async def _index(database: Database, session_id: str, found: Unindexed) -> None:
+    """Adds the passages to the index that no other search of the session adds at the same time."""
+    start, position = 0, found.after
+    while start < len(found.passages):
+        next_ones = found.passages[start : start + PASSAGES_PER_WRITE]
+        add = partial(search.add, session_id=session_id, found=next_ones, after=position)
+        position = await database.writer.write(add, session_id=session_id)
+        start = bisect_right(found.passages, position, key=lambda located: located.end)
 
 
 async def search_messages(database: Database, session_id: str, query: str, limit: int) -> SearchResult:

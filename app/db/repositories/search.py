@@ -5,20 +5,25 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import inf
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, func, insert, select
+from sqlalchemy import Connection, bindparam, func, insert, select, true
 
 from app.db.fulltext import NewPassage, Wanted, fulltext
 from app.db.models import IN_MESSAGE, message_parts, messages, search_entries
 from app.db.ranking import Query, best, one_each, pairs, passages, shown, terms_of
-from app.db.repositories.messages import history
+from app.db.repositories.messages import history, named
 from app.messages import ImagePart, Message, Role, ToolCallPart
 
-MESSAGES_PER_WRITE = 100
-CHARS_PER_WRITE = 200_000
-"""Messages and characters that one write indexes, at most about 50 ms of the writer's time; a long history takes
-several."""
+MESSAGES_PER_QUERY = 20
+QUERIES_PER_READ = 10
+PASSAGES_PER_READ = 400
+"""What is read at once to be indexed: a few messages at a time, until there are enough passages for some writes."""
+
+PASSAGES_PER_WRITE = 200
+"""Passages that one write adds: about 20 ms of the writer's time. A long history takes several writes, and so does a
+long message."""
 
 MOST = 300
 """Passages of a term that are looked at, the newest: one that more have says little."""
@@ -44,12 +49,20 @@ class Entry(NamedTuple):
 # Indexing
 
 
+_SEQ_OF_CALL = (
+    select(messages.c.seq)
+    .join(message_parts, IN_MESSAGE)
+    .where(
+        message_parts.c.session_id == bindparam("sid"),
+        message_parts.c.call_id == bindparam("call"),
+        message_parts.c.type == "tool_call",
+    )
+)
+
+
 def seq_of_call(connection: Connection, session_id: str, call_id: str) -> int:
     """The seq of the message that holds a call; 0 without one."""
-    part = message_parts.c
-    query = select(messages.c.seq).join(message_parts, IN_MESSAGE)
-    query = query.where(part.session_id == session_id, part.call_id == call_id, part.type == "tool_call")
-    return connection.execute(query).scalar() or 0
+    return connection.execute(_SEQ_OF_CALL, {"sid": session_id, "call": call_id}).scalar() or 0
 
 
 def end_of_complete(connection: Connection, session_id: str, *, is_idle: bool) -> int:
@@ -61,57 +74,115 @@ def end_of_complete(connection: Connection, session_id: str, *, is_idle: bool) -
     return connection.execute(seqs.where(messages.c.role == Role.ASSISTANT)).scalar() or 0
 
 
-def is_indexed(connection: Connection, session_id: str, *, before: int) -> bool:
-    """Whether all messages before a seq are indexed, as far as can be told without reading them: after a message
-    without searchable text, it cannot."""
-    last = select(func.max(search_entries.c.seq)).where(search_entries.c.session_id == session_id)
-    newest = select(func.max(messages.c.seq)).where(messages.c.session_id == session_id, messages.c.seq < before)
-    row = connection.execute(select(last.scalar_subquery(), newest.scalar_subquery())).one()
-    return (row[0] or 0) >= (row[1] or 0)
+class Position(NamedTuple):
+    """Up to where a session is indexed: all messages before a seq, and the first `passages` of its own message."""
+
+    seq: int
+    passages: float = inf
 
 
-def index(connection: Connection, session_id: str, *, before: int, after: int = 0) -> int | None:
-    """Indexes the oldest messages between two seqs that are not indexed yet; they must be complete. Returns the seq of
-    the last one, to continue after it, or None if nothing is left."""
-    last = select(func.max(search_entries.c.seq)).where(search_entries.c.session_id == session_id)
-    after = max(after, connection.execute(last).scalar() or 0)
-    found = history(connection, session_id, after=after, before=before, limit=MESSAGES_PER_WRITE)
-    more = len(found) == MESSAGES_PER_WRITE
-    short = _short_enough(found)
-    found, more = found[:short], more or short < len(found)
-    if more and len(found) > 1 and found[-1].tool_calls:
-        # Its results follow, and are found by its words.
-        found = found[:-1]
+class Unindexed(NamedTuple):
+    """The next passages to index, for `add`, after a position; `last` is the seq of the last message that was read."""
+
+    after: Position
+    last: int
+    passages: list[Located]
+
+
+class Located(NamedTuple):
+    """A passage and where it is: the row of its entry, and the next position."""
+
+    row: dict[str, Any]
+    passage: NewPassage
+    end: Position
+
+
+_ENTRY = search_entries.c
+_LAST = (
+    select(_ENTRY.seq, _ENTRY.passages_done)
+    .where(_ENTRY.session_id == bindparam("sid"))
+    .order_by(_ENTRY.seq.desc(), _ENTRY.id.desc())
+    .limit(1)
+)
+_NEWEST = select(func.max(messages.c.seq).label("newest")).where(
+    messages.c.session_id == bindparam("sid"), messages.c.seq < bindparam("end")
+)
+_BOTH = select(_NEWEST.subquery().outerjoin(_LAST.subquery("last"), true()))
+
+
+def unindexed(connection: Connection, session_id: str, *, before: int, after: int = 0) -> Unindexed | None:
+    """The passages of the oldest messages between two seqs that are not indexed yet, which must be complete; None if
+    all are."""
+    newest, *last = connection.execute(_BOTH, {"sid": session_id, "end": before}).one()
+    position = _position(last)
+    is_within = position.passages < inf
+    start = max(after, position.seq - is_within)
+    if start >= (newest or 0):
+        return None
+    passages: list[Located] = []
+    for _ in range(QUERIES_PER_READ):
+        found = history(connection, session_id, after=start, before=before, limit=MESSAGES_PER_QUERY)
+        located = _located(session_id, found, _calling(connection, session_id, found[0]))
+        passages += [one for one in located if one.end > position]
+        start = found[-1].seq
+        if start == newest or len(passages) >= PASSAGES_PER_READ:
+            break
+    return Unindexed(position, start, passages)
+
+
+def add(connection: Connection, session_id: str, found: Sequence[Located], *, after: Position) -> Position:
+    """Adds the next passages after a position. Returns up to where the session is indexed now; adds nothing if that was
+    not `after`, since another search has gone further meanwhile."""
+    position = _position(connection.execute(_LAST, {"sid": session_id}).first() or (0, None))
+    if position != after:
+        return position
+    rows = [located.row for located in found]
+    end = found[-1].end
+    rows[-1] = {**rows[-1], "passages_done": end.passages if end.passages < inf else None}
+    new = insert(search_entries).returning(search_entries.c.id, sort_by_parameter_order=True)
+    ids = connection.execute(new, rows).scalars()
+    made = [located.passage for located in found]
+    fulltext(connection).add(connection, session_id, dict(zip(ids, made, strict=True)))
+    return end
+
+
+def _position(last: Sequence[int | None]) -> Position:
+    """The position of a session from its last entry."""
+    seq, passages = last
+    return Position(seq or 0, inf if passages is None else passages)
+
+
+def _calling(connection: Connection, session_id: str, message: Message) -> list[Message]:
+    """The messages with the calls whose results a message has."""
+    part = message_parts.c
+    calls = [result.call_id for result in message.tool_results]
+    query = select(part.message_id).where(
+        part.session_id == session_id, part.call_id.in_(calls), part.type == "tool_call"
+    )
+    return named(connection, session_id, connection.execute(query).scalars().all()) if calls else []
+
+
+def _located(session_id: str, found: Sequence[Message], calling: Sequence[Message]) -> Iterator[Located]:
+    """The passages of messages; `calling` are earlier ones with calls of which these have the results."""
     calls: dict[str, str] = {}
-    rows: list[dict[str, Any]] = []
-    made: list[NewPassage] = []
+    for message in calling:
+        calls.update(_about_calls(message))
     for message in found:
-        if message.voided_at is None:
-            said = message.text[:ABOUT_CHARS]
-            calls.update((call.call_id, f"{said}\n{_call_text(call)[:ABOUT_CHARS]}") for call in message.tool_calls)
-            for call_id, passage in _passages(message, calls):
-                rows.append({**_row(session_id, message), "call_id": call_id})
-                made.append(passage)
-    if rows:
-        new = insert(search_entries).returning(search_entries.c.id, sort_by_parameter_order=True)
-        ids = connection.execute(new, rows).scalars()
-        fulltext(connection).add(connection, session_id, dict(zip(ids, made, strict=True)))
-    return found[-1].seq if more else None
+        if message.voided_at is not None:
+            continue
+        calls.update(_about_calls(message))
+        role = "summary" if message.is_summary else str(message.role)
+        row = {"session_id": session_id, "seq": message.seq, "message_id": message.id, "role": role}
+        of_message = list(_passages(message, calls))
+        for number, (call_id, passage) in enumerate(of_message, 1):
+            end = Position(message.seq, number if number < len(of_message) else inf)
+            yield Located({**row, "call_id": call_id, "passages_done": None}, passage, end)
 
 
-def _short_enough(found: Sequence[Message]) -> int:
-    """How many of the first messages one write indexes."""
-    chars = 0
-    for number, message in enumerate(found):
-        chars += sum(len(entry.text) for entry in entries(message))
-        if chars > CHARS_PER_WRITE and number:
-            return number
-    return len(found)
-
-
-def _row(session_id: str, message: Message) -> dict[str, Any]:
-    role = "summary" if message.is_summary else str(message.role)
-    return {"session_id": session_id, "seq": message.seq, "message_id": message.id, "role": role}
+def _about_calls(message: Message) -> dict[str, str]:
+    """Words by which the results of a message's calls are found."""
+    said = message.text[:ABOUT_CHARS]
+    return {call.call_id: f"{said}\n{_call_text(call)[:ABOUT_CHARS]}" for call in message.tool_calls}
 
 
 def _passages(message: Message, calls: Mapping[str, str]) -> Iterator[tuple[str | None, NewPassage]]:
@@ -120,7 +191,7 @@ def _passages(message: Message, calls: Mapping[str, str]) -> Iterator[tuple[str 
         spoken = entry.call_id is None and message.role in SPOKEN and not message.is_summary
         about = calls.get(entry.call_id, "") if entry.call_id else ""
         for text in filter(str.strip, passages(entry.text)):
-            yield entry.call_id, NewPassage(text, " ".join([about, *pairs(text)]), spoken)
+            yield entry.call_id, NewPassage(message.seq, text, " ".join([about, *pairs(text)]), spoken)
 
 
 def entries(message: Message) -> Iterator[Entry]:
@@ -179,13 +250,13 @@ def find(
     substring, as in scripts without spaces."""
     terms, texts = terms_of(query), fulltext(connection)
     wanted = [Wanted((term.text,), MOST, spoken) for spoken in (True, False) for term in terms]
-    hits = texts.matching(connection, session_id, wanted)
+    hits = texts.matching(connection, session_id, wanted, before=before)
     spoken, by_anyone = hits[: len(terms)], hits[len(terms) :]
     together: set[int] = set()
     if len(terms) > 1 and all(len(found) == MOST for found in by_anyone):
         # All terms are common: places with all of them may be older than the newest of each.
         every = Wanted(tuple(term.text for term in terms), CANDIDATES)
-        (together,) = texts.matching(connection, session_id, [every])
+        (together,) = texts.matching(connection, session_id, [every], before=before)
     of_term = [one | other | together for one, other in zip(spoken, by_anyone, strict=True)]
     asked = Query(terms, [len(found) for found in of_term])
     likely = _likely(asked, of_term, set().union(*spoken))
@@ -197,19 +268,18 @@ def find(
     return [Found(*passage[1:5], text) for passage, text in shown(asked, ranked, limit, chars)]
 
 
-def _likely(query: Query, of_term: Sequence[set[int]], said: set[int]) -> dict[int, set[int]]:
-    """The passages that are worth reading, with the numbers of their terms; `said` are those of user and agent."""
-    masks: dict[int, int] = {}
+def _likely(query: Query, of_term: Sequence[set[int]], said: set[int]) -> dict[int, int]:
+    """The passages that are worth reading, with their terms; `said` are those of user and agent."""
+    terms: dict[int, int] = {}
     for number, ids in enumerate(of_term):
         for id in ids:
-            masks[id] = masks.get(id, 0) | 1 << number
-    terms = {mask: _numbers(mask) for mask in set(masks.values())}
-    values = {mask: query.value(numbers) for mask, numbers in terms.items()}
-    worth = {id: values[mask] * (SPOKEN_WEIGHT if id in said else 1.0) for id, mask in masks.items()}
-    first = heapq.nlargest(CANDIDATES, worth.items(), key=lambda item: (item[1], item[0]))
-    return {id: terms[masks[id]] for id, _ in first}
-
-
-def _numbers(mask: int) -> set[int]:
-    """The numbers of the bits that are set."""
-    return {number for number in range(mask.bit_length()) if mask >> number & 1}
+            terms[id] = terms.get(id, 0) | 1 << number
+    alike: dict[float, list[int]] = {}
+    for id, mask in terms.items():
+        alike.setdefault(query.value(mask) * (SPOKEN_WEIGHT if id in said else 1.0), []).append(id)
+    chosen: list[int] = []
+    for worth in sorted(alike, reverse=True):
+        chosen += heapq.nlargest(CANDIDATES - len(chosen), alike[worth])
+        if len(chosen) == CANDIDATES:
+            break
+    return {id: terms[id] for id in chosen}

@@ -18,6 +18,7 @@ from app.db.repositories import events, messages, search, sessions, steps
 from app.db.repositories.events import StoredEvent
 from app.errors import StorageError
 from app.messages import Message, Role, TextPart, Usage, new_id, now
+from app.runtime.searching import search_messages
 from tests.unit.db.rows import add_session
 from tests.unit.db.test_migrations import downgrade
 
@@ -43,7 +44,9 @@ def fill(connection: Connection) -> str:
         connection, session_id, [StoredEvent(n, "test", f'{{"n": {n}, "t": "\ue000"}}') for n in range(1, 12)]
     )
     steps.add_usage(connection, day="2026-01-01", model="m", usage=Usage(input_tokens=5, cost_usd=0.1))
-    search.index(connection, session_id, before=100)
+    found = search.unindexed(connection, session_id, before=100)
+    assert found is not None
+    search.add(connection, session_id, found.passages, after=found.after)
     return session_id
 
 
@@ -87,10 +90,9 @@ def test_a_copy_there_and_back_is_the_same(
 
     async def searched(url: str) -> int:
         database = open_database(url)
-        await database.writer.write(lambda c: search.index(c, session_id, before=100), session_id=session_id)
-        found = await database.read(lambda c: search.find(c, session_id, "word3", 9, before=100))
+        found = await search_messages(database, session_id, "word3", 9)
         await database.aclose()
-        return found[0].seq
+        return found.items[0].seq
 
     assert asyncio.run(searched(postgres_url)) == asyncio.run(searched(back)) == 3
 

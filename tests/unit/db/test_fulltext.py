@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 from sqlalchemy import Connection
 
 from app.db.engine import open_database
-from app.db.fulltext import fold, folded_words
-from app.db.repositories import messages, search
+from app.db.fulltext import BLOCKS, Wanted, blocks, fold, folded_words, fulltext
+from app.db.repositories import messages
 from app.messages import Message, Role, TextPart, new_id, now
+from app.runtime.searching import search_messages
 from tests.unit.db.rows import add_session
 
 
@@ -24,6 +27,47 @@ from tests.unit.db.rows import add_session
 def test_words_are_folded(text: str, words: list[str]) -> None:
     assert folded_words(text) == words
     assert fold(fold(text)) == fold(text)
+
+
+@pytest.mark.parametrize("before", [1, 2, 1_024, 1_025, 4_096, 10_001, 16_385, 70_000, 1_234_567])
+def test_blocks_are_everything_before_a_seq_newest_first(before: int) -> None:
+    end = -(-before // BLOCKS[0]) * BLOCKS[0]
+    sizes = []
+    for word in blocks("a-b", before):
+        size, number = map(int, word.removeprefix("sabx").split("x"))
+        assert (number + 1) * size == end
+        sizes.append(size)
+        end = number * size
+    assert end == 0
+    assert sizes == sorted(sizes)
+    assert len(sizes) <= 3 * len(BLOCKS) + 3 + before // BLOCKS[-1]
+
+
+async def test_the_newest_passages_of_all_blocks_are_found(postgres_url: str) -> None:
+    database = open_database(postgres_url)
+    seqs = [1, 1_023, 1_024, 5_000, 6_000, 9_000, 20_000, 20_001, 90_000]
+
+    def fill(connection: Connection) -> str:
+        session_id = add_session(connection)
+        for seq in seqs:
+            part = TextPart(id=new_id(), index=0, text=f"common word{seq}")
+            role = Role.USER if seq % 2 else Role.ASSISTANT
+            message = Message(id=new_id(), seq=seq, role=role, parts=(part,), created_at=now())
+            messages.add(connection, session_id, message)
+        return session_id
+
+    session_id = await database.writer.write(fill)
+    await search_messages(database, session_id, "common", 1)
+
+    def newest(connection: Connection, most: int) -> list[list[int]]:
+        texts = fulltext(connection)
+        wanted = [Wanted(("common",), most, spoken) for spoken in (False, True)]
+        found = texts.matching(connection, session_id, wanted, before=90_001)
+        return [sorted(place.seq for place in texts.read(connection, session_id, ids, before=90_001)) for ids in found]
+
+    for most in range(1, len(seqs) + 2):
+        assert await database.read(partial(newest, most=most)) == [seqs[-most:]] * 2
+    await database.aclose()
 
 
 async def test_large_and_odd_texts_are_found(postgres_url: str) -> None:
@@ -42,16 +86,12 @@ async def test_large_and_odd_texts_are_found(postgres_url: str) -> None:
             part = TextPart(id=new_id(), index=0, text=text)
             message = Message(id=new_id(), seq=seq, role=Role.USER, parts=(part,), created_at=now())
             messages.add(connection, session_id, message)
-        done: int | None = 0
-        while done is not None:
-            done = search.index(connection, session_id, before=100, after=done)
         return session_id
 
     session_id = await database.writer.write(fill)
 
     async def seqs(query: str) -> list[int]:
-        found = await database.read(lambda c: search.find(c, session_id, query, 10, before=100))
-        return [place.seq for place in found]
+        return [place.seq for place in (await search_messages(database, session_id, query, 10)).items]
 
     assert await seqs("unique7 unique9") == [1]
     assert await seqs("unique299999") == [1]

@@ -33,7 +33,7 @@ def place(id: int, text: str, role: str = "tool", call_id: str | None = None) ->
 
 
 def ranked(asked: Query, *found: Passage) -> list[int]:
-    everything = set(range(len(asked.terms)))
+    everything = 2 ** len(asked.terms) - 1
     return [passage.id for passage in best(asked, [(passage, everything) for passage in found])]
 
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sqlalchemy import Connection, func, select, text
+from sqlalchemy import Connection, Engine, event, func, select, text
 
 from app.db.engine import Database
+from app.db.fulltext import fulltext
 from app.db.models import search_entries
 from app.db.repositories import messages, parts, search, sessions
 from app.errors import ConflictError, NotFoundError
@@ -28,10 +33,11 @@ from app.messages import (
     now,
 )
 from app.runtime.owner.notes import StoredHistory
+from app.runtime.searching import search_history
 from tests.databases import on_postgres
 from tests.unit.db.rows import add_session, new_database
 
-LAST = 10**9
+LAST = 10_000
 
 
 def said(seq: int, role: Role, *parts: Part, **fields: Any) -> Message:
@@ -56,18 +62,12 @@ def store(connection: Connection, session_id: str, *history: Message) -> None:
         messages.add(connection, session_id, message)
 
 
-def index_all(connection: Connection, session_id: str, before: int = LAST) -> int:
-    """Indexes to the end; returns the number of writes that it takes."""
-    writes, done = 0, 0
-    while done is not None:
-        done = search.index(connection, session_id, before=before, after=done)  # type: ignore[assignment]
-        writes += 1
-    return writes
-
-
-async def searched(database: Database, session_id: str, query: str, limit: int = 20) -> list[search.Found]:
-    await database.writer.write(lambda c: index_all(c, session_id))
-    return await database.read(lambda c: search.find(c, session_id, query, limit, before=LAST))
+async def searched(
+    database: Database, session_id: str, query: str, limit: int = 20, before: int = LAST
+) -> list[search.Found]:
+    return await search_history(
+        database, session_id, lambda _: before, lambda c, end: search.find(c, session_id, query, limit, before=end)
+    )
 
 
 async def entry_count(database: Database) -> tuple[int, int]:
@@ -154,7 +154,7 @@ async def test_the_best_match_comes_first_and_the_limit_applies(database: Databa
 async def test_a_result_is_found_by_its_call_and_shows_its_telling_line(database: Database) -> None:
     session_id = await database.writer.write(add_session)
     history = [said(1, Role.USER, words("check the banks"))]
-    for n in range(search.MESSAGES_PER_WRITE):
+    for n in range(100):
         lines = "".join(f"payment {i} booked in {i * 7 % 90} ms\n" for i in range(200))
         history.append(
             said(2 * n + 2, Role.ASSISTANT, words(f"bank{n} is next"), call(f"c{n}", f'{{"command": "pay {n}"}}'))
@@ -165,6 +165,16 @@ async def test_a_result_is_found_by_its_call_and_shows_its_telling_line(database
         found = await searched(database, session_id, f"What did bank{n} fail with?", limit=8)
         (place,) = [place for place in found if place.role == "tool"]
         assert (place.call_id, f"AssertionError: fee of {n}.5" in place.snippet) == (f"c{n}", True)
+
+
+async def test_a_result_is_found_by_a_call_that_was_read_before_it(database: Database) -> None:
+    session_id = await database.writer.write(add_session)
+    last = search.MESSAGES_PER_QUERY
+    history = [said(n, Role.USER, words("filler")) for n in range(1, last)]
+    history.append(said(last, Role.ASSISTANT, words("bank7 is next"), call("c7", "{}")))
+    history.append(said(last + 1, Role.TOOL, result("c7", "all paid")))
+    await database.writer.write(lambda c: store(c, session_id, *history))
+    assert {place.role for place in await searched(database, session_id, "bank7")} == {"assistant", "tool"}
 
 
 async def test_a_path_comes_first_where_it_stands_as_asked(database: Database) -> None:
@@ -201,10 +211,10 @@ async def test_only_the_sessions_own_history_is_searched(database: Database) -> 
 async def test_a_message_is_indexed_once_and_new_ones_by_the_next_search(database: Database) -> None:
     session_id = await database.writer.write(add_session)
     await database.writer.write(lambda c: store(c, session_id, *HISTORY))
-    await database.writer.write(lambda c: index_all(c, session_id, before=4))
+    await searched(database, session_id, "shop", before=4)
     assert await entry_count(database) == (3, 3)
     for _ in range(2):
-        await database.writer.write(lambda c: index_all(c, session_id))
+        await searched(database, session_id, "shop")
         assert await entry_count(database) == (7, 7)
     await database.writer.write(lambda c: store(c, session_id, said(99, Role.USER, words("late"))))
     assert [place.seq for place in await searched(database, session_id, "late")] == [99]
@@ -214,11 +224,80 @@ async def test_a_message_is_indexed_once_and_new_ones_by_the_next_search(databas
 async def test_a_long_history_takes_several_writes(database: Database) -> None:
     session_id = await database.writer.write(add_session)
     # Half of the messages have nothing to index, which must not stop the indexing.
-    count = 2 * search.MESSAGES_PER_WRITE + 50
+    count = search.MESSAGES_PER_QUERY * search.QUERIES_PER_READ + 50
     history = [said(n, Role.ASSISTANT, *([words(f"word{n}")] if n > 120 else [])) for n in range(1, count + 1)]
     await database.writer.write(lambda c: store(c, session_id, *history))
-    assert await database.writer.write(lambda c: index_all(c, session_id)) == 3
+    commits = database.writer.commits
     assert [place.seq for place in await searched(database, session_id, f"word{count}")] == [count]
+    assert database.writer.commits - commits == 2
+
+
+@contextmanager
+def watched() -> Iterator[tuple[list[int], list[list[Any]]]]:
+    """The number of passages that each commit adds, and the values of each statement that reads parts of messages."""
+    commits: list[int] = []
+    reads: list[list[Any]] = []
+    added = [0]
+
+    def on_execute(_connection: Any, _cursor: Any, statement: str, values: Any, _context: Any, is_many: bool) -> None:
+        if statement.startswith("INSERT INTO search_text"):
+            added[0] += len(values) if is_many else len(values["ids"])
+        elif statement.startswith("SELECT message_parts") and "message_id IN" in statement:
+            reads.append(list(values.values() if isinstance(values, dict) else values))
+
+    def on_commit(_connection: Any) -> None:
+        if added[0]:
+            commits.append(added[0])
+            added[0] = 0
+
+    event.listen(Engine, "before_cursor_execute", on_execute)
+    event.listen(Engine, "commit", on_commit)
+    try:
+        yield commits, reads
+    finally:
+        event.remove(Engine, "before_cursor_execute", on_execute)
+        event.remove(Engine, "commit", on_commit)
+
+
+async def test_long_messages_take_several_writes_and_are_read_once(database: Database) -> None:
+    session_id = await database.writer.write(add_session)
+    line = "every passage of a long message is found, also in the middle of it; "
+    texts = [f"{line * 3_500} needle{n} {line * 3_500}" for n in range(6)]
+    history = [said(n, Role.USER, words(text)) for n, text in enumerate(texts, 1)]
+    await database.writer.write(lambda c: store(c, session_id, *history))
+    with watched() as (commits, reads):
+        both = await asyncio.gather(*(searched(database, session_id, f"needle{n}", limit=1) for n in (4, 4)))
+        assert [[place.seq for place in found] for found in both] == [[5], [5]]
+        assert len(commits) == 2 * len(history)
+        assert max(commits) <= search.PASSAGES_PER_WRITE
+    own = {message.id for message in history}
+    times = Counter(value for values in reads for value in values if value in own)
+    assert set(times) == own
+    assert set(times.values()) <= {1, 2}, "at most once by each search"
+    assert await entry_count(database) == (sum(commits), sum(commits))
+
+
+async def test_a_search_continues_inside_a_message_that_was_indexed_in_part(database: Database) -> None:
+    session_id = await database.writer.write(add_session)
+    long = said(5, Role.TOOL, result("c1", "\n".join(f"row{n} of the report" for n in range(1_000))))
+    history = (
+        said(3, Role.ASSISTANT, call("c1", "{}")),
+        long,
+        said(7, Role.USER, words("end")),
+    )
+    await database.writer.write(lambda c: store(c, session_id, *history))
+    found = await database.read(lambda c: search.unindexed(c, session_id, before=LAST))
+    assert found is not None
+    for _ in range(2):
+        # As a server that ended after its first write; the second time, another search was faster.
+        await database.writer.write(lambda c: search.add(c, session_id, found.passages[:4], after=found.after))
+        assert await entry_count(database) == (4, 4)
+    for query, seq in (("row1", 5), ("row999", 5), ("end", 7)):
+        assert [place.seq for place in await searched(database, session_id, query)] == [seq]
+    assert await entry_count(database) == (len(found.passages), len(found.passages))
+    stored = await database.read(lambda c: c.execute(select(search_entries.c.id).order_by(search_entries.c.id)).all())
+    everything = await database.read(lambda c: fulltext(c).read(c, session_id, [row.id for row in stored], before=LAST))
+    assert sorted(passage.text for passage in everything) == sorted(one.passage.text for one in found.passages)
 
 
 async def test_entries_are_deleted_with_their_session(database: Database) -> None:

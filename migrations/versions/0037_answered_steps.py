@@ -1,14 +1,14 @@
 """answered steps
 
-Revision: 0036
-After: 0035
+Revision: 0037
+After: 0036
 """
 
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0036"
-down_revision = "0035"
+revision = "0037"
+down_revision = "0036"
 branch_labels = None
 depends_on = None
 
