@@ -191,6 +191,13 @@ async def test_a_restore_gives_the_files_back_and_can_be_restored(
     assert_refused(
         await client.http.post(f"/v1/sessions/{session_id}/checkpoints/nope/restore"), 404, "checkpoint_not_found"
     )
+    # What only one of both covers is not touched.
+    await upload(client, session_id, {".gitignore": b"*.py\n"})
+    result = await restore(client, session_id, begun["id"])
+    assert result["skipped"] == {"items": ["src/app.py"], "truncated": False}
+    restored = await tree(client, session_id)
+    assert restored["src/app.py"] == after["src/app.py"]
+    assert restored[".gitignore"][1] == BEFORE[".gitignore"]
 
 
 async def test_a_restore_waits_for_no_run(client: Client, provider: FakeProvider, sandbox: str) -> None:

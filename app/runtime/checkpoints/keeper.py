@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Collection, Iterable
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from datetime import datetime
 from pathlib import Path
@@ -18,7 +18,7 @@ from sqlalchemy import Connection
 from app.db.repositories.checkpoint_repositories import StoredRepository
 from app.errors import PalimpsestError
 from app.runtime.checkpoints.repository import CheckpointError, Repository
-from app.runtime.checkpoints.restoring import Pending, Restoration, Target, recovered, restore
+from app.runtime.checkpoints.restoring import Goal, Pending, Restoration, Target, recovered, restore
 from app.runtime.checkpoints.shared import SharedRepositories, Taken
 from app.runtime.checkpoints.taking import Look, Seen, TakingRules, load_look, look, save_look
 from app.runtime.sandboxes.pool import Sandboxes
@@ -242,7 +242,7 @@ class Checkpoints:
                 sandbox = _movable(await lease.start())
                 yield Restoration(
                     lambda: self._save(session_id, sandbox, row),
-                    lambda target: self._begin(session_id, target, sandbox),
+                    lambda target, saved: self._begin(session_id, target, saved, sandbox),
                 )
             except TimeoutError as exc:
                 raise CheckpointError(_NOT_RESTORED) from exc
@@ -255,15 +255,16 @@ class Checkpoints:
             self._quiet.pop(session_id, None)
             return await self._keep(session_id, (await self._see(session_id, sandbox)).seen, row)
 
-    async def _begin(self, session_id: str, target: Target, sandbox: MovableSandbox) -> None:
+    async def _begin(self, session_id: str, target: Target, saved: Target, sandbox: MovableSandbox) -> Sequence[bytes]:
+        goal = Goal(target.commit, target.tree, saved.commit)
         if self._shared is not None:
             await self._shared.begin_restoration(session_id, target.id)
             await self._shared.update(session_id)
         else:
-            await asyncio.to_thread(Pending(self._repository(session_id)).save, target)
+            await asyncio.to_thread(Pending(self._repository(session_id)).save, goal)
             self.interrupted.add(session_id)
         async with asyncio.timeout(RESTORE_S):
-            await self._restore(session_id, sandbox, target.commit, target.tree)
+            return await self._restore(session_id, sandbox, goal)
 
     async def settled(self, session_id: str, spec: SandboxSpec) -> bool:
         """Completes a restoration that an earlier server has left, before anything uses the workspace. False if another
@@ -300,19 +301,20 @@ class Checkpoints:
         if not self._is_left(session_id, row):
             return
         if self._shared is not None and row is not None:
-            await self._restore(session_id, sandbox, *await self._shared.restored_to(row))
-        elif target := await asyncio.to_thread(Pending(self._repository(session_id)).load):
-            await self._restore(session_id, sandbox, *target)
+            await self._restore(session_id, sandbox, Goal(*await self._shared.restored_to(row)))
+        elif goal := await asyncio.to_thread(Pending(self._repository(session_id)).load):
+            await self._restore(session_id, sandbox, goal)
         else:
             detail = "What was being restored cannot be read. The workspace stays as it is; restore a checkpoint again."
             log.error("restoration_dropped", session_id=session_id, detail=detail)
             await self._end_restoration(session_id)
 
-    async def _restore(self, session_id: str, sandbox: MovableSandbox, commit: str | None, tree: str) -> None:
+    async def _restore(self, session_id: str, sandbox: MovableSandbox, goal: Goal) -> Sequence[bytes]:
         async with self._using(session_id):
             found = await self._see(session_id, sandbox)
-            await restore(sandbox, self._repository(session_id), found.entries, commit, tree)
+            skipped = await restore(sandbox, self._repository(session_id), found, goal)
         await self._end_restoration(session_id)
+        return skipped
 
     async def _end_restoration(self, session_id: str) -> None:
         if self._shared is not None:

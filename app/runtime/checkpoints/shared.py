@@ -147,12 +147,13 @@ class SharedRepositories:
 
         await self._write(session_id, work)
 
-    async def restored_to(self, row: StoredRepository) -> tuple[str | None, str]:
-        """The commit and the tree of the checkpoint whose restoration is not completed."""
-        target = row.restoring
-        assert target is not None
-        found = await self._database.read(lambda c: checkpoints.get(c, row.session_id, target))
-        return found.commit_id, found.tree_id
+    async def restored_to(self, row: StoredRepository) -> tuple[str | None, str, str | None]:
+        """The commit and the tree of the checkpoint whose restoration is not completed, and the commit of the workspace
+        before it."""
+        rows = await self._database.read(lambda c: checkpoints.of_session(c, row.session_id))
+        target = next(found for found in rows if found.id == row.restoring)
+        saved = next((found.commit_id for found in reversed(rows) if found.reason == "before_restore"), None)
+        return target.commit_id, target.tree_id, saved
 
     async def end_restoration(self, session_id: str) -> None:
         await self._write(session_id, lambda c: repositories.restore(c, session_id, None))

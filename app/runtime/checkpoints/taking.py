@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import orjson
 
@@ -49,21 +49,21 @@ class Seen:
 @dataclass(frozen=True, slots=True)
 class Look:
     """A workspace as it was seen: the commit with it (None if it was empty) and its tree of files, the covered entries,
-    the contents of .gitignore files, and up to `UNCOVERED` entries that no checkpoint covers."""
+    the contents of .gitignore files, and what no checkpoint covers."""
 
     commit: str | None = None
     tree: str = EMPTY_TREE
     entries: Sequence[Known] = ()
     ignores: dict[bytes, tuple[TreeEntry, bytes, bool]] = field(default_factory=dict)
     uncovered: Sequence[Uncovered] = ()
-    more_uncovered: bool = False
 
     @property
     def seen(self) -> Seen:
         """The look without the entries."""
         files = sum(known.entry.type != "directory" for known in self.entries)
         size = sum(known.entry.size for known in self.entries)
-        return Seen(self.commit, self.tree, files, size, self.uncovered, self.more_uncovered)
+        listed = self.uncovered[:UNCOVERED]
+        return Seen(self.commit, self.tree, files, size, listed, len(listed) < len(self.uncovered))
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,19 +88,19 @@ async def look(sandbox: Scannable, repository: Repository, rules: TakingRules, e
         )
     found = Look(ignores=ignores, uncovered=coverage.uncovered)
     due, same = await asyncio.to_thread(_compare, coverage.entries, earlier)
-    changed = bool(due) or not _is_same(same, earlier)
+    changed = bool(due) or not _is_same(same, coverage.uncovered, earlier)
     begun: AbstractAsyncContextManager[Import | None] = repository.importing() if changed else nullcontext()
     async with begun as writing:
         if writing is None:
-            found = replace(found, commit=earlier.commit, tree=earlier.tree, entries=same)
-        else:
-            found = await _write(sandbox, writing, scan, due, same, earlier, found)
-    return replace(found, uncovered=found.uncovered[:UNCOVERED], more_uncovered=len(found.uncovered) > UNCOVERED)
+            return replace(found, commit=earlier.commit, tree=earlier.tree, entries=same)
+        return await _write(sandbox, writing, scan, due, same, earlier, found)
 
 
-def _is_same(same: Sequence[Known], earlier: Look) -> bool:
-    """Whether entries that are all known are exactly those of the earlier look."""
-    return earlier.commit is not None and [_essence(k) for k in same] == [_essence(k) for k in earlier.entries]
+def _is_same(same: Sequence[Known], uncovered: Sequence[Uncovered], earlier: Look) -> bool:
+    """Whether entries that are all known, and those that are not covered, are exactly those of the earlier look."""
+    if earlier.commit is None or [left.path for left in uncovered] != [left.path for left in earlier.uncovered]:
+        return False
+    return [_essence(known) for known in same] == [_essence(known) for known in earlier.entries]
 
 
 def _essence(known: Known) -> tuple[bytes, str, int, str]:
@@ -197,9 +197,10 @@ async def _write(
             entries.append(Known(entry, id, settled=entry.ctime_ns < scan.settled_ns))
     entries.sort(key=lambda known: known.entry.path)
     removed, put = _difference(earlier, entries)
-    modes = await asyncio.to_thread(encode_modes, [known.entry for known in entries])
+    uncovered = sorted([*unreadable, *found.uncovered])
+    modes = await asyncio.to_thread(encode_modes, [known.entry for known in entries], uncovered)
     commit, tree = await writing.commit(earlier.tree, removed, put, modes)
-    return replace(found, commit=commit, tree=tree, entries=entries, uncovered=[*unreadable, *found.uncovered])
+    return replace(found, commit=commit, tree=tree, entries=entries, uncovered=uncovered)
 
 
 def _difference(earlier: Look, entries: Sequence[Known]) -> tuple[list[bytes], list[Blob]]:
@@ -217,10 +218,15 @@ def git_blob(entry: TreeEntry, id: str) -> Blob:
     return Blob(entry.path, 0o100755 if entry.mode & 0o100 else 0o100644, id)
 
 
-def encode_modes(entries: Sequence[TreeEntry]) -> bytes:
-    """What a tree cannot hold: permissions that are not the usual ones, and empty directories. A NUL ends each."""
+def encode_modes(entries: Sequence[TreeEntry], uncovered: Sequence[Uncovered]) -> bytes:
+    """What a tree cannot hold: permissions that are not the usual ones, empty directories, and the paths that are not
+    covered, which a restoration leaves as they are. A NUL ends each."""
     filled = {entry.path.rpartition(b"/")[0] for entry in entries}
-    return b"".join(b"%o %s %s\0" % (e.mode, e.type[0].encode(), e.path) for e in entries if _has_mode(e, filled))
+    modes = [b"%o %s %s\0" % (e.mode, e.type[0].encode(), e.path) for e in entries if _has_mode(e, filled)]
+    return b"".join((*modes, *(b"0 u %s\0" % left.path for left in uncovered)))
+
+
+_KINDS: dict[bytes, Literal["file", "directory", "uncovered"]] = {b"f": "file", b"d": "directory", b"u": "uncovered"}
 
 
 def _has_mode(entry: TreeEntry, filled: set[bytes]) -> bool:
@@ -229,12 +235,12 @@ def _has_mode(entry: TreeEntry, filled: set[bytes]) -> bool:
     return entry.type == "file" and entry.mode != (PROGRAM_MODE if entry.mode & 0o100 else FILE_MODE)
 
 
-def decode_modes(data: bytes) -> Iterator[tuple[bytes, bool, int]]:
-    """The paths of `encode_modes`, whether each is a directory, and its permissions."""
+def decode_modes(data: bytes) -> Iterator[tuple[bytes, Literal["file", "directory", "uncovered"], int]]:
+    """The paths of `encode_modes`, what each is, and its permissions."""
     for record in data.split(b"\0"):
         if record:
             mode, kind, path = record.split(b" ", 2)
-            yield path, kind == b"d", int(mode, 8)
+            yield path, _KINDS[kind], int(mode, 8)
 
 
 def load_look(repository: Repository) -> Look:
@@ -249,8 +255,8 @@ def load_look(repository: Repository) -> Look:
                 path.encode("latin-1"): (_entry(entry), text.encode("latin-1"), settled)
                 for path, entry, text, settled in raw["ignores"]
             },
-            [Uncovered(path.encode("latin-1"), reason) for path, reason in raw["uncovered"]],
-            raw["more_uncovered"],
+            # What an earlier version has written lacks the complete list.
+            [Uncovered(path.encode("latin-1"), reason) for path, reason in raw.get("not_covered", ())],
         )
     except (OSError, ValueError, KeyError, TypeError):
         return Look()
@@ -266,8 +272,7 @@ def save_look(repository: Repository, found: Look) -> None:
             (path.decode("latin-1"), _raw(entry), text.decode("latin-1"), settled)
             for path, (entry, text, settled) in found.ignores.items()
         ],
-        "uncovered": [(path.decode("latin-1"), reason) for path, reason in found.uncovered],
-        "more_uncovered": found.more_uncovered,
+        "not_covered": [(path.decode("latin-1"), reason) for path, reason in found.uncovered],
     }
     write_whole(repository.path / INDEX, orjson.dumps(raw))
 

@@ -6,7 +6,7 @@ import asyncio
 import os
 import shutil
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -20,7 +20,7 @@ from app.errors import UnavailableError
 from app.runtime.checkpoints.differences import parse_changes
 from app.runtime.checkpoints.keeper import Checkpoints
 from app.runtime.checkpoints.restoring import Target
-from app.runtime.checkpoints.taking import Seen
+from app.runtime.checkpoints.taking import UNCOVERED, Seen
 from app.runtime.services.files import FileService
 from app.runtime.setup import RuntimeSetup
 from app.runtime.transactions import checkpoints as transactions
@@ -30,6 +30,7 @@ from app.runtime.values.checkpoints import (
     CheckpointList,
     FileChange,
     RestoreResult,
+    Skipped,
     Uncovered,
     UncoveredPath,
 )
@@ -145,22 +146,24 @@ class CheckpointService:
             if not is_free:
                 raise claims.elsewhere()
             await self._files.bring(session)
-            saved = await self._restore_here(session, row)
+            saved, skipped = await self._restore_here(session, row)
             if self._setup.workspaces is not None:
                 await self._setup.workspaces.store_now(session_id)
             await self._setup.write(session_id, lambda c: transactions.restored(c, session_id, row.id, saved.id))
         await self._keeper.conclude(session_id)
         look = await self._keeper.last_look(session_id)
-        return RestoreResult(checkpoint=_view(row), saved=_view(saved), not_covered=_uncovered(look))
+        return RestoreResult(
+            checkpoint=_view(row), saved=_view(saved), not_covered=_uncovered(look), skipped=_skipped(skipped)
+        )
 
-    async def _restore_here(self, session: Session, row: StoredCheckpoint) -> StoredCheckpoint:
-        """Returns the checkpoint that was taken before."""
+    async def _restore_here(self, session: Session, row: StoredCheckpoint) -> tuple[StoredCheckpoint, Sequence[bytes]]:
+        """Returns the checkpoint that was taken before, and the paths that were skipped."""
         async with self._keeper.restoring(session.id, session.sandbox) as restoration:
             taken = await restoration.save()
             # A run that starts after this waits for the restoration before it uses the workspace.
             saved = await self._setup.write(session.id, lambda c: transactions.save(c, session.id, taken))
-            await restoration.complete(_target(row), _target(saved))
-        return saved
+            skipped = await restoration.complete(_target(row), _target(saved))
+        return saved, skipped
 
     @asynccontextmanager
     async def _compared(self, session_id: str, start: str | None, end: str | None) -> AsyncIterator[_Comparison]:
@@ -220,6 +223,10 @@ def _view(row: StoredCheckpoint) -> Checkpoint:
 def _uncovered(look: Seen) -> Uncovered:
     items = tuple(UncoveredPath(path=clean_name(path), reason=reason) for path, reason in look.uncovered)
     return Uncovered(items=items, truncated=look.more_uncovered)
+
+
+def _skipped(found: Sequence[bytes]) -> Skipped:
+    return Skipped(items=tuple(map(clean_name, found[:UNCOVERED])), truncated=len(found) > UNCOVERED)
 
 
 def _masked(change: FileChange, masking: Masking) -> FileChange:

@@ -72,10 +72,19 @@ class ChangeList(Value):
     as_of: Timestamp | None = None
 
 
+class Skipped(Value):
+    """Paths that a restoration has left as they were, with everything below them, since only one of the checkpoints
+    `checkpoint` and `saved` covers them; `truncated` is true if there are more."""
+
+    items: tuple[str, ...] = ()
+    truncated: bool = False
+
+
 class RestoreResult(Value):
     """`checkpoint` is the one that was restored, `saved` the workspace before that: restore it to undo. What is not
-    covered stayed as it was."""
+    covered stayed as it was; `skipped` is what the checkpoint would have changed otherwise."""
 
     checkpoint: Checkpoint
     saved: Checkpoint
     not_covered: Uncovered
+    skipped: Skipped = Skipped()
