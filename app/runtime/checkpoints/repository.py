@@ -12,6 +12,7 @@ import asyncio
 import hashlib
 import os
 import shutil
+import signal
 import subprocess
 from collections.abc import AsyncIterator, Callable, Generator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -33,6 +34,10 @@ WRITTEN = 1024 * 1024
 RENAMES = 1000
 """Files between which git looks for renames; the effort is quadratic."""
 _NOW = "refs/palimpsest/now"
+_UNFINISHED = (
+    *("*.lock", "refs/**/*.lock", "packed-refs.new", "gc.pid", "fast_import_crash_*"),
+    *("objects/pack/tmp_*", "objects/pack/.tmp-*", "objects/??/tmp_*"),
+)
 _CONFIG = {
     "core.bare": "true",
     "core.repositoryformatversion": "0",
@@ -124,10 +129,14 @@ class Repository:
     async def _started(
         self, arguments: Sequence[str], output: IO[bytes] | None = None
     ) -> AsyncIterator[subprocess.Popen[bytes]]:
-        """A git process, which is killed if it is left before its end."""
+        """A git process, which is killed if it is left before its end. What it has left unfinished is removed."""
         process = await asyncio.to_thread(self._start, arguments, output)
-        with _killed(process):
-            yield process
+        try:
+            with _killed(process):
+                yield process
+        finally:
+            if process.returncode != 0:
+                await asyncio.to_thread(self.remove_unfinished)
 
     def _start(self, arguments: Sequence[str], output: IO[bytes] | None = None) -> subprocess.Popen[bytes]:
         """Blocks."""
@@ -139,6 +148,7 @@ class Repository:
                 stderr=subprocess.PIPE,
                 cwd="/",
                 env=_environment(),
+                process_group=0,
             )
         except FileNotFoundError as exc:
             raise GitMissingError("git is not installed on the server's machine.") from exc
@@ -210,6 +220,13 @@ class Repository:
     async def collect(self) -> None:
         """Packs what is in use, and removes the rest."""
         await self.run("gc", "--quiet", "--prune=now")
+
+    def remove_unfinished(self) -> None:
+        """Removes what killed git processes have left, which would take space or block the next ones. None may be
+        running. Blocks."""
+        for left in (path for pattern in _UNFINISHED for path in self.path.glob(pattern)):
+            with suppress(OSError):
+                left.unlink()
 
     def size(self) -> tuple[int, int]:
         """Bytes on disk, and the number of files. Blocks."""
@@ -310,12 +327,19 @@ def _killed(process: subprocess.Popen[bytes]) -> Iterator[subprocess.Popen[bytes
         yield process
     finally:
         if process.poll() is None:
-            process.kill()
+            _kill(process)
             process.wait()
         for stream in (process.stdin, process.stdout, process.stderr):
             if stream is not None:
                 with suppress(OSError):
                     stream.close()
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """Kills a process with its children, which hold its pipes."""
+    if process.returncode is None:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 def _quoted(path: bytes) -> bytes:
@@ -349,7 +373,7 @@ async def _in_thread(process: subprocess.Popen[bytes], call: Callable[[], T]) ->
     try:
         return await asyncio.shield(work)
     except asyncio.CancelledError:
-        process.kill()
+        _kill(process)
         with suppress(Exception):
             await work
         raise

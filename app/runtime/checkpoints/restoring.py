@@ -9,7 +9,7 @@ import shutil
 import tarfile
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Generator, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -83,9 +83,7 @@ def recovered(folder: Path, known: Collection[str]) -> set[str]:
             continue
         if (path / PENDING).is_file():
             found.add(path.stem)
-        for left in (*path.glob("*.lock"), *path.glob("refs/**/*.lock"), *path.glob("objects/pack/tmp_*")):
-            with suppress(OSError):
-                left.unlink()
+        Repository(path).remove_unfinished()
     return found
 
 
