@@ -16,6 +16,7 @@ from typing import Any
 import httpx
 import pytest
 
+from app.runtime.owner import checkpoints as run_checkpoints
 from tests.behavior.conftest import StartProcess, StartServer
 from tests.behavior.harness import Client, RunningServer, command, of_type, shows
 from tests.behavior.test_bad_input import assert_refused
@@ -225,6 +226,22 @@ async def test_a_checkpoint_that_fails_costs_an_event(start_server: StartServer,
         again = await client.say(session_id, "Do not use it.", after=events[-1].id)
         assert not of_type(again, "checkpoint.failed")
         assert await checkpoints(client, session_id) == []
+
+
+async def test_the_oldest_checkpoints_are_dropped_once_the_session_is_idle(
+    start_server: StartServer, provider: FakeProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_checkpoints, "TIDY_RUNS", 2)
+    async with Client(start_server(checkpoints=2).url) as client:
+        session_id, seq = (await client.create())["id"], 0
+        for number in (1, 2):
+            provider.script(Reply(command(f"echo {number} > file")), Reply(Text("Done.")))
+            seq = (await client.say(session_id, "Write.", after=seq))[-1].id
+        while len(left := await checkpoints(client, session_id)) > 2:
+            pass
+        assert [(c["run"], c["reason"]) for c in left] == [(1, "run_started"), (2, "run_ended")]
+        assert b"+2" in await patch(client, session_id)
+        await restore(client, session_id, left[0]["id"])
 
 
 async def test_forks_have_the_checkpoints_and_deletions_remove_them(

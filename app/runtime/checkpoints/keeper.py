@@ -10,7 +10,6 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcon
 from datetime import datetime
 from pathlib import Path
 from typing import IO
-from weakref import WeakValueDictionary
 
 import structlog
 from sqlalchemy import Connection
@@ -21,6 +20,7 @@ from app.runtime.checkpoints.repository import CheckpointError, Repository
 from app.runtime.checkpoints.restoring import Goal, Pending, Restoration, Target, recovered, restore
 from app.runtime.checkpoints.shared import SharedRepositories, Taken
 from app.runtime.checkpoints.taking import Look, Seen, TakingRules, load_look, look, save_look
+from app.runtime.checkpoints.turns import Turns
 from app.runtime.sandboxes.pool import Sandboxes
 from app.runtime.workspaces.keeper import Workspaces
 from app.runtime.workspaces.view import SnapshotView
@@ -36,8 +36,6 @@ QUIET_SESSIONS = 10_000
 """Sessions of which is known that nothing has used their sandbox since a look."""
 MANY_FILES = 2_000
 """Files of a repository at which its objects are packed."""
-SWEEP_S = 600.0
-"""Seconds between checks for copies of shared repositories that can be removed."""
 _TOO_LONG = f"Reading the workspace took more than {TAKE_S:.0f} seconds."
 _NOT_RESTORED = "Restoring the workspace took too long."
 
@@ -68,7 +66,7 @@ class Checkpoints:
         self._sandboxes = sandboxes
         self._folder = folder
         self._rules = rules
-        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._turns = Turns()
         self._quiet: OrderedDict[str, Seen] = OrderedDict()
         """By session: what a look saw since which nothing has used the sandbox."""
         self.interrupted: set[str] = set()
@@ -85,7 +83,7 @@ class Checkpoints:
         return Repository(self._folder / f"{paths.check_session_id(session_id)}.git")
 
     def _lock(self, session_id: str) -> asyncio.Lock:
-        return self._locks.setdefault(session_id, asyncio.Lock())
+        return self._turns.lock(session_id)
 
     async def _update(self, session_id: str) -> StoredRepository | None:
         """Makes the repository here the newest one; the row of a shared one."""
@@ -108,7 +106,7 @@ class Checkpoints:
         """The workspace in a commit that is kept. Not read again if nothing has used the sandbox since the last look;
         `held` is how many leases of it the caller, the owner with this `epoch`, has itself. `has_read` is called when
         the workspace has been read."""
-        async with self._lock(session_id):
+        async with self._turns.of_checkpoint(session_id):
             if (known := await self._known(session_id)) is not None:
                 has_read()
                 return known
@@ -235,7 +233,7 @@ class Checkpoints:
     async def restoring(self, session_id: str, spec: SandboxSpec) -> AsyncIterator[Restoration]:
         """While entered, no checkpoint is taken, so that a run that begins waits before it uses the workspace. Other
         servers must not run the session meanwhile, and the workspace is here."""
-        async with self._lock(session_id):
+        async with self._turns.of_restoration(session_id):
             row = await self._update(session_id)
             lease = self._sandboxes.lease(session_id, spec)
             try:
@@ -282,7 +280,7 @@ class Checkpoints:
 
     async def _settle(self, session_id: str, spec: SandboxSpec) -> None:
         try:
-            async with asyncio.timeout(RESTORE_S), self._lock(session_id):
+            async with asyncio.timeout(RESTORE_S), self._turns.of_restoration(session_id):
                 row = await self._update(session_id)
                 if self._is_left(session_id, row):
                     lease = self._sandboxes.lease(session_id, spec)
@@ -371,15 +369,9 @@ class Checkpoints:
                 await self._shared.conclude(session_id)
 
     async def sweep_regularly(self) -> None:
-        """Removes copies of shared repositories that are no longer needed here, until it is cancelled."""
-        while self._shared is not None:
-            await asyncio.sleep(SWEEP_S)
-            try:
-                await self._shared.sweep(self._lock)
-            except PalimpsestError as error:
-                log.warning("checkpoints_not_swept", reason=error.detail)
-            except Exception:
-                log.exception("checkpoint_sweep_crashed")
+        """See `SharedRepositories.sweep_regularly`."""
+        if self._shared is not None:
+            await self._shared.sweep_regularly(self._lock)
 
     async def recover(self, known: Collection[str]) -> None:
         """At the start: removes repositories of sessions that are not `known`, and what git has left unfinished in the

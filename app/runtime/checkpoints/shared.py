@@ -19,7 +19,7 @@ from app.db.engine import Database
 from app.db.repositories import checkpoint_repositories as repositories
 from app.db.repositories import checkpoints, sessions
 from app.db.repositories.checkpoint_repositories import StoredRepository
-from app.errors import ConflictError, WorkspaceStoreError
+from app.errors import ConflictError, PalimpsestError, WorkspaceStoreError
 from app.runtime.checkpoints.repository import EMPTY_TREE, CheckpointError, Repository
 from app.runtime.checkpoints.shared_files import SharedFiles, read_seen
 from app.runtime.checkpoints.taking import Seen
@@ -35,6 +35,8 @@ STORE_S = 5.0
 ATTEMPTS = 3
 """Attempts to read a snapshot while another server replaces it."""
 MAX_FILES = 200_000
+SWEEP_S = 600.0
+"""Seconds between checks for copies that can be removed."""
 UNUSED_S = 3600.0
 """Seconds after which a copy that nobody has used is removed here; the store has it."""
 _NO_FENCE = Fence(lambda: False, lambda: None)
@@ -327,6 +329,17 @@ class SharedRepositories:
         self._cleaned.discard(session_id)
         await asyncio.to_thread(self._cache.remove, session_id)
         await asyncio.to_thread(shutil.rmtree, self.repository(session_id).path, ignore_errors=True)
+
+    async def sweep_regularly(self, locks: Callable[[str], asyncio.Lock]) -> None:
+        """Calls `sweep` until it is cancelled."""
+        while True:
+            await asyncio.sleep(SWEEP_S)
+            try:
+                await self.sweep(locks)
+            except PalimpsestError as error:
+                log.warning("checkpoints_not_swept", reason=error.detail)
+            except Exception:
+                log.exception("checkpoint_sweep_crashed")
 
     async def sweep(self, locks: Callable[[str], asyncio.Lock]) -> None:
         """Removes copies that nobody has used for a long time or whose session is gone. A fork's repository is in the

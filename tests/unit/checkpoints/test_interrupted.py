@@ -11,10 +11,11 @@ from pathlib import Path
 import orjson
 import pytest
 
-from app.runtime.checkpoints import keeper
+from app.db.repositories import checkpoints as stored
+from app.runtime.checkpoints import keeper, turns
 from app.runtime.checkpoints.keeper import Checkpoints
 from app.runtime.checkpoints.repository import EMPTY_TREE, CheckpointError
-from app.runtime.checkpoints.restoring import PENDING
+from app.runtime.checkpoints.restoring import PENDING, Target
 from app.runtime.checkpoints.taking import TakingRules
 from app.runtime.incoming import IncomingArchives
 from app.runtime.services.checkpoints import CheckpointService
@@ -59,6 +60,10 @@ class Server:
         taken = await self.kept.take(self.session_id, SPEC)
         add = partial(transactions.add, session_id=self.session_id, reason="run_ended", taken=taken)
         return (await self._stage.write(add)).id
+
+    async def target(self, checkpoint_id: str) -> Target:
+        row = await self._stage.database.read(lambda c: stored.get(c, self.session_id, checkpoint_id))
+        return Target(row.id, row.commit_id, row.tree_id)
 
     async def leave(self, checkpoint_id: str) -> None:
         """Asks for a restoration and goes away."""
@@ -108,6 +113,24 @@ async def test_completing_a_restoration_has_a_time_limit(server: Server, monkeyp
     async with server.kept.held(server.session_id):
         with pytest.raises(CheckpointError, match="too long"):
             await server.kept.settled(server.session_id, SPEC)
+
+
+async def test_a_checkpoint_waits_for_a_restoration_and_not_long_for_anything_else(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = await server.checkpoint("one")
+    server.file.write_text("two")
+    monkeypatch.setattr(turns, "TURN_S", 0.01)
+    async with server.kept.held(server.session_id):
+        with pytest.raises(CheckpointError, match="Other work"):
+            await server.kept.take(server.session_id, SPEC)
+    async with server.kept.restoring(server.session_id, SPEC) as restoration:
+        taking = asyncio.create_task(server.kept.take(server.session_id, SPEC))
+        saved = await restoration.save()
+        await asyncio.wait({taking}, timeout=0.05)
+        target = await server.target(first)
+        await restoration.complete(target, Target("saved", saved.commit, saved.tree))
+    assert (await taking).tree == target.tree
 
 
 async def test_what_is_compared_stays_until_then(server: Server) -> None:
