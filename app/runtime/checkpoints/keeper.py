@@ -14,6 +14,7 @@ from typing import IO
 import structlog
 from sqlalchemy import Connection
 
+from app.db.repositories import checkpoints
 from app.db.repositories.checkpoint_repositories import StoredRepository
 from app.errors import PalimpsestError
 from app.runtime.checkpoints.repository import CheckpointError, Repository
@@ -350,7 +351,9 @@ class Checkpoints:
             source, target = self._repository(source_id), self._repository(target_id)
             await asyncio.to_thread(source.copy_to, target.path)
             await asyncio.to_thread(Pending(target).clear)
-            return lambda _: None
+        # Until the fork's rows are copied, the parent may get further ones.
+        kept = await target.commits()
+        return lambda connection: checkpoints.keep_only(connection, target_id, kept)
 
     async def remove(self, session_id: str) -> None:
         """Removes a session's repository once nothing uses it."""

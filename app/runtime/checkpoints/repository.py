@@ -198,13 +198,21 @@ class Repository:
     async def keep_only(self, commits: set[str]) -> bool:
         """Drops the references to all other commits, except to the newest look, which may be a checkpoint that is not
         stored yet; whether there were any."""
-        listed = (await self.run("for-each-ref", "--format=%(objectname) %(refname)")).decode().split("\n")
-        pairs = [line.split(" ") for line in listed if line]
-        newest = {commit for commit, ref in pairs if ref == _NOW}
-        drop = [ref for commit, ref in pairs if commit not in commits | newest]
+        refs = await self._refs()
+        keep = commits | {refs[_NOW]} if _NOW in refs else commits
+        drop = [ref for ref, commit in refs.items() if commit not in keep]
         if drop:
             await self.run("update-ref", "--stdin", stdin="".join(f"delete {ref}\n" for ref in drop).encode())
         return bool(drop)
+
+    async def commits(self) -> set[str]:
+        """The commits that are kept."""
+        return set((await self._refs()).values()) if (self.path / "HEAD").is_file() else set()
+
+    async def _refs(self) -> dict[str, str]:
+        """The commits by reference."""
+        listed = (await self.run("for-each-ref", "--format=%(refname) %(objectname)")).decode()
+        return dict(line.split(" ") for line in listed.splitlines())
 
     async def check_index(self) -> None:
         """After objects were added and removed: drops the newest look if its commit is no longer here."""

@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import IO, NamedTuple
 
 import structlog
+from sqlalchemy import Connection
 
 from app.db.repositories import checkpoints, nodes, secrets, sessions
 from app.db.repositories.checkpoints import StoredCheckpoint
@@ -169,23 +170,17 @@ class CheckpointService:
     async def _compared(self, session_id: str, start: str | None, end: str | None) -> AsyncIterator[_Comparison]:
         """Both sides of a comparison, and the newest look, in a repository that has both as long as this is entered."""
         session = await self._session(session_id)
-        rows = await self._database.read(lambda c: checkpoints.of_session(c, session_id))
-        first: _Side | None = _Side(rows[0].id, rows[0].tree_id) if rows else None
-        if start is not None:
-            first = await self._side(session_id, start)
-        last = None if end is None else await self._side(session_id, end)
         as_of = None
         async with self._keeper.held(session_id):
+            # What is dropped from the rows from now on stays in the repository meanwhile.
+            first = await self._database.read(lambda c: _first(c, session_id, start))
+            last = None if end is None else await self._database.read(lambda c: _side(c, session_id, end))
             if last is not None:
                 look = await self._keeper.updated(session_id)
             else:
                 look, as_of = await self._keeper.now(session_id, session.sandbox)
                 last = _Side(None, look.tree)
             yield _Comparison(_Side(None, last.tree) if first is None else first, last, look, as_of)
-
-    async def _side(self, session_id: str, checkpoint_id: str) -> _Side:
-        row = await self._database.read(lambda c: checkpoints.get(c, session_id, checkpoint_id))
-        return _Side(row.id, row.tree_id)
 
     async def _masking(self, session_id: str) -> Masking:
         rows = await self._database.read(lambda c: secrets.of_session(c, session_id))
@@ -201,6 +196,19 @@ class _Side:
 
     id: str | None
     tree: str
+
+
+def _first(connection: Connection, session_id: str, start: str | None) -> _Side | None:
+    """The side to begin with; None without a checkpoint."""
+    if start is not None:
+        return _side(connection, session_id, start)
+    rows = checkpoints.of_session(connection, session_id)
+    return _Side(rows[0].id, rows[0].tree_id) if rows else None
+
+
+def _side(connection: Connection, session_id: str, checkpoint_id: str) -> _Side:
+    row = checkpoints.get(connection, session_id, checkpoint_id)
+    return _Side(row.id, row.tree_id)
 
 
 class _Comparison(NamedTuple):
