@@ -31,7 +31,9 @@ from app.runtime.workspaces.taking import Fence, Progress, Snapshot, superseded,
 from app.runtime.workspaces.tree import Tree, with_seen
 
 STORE_S = 5.0
-"""Seconds that a checkpoint waits for the store: the end of a run waits with it."""
+"""Seconds that a checkpoint waits until the store answers: the end of a run waits with it."""
+PUT_S = 20.0
+"""Seconds that storing one object may take, of at most 8 MiB; a repository may have many."""
 ATTEMPTS = 3
 """Attempts to read a snapshot while another server replaces it."""
 MAX_FILES = 200_000
@@ -232,21 +234,31 @@ class SharedRepositories:
         files = SharedFiles(self.repository(session_id).path)
         await asyncio.to_thread(files.save_seen, seen)
         objects = self._shelf.objects(session_id)
+        objects.put_s = PUT_S
+        progress = Progress()
         try:
             async with asyncio.timeout(STORE_S):
                 await self._shelf.check()
                 base = await self._base(objects, known)
                 await self._clean(objects, known, base)
-                progress = Progress()
-                taken = await take(
-                    objects, files, base, progress, _NO_FENCE, tenure=known.version + 1, max_bytes=self._max_bytes
-                )
-        except TimeoutError as exc:
-            raise WorkspaceStoreError(f"Storing the checkpoint took more than {STORE_S:.0f} seconds.") from exc
+            taken = await take(
+                objects, files, base, progress, _NO_FENCE, tenure=known.version + 1, max_bytes=self._max_bytes
+            )
+        except BaseException as error:
+            await self._discard(objects, progress)
+            if isinstance(error, TimeoutError):
+                raise WorkspaceStoreError("The store did not store the checkpoint in time.") from error
+            raise
         assert taken is not None
         await asyncio.to_thread(self._cache.save, session_id, taken)
         self._unrecorded[session_id] = _Unrecorded(base, taken, tuple(progress.packs))
         return Recording(known, taken.id, seen_uses)
+
+    async def _discard(self, objects: SessionObjects, progress: Progress) -> None:
+        """Removes what was stored for nothing, if the store answers."""
+        with suppress(WorkspaceStoreError, TimeoutError):
+            async with asyncio.timeout(STORE_S):
+                await objects.store.delete([objects.pack(name) for name in progress.packs])
 
     async def _base(self, objects: SessionObjects, known: StoredRepository) -> Snapshot:
         if known.snapshot_id is None:
