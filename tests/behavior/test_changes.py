@@ -236,7 +236,8 @@ async def test_the_oldest_checkpoints_are_dropped_once_the_session_is_idle(
 ) -> None:
     monkeypatch.setattr(run_checkpoints, "TIDY_RUNS", 2)
     async with Client(start_server(checkpoints=2).url) as client:
-        session_id, seq = (await client.create())["id"], 0
+        session_id = (await client.create())["id"]
+        seq: int | None = 0
         for number in (1, 2):
             provider.script(Reply(command(f"echo {number} > file")), Reply(Text("Done.")))
             seq = (await client.say(session_id, "Write.", after=seq))[-1].id

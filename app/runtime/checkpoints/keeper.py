@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from datetime import datetime
 from pathlib import Path
@@ -19,6 +19,7 @@ from app.db.repositories.checkpoint_repositories import StoredRepository
 from app.errors import PalimpsestError
 from app.runtime.checkpoints.repository import CheckpointError, Repository
 from app.runtime.checkpoints.restoring import Goal, Pending, Restoration, Target, recovered, restore
+from app.runtime.checkpoints.secrets import Secrets, no_secrets
 from app.runtime.checkpoints.shared import SharedRepositories, Taken
 from app.runtime.checkpoints.taking import Look, Seen, TakingRules, load_look, look, save_look
 from app.runtime.checkpoints.turns import Turns
@@ -72,6 +73,7 @@ class Checkpoints:
         """By session: what a look saw since which nothing has used the sandbox."""
         self.interrupted: set[str] = set()
         """Sessions whose restoration was cut off when an earlier server ended, and is not completed yet."""
+        self.secrets: Callable[[str], Awaitable[Secrets]] = no_secrets
         sandboxes.on_use = self._note_use
         sandboxes.on_removal.append(self.remove)
 
@@ -91,7 +93,8 @@ class Checkpoints:
         return None if self._shared is None else await self._shared.update(session_id)
 
     async def use(self, session_id: str) -> None:
-        """Called before commands change the workspace, or after a request has, so that other servers know."""
+        """Called before commands change the workspace, or after a request has; also when a secret was set."""
+        self._note_use(session_id)
         if self._shared is not None:
             await self._shared.use(session_id)
 
@@ -188,13 +191,14 @@ class Checkpoints:
         repository = self._repository(session_id)
         await asyncio.to_thread(repository.create)
         earlier = await asyncio.to_thread(load_look, repository)
+        secrets = await self.secrets(session_id)
         try:
-            found = await look(files, repository, self._rules, earlier)
+            found = await look(files, repository, self._rules, earlier, secrets)
         except CheckpointError as error:
             if earlier.commit is None:
                 raise
             log.warning("checkpoint_index_dropped", session_id=session_id, reason=error.detail)
-            found = await look(files, repository, self._rules, Look())
+            found = await look(files, repository, self._rules, Look(), secrets)
         await asyncio.to_thread(save_look, repository, found)
         return found
 
@@ -207,8 +211,6 @@ class Checkpoints:
         if self._shared is not None:
             return await self._shared.seen(session_id)
         return (await asyncio.to_thread(load_look, self._repository(session_id))).seen
-
-    # Comparing
 
     def held(self, session_id: str) -> AbstractAsyncContextManager[None]:
         """While entered, nothing is dropped from a session's repository: what `now` has found can be compared."""

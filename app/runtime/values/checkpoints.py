@@ -25,10 +25,11 @@ class Checkpoint(Value):
 class UncoveredPath(Value):
     """A path that no checkpoint covers, with everything below it: because of a .gitignore file (`ignored`), its size
     (`too_large`), as a directory that can be made again (`cache`), as git's own data (`git`), as Palimpsest's
-    (`internal`), or because it cannot be read (`unreadable`)."""
+    (`internal`), because it cannot be read (`unreadable`), or because a value of the session's secrets is in it or in
+    its path (`secret`)."""
 
     path: str
-    reason: Literal["ignored", "too_large", "cache", "git", "internal", "unreadable"]
+    reason: Literal["ignored", "too_large", "cache", "git", "internal", "unreadable", "secret"]
 
 
 class Uncovered(Value):
