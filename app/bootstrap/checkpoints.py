@@ -17,9 +17,11 @@ from app.runtime.background import in_background
 from app.runtime.checkpoints.copies import own_folder
 from app.runtime.checkpoints.coverage import CoverageRules
 from app.runtime.checkpoints.keeper import Checkpoints
+from app.runtime.checkpoints.secrets import read_secrets
 from app.runtime.checkpoints.shared import SharedRepositories, Shelf
 from app.runtime.checkpoints.taking import TakingRules
 from app.runtime.sandboxes.pool import Sandboxes
+from app.runtime.vault import Vault
 from app.runtime.workspaces.keeper import Workspaces
 from app.runtime.workspaces.store import SessionObjects
 from app.sessions import SandboxSpec
@@ -37,6 +39,7 @@ async def build_checkpoints(
     database: Database,
     sandboxes: Sandboxes,
     workspaces: Workspaces | None,
+    vault: Vault,
     instance_id: str,
     stack: AsyncExitStack,
 ) -> Checkpoints:
@@ -55,7 +58,7 @@ async def build_checkpoints(
         shared = SharedRepositories(database, shelf, copies, settings.data_dir / ALONE, 2 * total)
         if workspaces is not None:
             workspaces.on_restore = shared.use
-    return Checkpoints(
+    checkpoints = Checkpoints(
         sandboxes,
         settings.data_dir / ALONE,
         TakingRules(coverage, total),
@@ -64,6 +67,8 @@ async def build_checkpoints(
         shared=shared,
         workspaces=workspaces,
     )
+    checkpoints.secrets = partial(read_secrets, database, vault)
+    return checkpoints
 
 
 async def _shelf(settings: Settings, workspaces: Workspaces | None, instance_id: str) -> Shelf:

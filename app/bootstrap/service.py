@@ -181,7 +181,7 @@ async def _setup(
         vault=vault,
         mcp=mcp,
         checkpoints=await build_checkpoints(
-            settings, base.database, base.sandboxes, workspaces, base.instance_id, stack
+            settings, base.database, base.sandboxes, workspaces, vault, base.instance_id, stack
         ),
     )
 

@@ -51,6 +51,10 @@ class Masking:
             MaskedStream(self).feed(text.encode("utf-8", "surrogatepass"), final=True).decode("utf-8", "surrogatepass")
         )
 
+    def is_in(self, data: bytes | bytearray) -> bool:
+        """Whether there is a secret in the data."""
+        return any(form.data in data for form in self._forms)
+
     def spans(self, data: bytes) -> list[_Span]:
         """Where secrets are, in order; those that overlap are one."""
         found = sorted(span for form in self._forms for span in _occurrences(form, data))

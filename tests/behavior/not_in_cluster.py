@@ -10,6 +10,7 @@ import pytest
 NO_SERVER = "it needs no server, or starts one as a command of its own"
 STARTS = "it is about the start of one server: its command line, its settings, its first words and its exit"
 ENDS = "it ends, kills or freezes one server; tests/cluster and `python -m benchmarks.take_over` do so to nodes"
+ONE_PROCESS = "it changes a constant of the one process that serves it"
 LIMITS = "it measures the memory, descriptors or connections of one process, or uses them up"
 OF_ONE_NODE = (
     "it reads the metrics, the log lines or the readiness that one process has, which several nodes share here"
@@ -39,6 +40,7 @@ SUBAGENTS = "sub-agents work on the server of their session only, and a cluster 
 
 EXCLUDED: Mapping[str, Sequence[str]] = {
     SUBAGENTS: ("test_subagents.py",),
+    ONE_PROCESS: ("test_changes.py::test_the_oldest_checkpoints_are_dropped_once_the_session_is_idle",),
     OUTLIVES: ("test_background_commands.py::test_a_command_ends_with_a_request_or_a_cancelled_run",),
     STARTS_AHEAD: ("test_first_use.py",),
     NO_SERVER: (

@@ -10,14 +10,18 @@ import signal
 import stat
 import subprocess
 import tarfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from app.runtime.checkpoints.restoring import PENDING
+from app.runtime.owner import checkpoints as run_checkpoints
 from tests.behavior.conftest import StartProcess, StartServer
 from tests.behavior.harness import Client, RunningServer, command, of_type, shows
+from tests.behavior.process import ServerProcess
 from tests.behavior.test_bad_input import assert_refused
 from tests.behavior.test_files import address
 from tests.databases import in_cluster
@@ -191,6 +195,13 @@ async def test_a_restore_gives_the_files_back_and_can_be_restored(
     assert_refused(
         await client.http.post(f"/v1/sessions/{session_id}/checkpoints/nope/restore"), 404, "checkpoint_not_found"
     )
+    # What only one of both covers is not touched.
+    await upload(client, session_id, {".gitignore": b"*.py\n"})
+    result = await restore(client, session_id, begun["id"])
+    assert result["skipped"] == {"items": ["src/app.py"], "truncated": False}
+    restored = await tree(client, session_id)
+    assert restored["src/app.py"] == after["src/app.py"]
+    assert restored[".gitignore"][1] == BEFORE[".gitignore"]
 
 
 async def test_a_restore_waits_for_no_run(client: Client, provider: FakeProvider, sandbox: str) -> None:
@@ -220,6 +231,23 @@ async def test_a_checkpoint_that_fails_costs_an_event(start_server: StartServer,
         assert await checkpoints(client, session_id) == []
 
 
+async def test_the_oldest_checkpoints_are_dropped_once_the_session_is_idle(
+    start_server: StartServer, provider: FakeProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_checkpoints, "TIDY_RUNS", 2)
+    async with Client(start_server(checkpoints=2).url) as client:
+        session_id = (await client.create())["id"]
+        seq: int | None = 0
+        for number in (1, 2):
+            provider.script(Reply(command(f"echo {number} > file")), Reply(Text("Done.")))
+            seq = (await client.say(session_id, "Write.", after=seq))[-1].id
+        while len(left := await checkpoints(client, session_id)) > 2:
+            pass
+        assert [(c["run"], c["reason"]) for c in left] == [(1, "run_started"), (2, "run_ended")]
+        assert b"+2" in await patch(client, session_id)
+        await restore(client, session_id, left[0]["id"])
+
+
 async def test_forks_have_the_checkpoints_and_deletions_remove_them(
     client: Client, provider: FakeProvider, sandbox: str, server: RunningServer
 ) -> None:
@@ -235,29 +263,47 @@ async def test_forks_have_the_checkpoints_and_deletions_remove_them(
     assert kept(server) == set()
 
 
-@pytest.mark.bubblewrap
-async def test_a_restore_that_is_killed_is_completed(start_process: StartProcess, provider: FakeProvider) -> None:
-    """Killed when the first files have been written again."""
-    script = "for i in $(seq 3000); do echo $i > f$i; done"
-    provider.script(
-        Reply(command(script)), Reply(Text("Done.")), Reply(command("rm f*; echo new > new")), Reply(Text("."))
-    )
-    process = start_process()
+FILES = 1500
+FIRST = f"for i in $(seq {FILES}); do echo $i > f$i; done; echo one > dev.db"
+SECOND = f"rm f*; for i in $(seq {FILES}); do echo $i > g$i; done; echo '*.db' > .gitignore; echo two > dev.db"
+
+
+async def killed(process: ServerProcess, session_id: str, checkpoint_id: str, is_reached: Callable[[], bool]) -> None:
+    """Kills the server in the middle of a restoration."""
     async with Client(process.url) as client:
-        session_id = (await client.run("Write."))[0]["id"]
-        await client.say(session_id, "Remove.")
-        full = (await checkpoints(client, session_id))[1]
-        assert full["files"] == 3000
-        path = f"/v1/sessions/{session_id}/checkpoints/{full['id']}/restore"
+        path = f"/v1/sessions/{session_id}/checkpoints/{checkpoint_id}/restore"
         asked = asyncio.create_task(client.http.post(path))
-        workspace = process.data_dir / "workspaces" / session_id
-        while not (workspace / "f1").exists():  # noqa: ASYNC110 - another process writes it
+        while not is_reached():  # noqa: ASYNC110 - another process reaches it
             await asyncio.sleep(0)
         process.end(signal.SIGKILL)
         with contextlib.suppress(httpx.HTTPError):
             await asked
-    assert 0 < len(list(workspace.iterdir())) < 3000
+    note = process.data_dir / "checkpoints" / f"{session_id}.git" / PENDING
+    assert note.exists()
+
+
+@pytest.mark.bubblewrap
+async def test_a_restore_that_is_killed_is_completed(start_process: StartProcess, provider: FakeProvider) -> None:
+    """Killed when it begins, when it has removed something, and when it has written something. A file that is ignored
+    in one of both states has its content from there."""
+    provider.script(Reply(command(FIRST)), Reply(Text("Done.")), Reply(command(SECOND)), Reply(Text("Done.")))
     process = start_process()
     async with Client(process.url) as client:
-        found = {path: content for path, (_, content) in (await tree(client, session_id)).items()}
-    assert found == {f"f{i}": b"%d\n" % i for i in range(1, 3001)}
+        session_id = (await client.run("Write."))[0]["id"]
+        await client.say(session_id, "Replace.")
+        _, first, _, second = (found["id"] for found in await checkpoints(client, session_id))
+    files = process.data_dir / "workspaces" / session_id
+    note = process.data_dir / "checkpoints" / f"{session_id}.git" / PENDING
+    last_of_g, first_of_f = files / "g999", files / "f1"
+    points = (
+        (first, "f", note.exists),
+        (second, "g", lambda: not (files / "f999").exists()),
+        (first, "f", lambda: first_of_f.exists() and not last_of_g.exists()),
+    )
+    for checkpoint_id, letter, is_reached in points:
+        await killed(process, session_id, checkpoint_id, is_reached)
+        process = start_process()
+        async with Client(process.url) as client:
+            found = {path: content for path, (_, content) in (await tree(client, session_id)).items()}
+        expected = {f"{letter}{i}": b"%d\n" % i for i in range(1, FILES + 1)} | {"dev.db": b"two\n"}
+        assert found == (expected if letter == "f" else expected | {".gitignore": b"*.db\n"})

@@ -45,7 +45,7 @@ PRINTS = (
     "printf %s \"$TOKEN\" | sed 's,%,%25,g; s,/,%2F,g; s,+,%2B,g; s,=,%3D,g; s, ,%20,g; s,&,%26,g'",
     'printf %s "${TOKEN%????????}"; sleep 0.1; printf %s "${TOKEN#"${TOKEN%????????}"}"',
     'i=0; while [ $i -lt 3000 ]; do echo "$i $TOKEN"; i=$((i+1)); done',
-    'echo "$TOKEN" > leak.txt; cat /proc/*/cmdline; ls /proc/self/fd; exit 3',
+    'echo "$TOKEN" > leak.txt; cp leak.txt .gitignore; cat /proc/*/cmdline; ls /proc/self/fd; exit 3',
 )
 
 
@@ -66,6 +66,12 @@ async def printed(client: Client, provider: FakeProvider, model: str) -> str:
     seen = json.dumps([event.data for event in events])
     assert not [form for form in FORMS if form in seen]
     return str(session["id"])
+
+
+def inflated(repository: Path) -> str:
+    """All that the checkpoints of a session contain."""
+    cat = ["git", f"--git-dir={repository}", "cat-file", "--batch-all-objects", "--batch"]
+    return subprocess.run(cat, check=True, capture_output=True).stdout.decode("latin-1")
 
 
 def files_outside_workspaces(folder: Path) -> list[str]:
@@ -115,22 +121,38 @@ async def test_a_secret_is_found_nowhere(
     views += [request.raw.decode() for request in hook.requests]
     views.append(stored_rows(tmp_path / "data" / "palimpsest.db").decode())
     views += files_outside_workspaces(tmp_path)
+    objects = [await asyncio.to_thread(inflated, path) for path in (tmp_path / "data").rglob("*.git")]
+    assert objects or in_cluster()
+    views += objects
     for form in FORMS:
         assert not [view for view in views if form in view], form
 
 
-async def test_a_secret_in_a_file_is_masked_in_its_changes(
+async def test_a_file_with_a_secret_is_in_no_checkpoint(
     client: Client, provider: FakeProvider, sandbox: str, tmp_path: Path
 ) -> None:
-    provider.script(Reply(command('echo "one $TOKEN" > .env; echo "plain" > plain')), Reply(Text("done")))
+    written = 'echo "one $TOKEN" > .env; ln .env linked; echo "plain words" > plain; mkdir sub'
+    named = f'echo "$TOKEN" > sub/.gitignore; touch "$(printf %s "$TOKEN" | {HEX})"'
+    provider.script(Reply(command(f"{written}; {named}")), Reply(Text("done")))
     session, _ = await client.run("write", secrets={"TOKEN": CANARY})
-    path = f"/v1/sessions/{session['id']}/changes"
-    patch = (await client.http.get(path, params={"format": "patch"})).content
-    assert CANARY.encode() not in patch
+    path = f"/v1/sessions/{session['id']}"
+    changes = await client.get(f"{path}/changes")
+    assert [item["path"] for item in changes["items"]] == ["plain"]
+    uncovered = {item["path"]: item["reason"] for item in changes["not_covered"]["items"]}
+    assert uncovered == dict.fromkeys((".env", "linked", "sub/.gitignore", "[secret TOKEN]"), "secret")
+    begun, ended = (await client.get(f"{path}/checkpoints"))["items"]
+
+    # One that is set later is masked in the patch, and in no later checkpoint.
+    assert (await client.http.put(f"{path}/secrets/LATER", json={"value": "plain words"})).status_code == 204
+    query = {"format": "patch", "from": begun["id"], "to": ended["id"]}
+    patch = (await client.http.get(f"{path}/changes", params=query)).content
     await asyncio.to_thread(subprocess.run, ["git", "apply"], input=patch, cwd=tmp_path, check=True)
-    assert (tmp_path / ".env").read_text() == "one [secret TOKEN]\n"
-    assert (tmp_path / "plain").read_text() == "plain\n"
-    assert {item["path"] for item in (await client.get(path))["items"]} == {".env", "plain"}
+    assert (tmp_path / "plain").read_text() == "[secret LATER]\n"
+    restored = await client.http.post(f"{path}/checkpoints/{begun['id']}/restore")
+    assert restored.json()["skipped"]["items"] == []
+    assert "plain" in {item["path"] for item in restored.json()["not_covered"]["items"]}
+    for name, content in {".env": f"one {CANARY}\n", "plain": "plain words\n"}.items():
+        assert (await client.http.get(f"{path}/files/{name}")).text == content
 
 
 async def test_secrets_are_set_and_removed_by_name(client: Client, provider: FakeProvider) -> None:

@@ -40,6 +40,7 @@ from app.runtime.values.checkpoints import (
     CheckpointList,
     FileChange,
     RestoreResult,
+    Skipped,
     Uncovered,
     UncoveredPath,
 )
@@ -298,7 +299,7 @@ ANSWERS: tuple[BaseModel, ...] = (
         truncated=False,
         not_covered=_UNCOVERED,
     ),
-    RestoreResult(checkpoint=_BEGUN, saved=_SAVED, not_covered=_UNCOVERED),
+    RestoreResult(checkpoint=_BEGUN, saved=_SAVED, not_covered=_UNCOVERED, skipped=Skipped(items=("dev.db",))),
     FileList(
         path=".", items=(FileView(path="hello.py", type="file", size=15, modified_at=rfc3339(AT)),), truncated=False
     ),

@@ -74,6 +74,13 @@ def drop(connection: Connection, session_id: str, ids: Sequence[str]) -> None:
     connection.execute(delete(checkpoints).where(rows.session_id == session_id, rows.id.in_(ids)))
 
 
+def keep_only(connection: Connection, session_id: str, commits: Collection[str]) -> None:
+    """Removes the checkpoints whose commits the session's repository does not have."""
+    rows = checkpoints.c
+    others = rows.session_id == session_id, rows.commit_id.is_not(None), rows.commit_id.not_in(list(commits))
+    connection.execute(delete(checkpoints).where(*others))
+
+
 def copy(connection: Connection, source_id: str, target_id: str, message_ids: Collection[str]) -> None:
     """Gives a fork the checkpoints of its parent, up to the first that was taken after other messages than these."""
     for row in of_session(connection, source_id):

@@ -23,7 +23,7 @@ IGNORE_FILES, IGNORE_LINES = 500, 5_000
 OWN_DIRECTORY = b".palimpsest"
 """Where Palimpsest puts the full text of messages that the context shows in part."""
 
-Reason = Literal["ignored", "too_large", "cache", "git", "internal", "unreadable"]
+Reason = Literal["ignored", "too_large", "cache", "git", "internal", "unreadable", "secret"]
 
 
 class Uncovered(NamedTuple):

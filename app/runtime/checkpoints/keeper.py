@@ -5,22 +5,24 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Collection, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from datetime import datetime
 from pathlib import Path
 from typing import IO
-from weakref import WeakValueDictionary
 
 import structlog
 from sqlalchemy import Connection
 
+from app.db.repositories import checkpoints
 from app.db.repositories.checkpoint_repositories import StoredRepository
 from app.errors import PalimpsestError
 from app.runtime.checkpoints.repository import CheckpointError, Repository
-from app.runtime.checkpoints.restoring import Pending, Restoration, Target, recovered, restore
+from app.runtime.checkpoints.restoring import Goal, Pending, Restoration, Target, recovered, restore
+from app.runtime.checkpoints.secrets import Secrets, no_secrets
 from app.runtime.checkpoints.shared import SharedRepositories, Taken
 from app.runtime.checkpoints.taking import Look, Seen, TakingRules, load_look, look, save_look
+from app.runtime.checkpoints.turns import Turns
 from app.runtime.sandboxes.pool import Sandboxes
 from app.runtime.workspaces.keeper import Workspaces
 from app.runtime.workspaces.view import SnapshotView
@@ -36,8 +38,6 @@ QUIET_SESSIONS = 10_000
 """Sessions of which is known that nothing has used their sandbox since a look."""
 MANY_FILES = 2_000
 """Files of a repository at which its objects are packed."""
-SWEEP_S = 600.0
-"""Seconds between checks for copies of shared repositories that can be removed."""
 _TOO_LONG = f"Reading the workspace took more than {TAKE_S:.0f} seconds."
 _NOT_RESTORED = "Restoring the workspace took too long."
 
@@ -68,11 +68,12 @@ class Checkpoints:
         self._sandboxes = sandboxes
         self._folder = folder
         self._rules = rules
-        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._turns = Turns()
         self._quiet: OrderedDict[str, Seen] = OrderedDict()
         """By session: what a look saw since which nothing has used the sandbox."""
         self.interrupted: set[str] = set()
         """Sessions whose restoration was cut off when an earlier server ended, and is not completed yet."""
+        self.secrets: Callable[[str], Awaitable[Secrets]] = no_secrets
         sandboxes.on_use = self._note_use
         sandboxes.on_removal.append(self.remove)
 
@@ -85,14 +86,15 @@ class Checkpoints:
         return Repository(self._folder / f"{paths.check_session_id(session_id)}.git")
 
     def _lock(self, session_id: str) -> asyncio.Lock:
-        return self._locks.setdefault(session_id, asyncio.Lock())
+        return self._turns.lock(session_id)
 
     async def _update(self, session_id: str) -> StoredRepository | None:
         """Makes the repository here the newest one; the row of a shared one."""
         return None if self._shared is None else await self._shared.update(session_id)
 
     async def use(self, session_id: str) -> None:
-        """Called before commands change the workspace, or after a request has, so that other servers know."""
+        """Called before commands change the workspace, or after a request has; also when a secret was set."""
+        self._note_use(session_id)
         if self._shared is not None:
             await self._shared.use(session_id)
 
@@ -108,7 +110,7 @@ class Checkpoints:
         """The workspace in a commit that is kept. Not read again if nothing has used the sandbox since the last look;
         `held` is how many leases of it the caller, the owner with this `epoch`, has itself. `has_read` is called when
         the workspace has been read."""
-        async with self._lock(session_id):
+        async with self._turns.of_checkpoint(session_id):
             if (known := await self._known(session_id)) is not None:
                 has_read()
                 return known
@@ -189,13 +191,14 @@ class Checkpoints:
         repository = self._repository(session_id)
         await asyncio.to_thread(repository.create)
         earlier = await asyncio.to_thread(load_look, repository)
+        secrets = await self.secrets(session_id)
         try:
-            found = await look(files, repository, self._rules, earlier)
+            found = await look(files, repository, self._rules, earlier, secrets)
         except CheckpointError as error:
             if earlier.commit is None:
                 raise
             log.warning("checkpoint_index_dropped", session_id=session_id, reason=error.detail)
-            found = await look(files, repository, self._rules, Look())
+            found = await look(files, repository, self._rules, Look(), secrets)
         await asyncio.to_thread(save_look, repository, found)
         return found
 
@@ -208,8 +211,6 @@ class Checkpoints:
         if self._shared is not None:
             return await self._shared.seen(session_id)
         return (await asyncio.to_thread(load_look, self._repository(session_id))).seen
-
-    # Comparing
 
     def held(self, session_id: str) -> AbstractAsyncContextManager[None]:
         """While entered, nothing is dropped from a session's repository: what `now` has found can be compared."""
@@ -235,14 +236,14 @@ class Checkpoints:
     async def restoring(self, session_id: str, spec: SandboxSpec) -> AsyncIterator[Restoration]:
         """While entered, no checkpoint is taken, so that a run that begins waits before it uses the workspace. Other
         servers must not run the session meanwhile, and the workspace is here."""
-        async with self._lock(session_id):
+        async with self._turns.of_restoration(session_id):
             row = await self._update(session_id)
             lease = self._sandboxes.lease(session_id, spec)
             try:
                 sandbox = _movable(await lease.start())
                 yield Restoration(
                     lambda: self._save(session_id, sandbox, row),
-                    lambda target: self._begin(session_id, target, sandbox),
+                    lambda target, saved: self._begin(session_id, target, saved, sandbox),
                 )
             except TimeoutError as exc:
                 raise CheckpointError(_NOT_RESTORED) from exc
@@ -255,15 +256,16 @@ class Checkpoints:
             self._quiet.pop(session_id, None)
             return await self._keep(session_id, (await self._see(session_id, sandbox)).seen, row)
 
-    async def _begin(self, session_id: str, target: Target, sandbox: MovableSandbox) -> None:
+    async def _begin(self, session_id: str, target: Target, saved: Target, sandbox: MovableSandbox) -> Sequence[bytes]:
+        goal = Goal(target.commit, target.tree, saved.commit)
         if self._shared is not None:
             await self._shared.begin_restoration(session_id, target.id)
             await self._shared.update(session_id)
         else:
-            await asyncio.to_thread(Pending(self._repository(session_id)).save, target)
+            await asyncio.to_thread(Pending(self._repository(session_id)).save, goal)
             self.interrupted.add(session_id)
         async with asyncio.timeout(RESTORE_S):
-            await self._restore(session_id, sandbox, target.commit, target.tree)
+            return await self._restore(session_id, sandbox, goal)
 
     async def settled(self, session_id: str, spec: SandboxSpec) -> bool:
         """Completes a restoration that an earlier server has left, before anything uses the workspace. False if another
@@ -281,7 +283,7 @@ class Checkpoints:
 
     async def _settle(self, session_id: str, spec: SandboxSpec) -> None:
         try:
-            async with asyncio.timeout(RESTORE_S), self._lock(session_id):
+            async with asyncio.timeout(RESTORE_S), self._turns.of_restoration(session_id):
                 row = await self._update(session_id)
                 if self._is_left(session_id, row):
                     lease = self._sandboxes.lease(session_id, spec)
@@ -300,19 +302,20 @@ class Checkpoints:
         if not self._is_left(session_id, row):
             return
         if self._shared is not None and row is not None:
-            await self._restore(session_id, sandbox, *await self._shared.restored_to(row))
-        elif target := await asyncio.to_thread(Pending(self._repository(session_id)).load):
-            await self._restore(session_id, sandbox, *target)
+            await self._restore(session_id, sandbox, Goal(*await self._shared.restored_to(row)))
+        elif goal := await asyncio.to_thread(Pending(self._repository(session_id)).load):
+            await self._restore(session_id, sandbox, goal)
         else:
             detail = "What was being restored cannot be read. The workspace stays as it is; restore a checkpoint again."
             log.error("restoration_dropped", session_id=session_id, detail=detail)
             await self._end_restoration(session_id)
 
-    async def _restore(self, session_id: str, sandbox: MovableSandbox, commit: str | None, tree: str) -> None:
+    async def _restore(self, session_id: str, sandbox: MovableSandbox, goal: Goal) -> Sequence[bytes]:
         async with self._using(session_id):
             found = await self._see(session_id, sandbox)
-            await restore(sandbox, self._repository(session_id), found.entries, commit, tree)
+            skipped = await restore(sandbox, self._repository(session_id), found, goal)
         await self._end_restoration(session_id)
+        return skipped
 
     async def _end_restoration(self, session_id: str) -> None:
         if self._shared is not None:
@@ -350,7 +353,9 @@ class Checkpoints:
             source, target = self._repository(source_id), self._repository(target_id)
             await asyncio.to_thread(source.copy_to, target.path)
             await asyncio.to_thread(Pending(target).clear)
-            return lambda _: None
+        # Until the fork's rows are copied, the parent may get further ones.
+        kept = await target.commits()
+        return lambda connection: checkpoints.keep_only(connection, target_id, kept)
 
     async def remove(self, session_id: str) -> None:
         """Removes a session's repository once nothing uses it."""
@@ -369,15 +374,9 @@ class Checkpoints:
                 await self._shared.conclude(session_id)
 
     async def sweep_regularly(self) -> None:
-        """Removes copies of shared repositories that are no longer needed here, until it is cancelled."""
-        while self._shared is not None:
-            await asyncio.sleep(SWEEP_S)
-            try:
-                await self._shared.sweep(self._lock)
-            except PalimpsestError as error:
-                log.warning("checkpoints_not_swept", reason=error.detail)
-            except Exception:
-                log.exception("checkpoint_sweep_crashed")
+        """See `SharedRepositories.sweep_regularly`."""
+        if self._shared is not None:
+            await self._shared.sweep_regularly(self._lock)
 
     async def recover(self, known: Collection[str]) -> None:
         """At the start: removes repositories of sessions that are not `known`, and what git has left unfinished in the

@@ -12,6 +12,7 @@ import asyncio
 import hashlib
 import os
 import shutil
+import signal
 import subprocess
 from collections.abc import AsyncIterator, Callable, Generator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -33,6 +34,10 @@ WRITTEN = 1024 * 1024
 RENAMES = 1000
 """Files between which git looks for renames; the effort is quadratic."""
 _NOW = "refs/palimpsest/now"
+_UNFINISHED = (
+    *("*.lock", "refs/**/*.lock", "packed-refs.new", "gc.pid", "fast_import_crash_*"),
+    *("objects/pack/tmp_*", "objects/pack/.tmp-*", "objects/??/tmp_*"),
+)
 _CONFIG = {
     "core.bare": "true",
     "core.repositoryformatversion": "0",
@@ -124,7 +129,7 @@ class Repository:
     async def _started(
         self, arguments: Sequence[str], output: IO[bytes] | None = None
     ) -> AsyncIterator[subprocess.Popen[bytes]]:
-        """A git process, which is killed if it is left before its end."""
+        """A git process, which is killed if it is left before its end. What it has left unfinished is removed."""
         starting = asyncio.ensure_future(asyncio.to_thread(self._start, arguments, output))
         try:
             process = await asyncio.shield(starting)
@@ -132,9 +137,14 @@ class Repository:
             # The thread starts it all the same.
             with suppress(GitMissingError), _killed(await starting):
                 pass
+            await asyncio.to_thread(self.remove_unfinished)
             raise
-        with _killed(process):
-            yield process
+        try:
+            with _killed(process):
+                yield process
+        finally:
+            if process.returncode != 0:
+                await asyncio.to_thread(self.remove_unfinished)
 
     def _start(self, arguments: Sequence[str], output: IO[bytes] | None = None) -> subprocess.Popen[bytes]:
         """Blocks."""
@@ -146,6 +156,7 @@ class Repository:
                 stderr=subprocess.PIPE,
                 cwd="/",
                 env=_environment(),
+                process_group=0,
             )
         except FileNotFoundError as exc:
             raise GitMissingError("git is not installed on the server's machine.") from exc
@@ -195,13 +206,21 @@ class Repository:
     async def keep_only(self, commits: set[str]) -> bool:
         """Drops the references to all other commits, except to the newest look, which may be a checkpoint that is not
         stored yet; whether there were any."""
-        listed = (await self.run("for-each-ref", "--format=%(objectname) %(refname)")).decode().split("\n")
-        pairs = [line.split(" ") for line in listed if line]
-        newest = {commit for commit, ref in pairs if ref == _NOW}
-        drop = [ref for commit, ref in pairs if commit not in commits | newest]
+        refs = await self._refs()
+        keep = commits | {refs[_NOW]} if _NOW in refs else commits
+        drop = [ref for ref, commit in refs.items() if commit not in keep]
         if drop:
             await self.run("update-ref", "--stdin", stdin="".join(f"delete {ref}\n" for ref in drop).encode())
         return bool(drop)
+
+    async def commits(self) -> set[str]:
+        """The commits that are kept."""
+        return set((await self._refs()).values()) if (self.path / "HEAD").is_file() else set()
+
+    async def _refs(self) -> dict[str, str]:
+        """The commits by reference."""
+        listed = (await self.run("for-each-ref", "--format=%(refname) %(objectname)")).decode()
+        return dict(line.split(" ") for line in listed.splitlines())
 
     async def check_index(self) -> None:
         """After objects were added and removed: drops the newest look if its commit is no longer here."""
@@ -217,6 +236,13 @@ class Repository:
     async def collect(self) -> None:
         """Packs what is in use, and removes the rest."""
         await self.run("gc", "--quiet", "--prune=now")
+
+    def remove_unfinished(self) -> None:
+        """Removes what killed git processes have left, which would take space or block the next ones. None may be
+        running. Blocks."""
+        for left in (path for pattern in _UNFINISHED for path in self.path.glob(pattern)):
+            with suppress(OSError):
+                left.unlink()
 
     def size(self) -> tuple[int, int]:
         """Bytes on disk, and the number of files. Blocks."""
@@ -317,12 +343,19 @@ def _killed(process: subprocess.Popen[bytes]) -> Iterator[subprocess.Popen[bytes
         yield process
     finally:
         if process.poll() is None:
-            process.kill()
+            _kill(process)
             process.wait()
         for stream in (process.stdin, process.stdout, process.stderr):
             if stream is not None:
                 with suppress(OSError):
                     stream.close()
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """Kills a process with its children, which hold its pipes."""
+    if process.returncode is None:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 def _quoted(path: bytes) -> bytes:
@@ -356,7 +389,7 @@ async def _in_thread(process: subprocess.Popen[bytes], call: Callable[[], T]) ->
     try:
         return await asyncio.shield(work)
     except asyncio.CancelledError:
-        process.kill()
+        _kill(process)
         with suppress(Exception):
             await work
         raise

@@ -19,7 +19,7 @@ from app.db.engine import Database
 from app.db.repositories import checkpoint_repositories as repositories
 from app.db.repositories import checkpoints, sessions
 from app.db.repositories.checkpoint_repositories import StoredRepository
-from app.errors import ConflictError, WorkspaceStoreError
+from app.errors import ConflictError, PalimpsestError, WorkspaceStoreError
 from app.runtime.checkpoints.repository import EMPTY_TREE, CheckpointError, Repository
 from app.runtime.checkpoints.shared_files import SharedFiles, read_seen
 from app.runtime.checkpoints.taking import Seen
@@ -31,10 +31,14 @@ from app.runtime.workspaces.taking import Fence, Progress, Snapshot, superseded,
 from app.runtime.workspaces.tree import Tree, with_seen
 
 STORE_S = 5.0
-"""Seconds that a checkpoint waits for the store: the end of a run waits with it."""
+"""Seconds that a checkpoint waits until the store answers: the end of a run waits with it."""
+PUT_S = 20.0
+"""Seconds that storing one object may take, of at most 8 MiB; a repository may have many."""
 ATTEMPTS = 3
 """Attempts to read a snapshot while another server replaces it."""
 MAX_FILES = 200_000
+SWEEP_S = 600.0
+"""Seconds between checks for copies that can be removed."""
 UNUSED_S = 3600.0
 """Seconds after which a copy that nobody has used is removed here; the store has it."""
 _NO_FENCE = Fence(lambda: False, lambda: None)
@@ -147,12 +151,13 @@ class SharedRepositories:
 
         await self._write(session_id, work)
 
-    async def restored_to(self, row: StoredRepository) -> tuple[str | None, str]:
-        """The commit and the tree of the checkpoint whose restoration is not completed."""
-        target = row.restoring
-        assert target is not None
-        found = await self._database.read(lambda c: checkpoints.get(c, row.session_id, target))
-        return found.commit_id, found.tree_id
+    async def restored_to(self, row: StoredRepository) -> tuple[str | None, str, str | None]:
+        """The commit and the tree of the checkpoint whose restoration is not completed, and the commit of the workspace
+        before it."""
+        rows = await self._database.read(lambda c: checkpoints.of_session(c, row.session_id))
+        target = next(found for found in rows if found.id == row.restoring)
+        saved = next((found.commit_id for found in reversed(rows) if found.reason == "before_restore"), None)
+        return target.commit_id, target.tree_id, saved
 
     async def end_restoration(self, session_id: str) -> None:
         await self._write(session_id, lambda c: repositories.restore(c, session_id, None))
@@ -229,21 +234,31 @@ class SharedRepositories:
         files = SharedFiles(self.repository(session_id).path)
         await asyncio.to_thread(files.save_seen, seen)
         objects = self._shelf.objects(session_id)
+        objects.put_s = PUT_S
+        progress = Progress()
         try:
             async with asyncio.timeout(STORE_S):
                 await self._shelf.check()
                 base = await self._base(objects, known)
                 await self._clean(objects, known, base)
-                progress = Progress()
-                taken = await take(
-                    objects, files, base, progress, _NO_FENCE, tenure=known.version + 1, max_bytes=self._max_bytes
-                )
-        except TimeoutError as exc:
-            raise WorkspaceStoreError(f"Storing the checkpoint took more than {STORE_S:.0f} seconds.") from exc
+            taken = await take(
+                objects, files, base, progress, _NO_FENCE, tenure=known.version + 1, max_bytes=self._max_bytes
+            )
+        except BaseException as error:
+            await self._discard(objects, progress)
+            if isinstance(error, TimeoutError):
+                raise WorkspaceStoreError("The store did not store the checkpoint in time.") from error
+            raise
         assert taken is not None
         await asyncio.to_thread(self._cache.save, session_id, taken)
         self._unrecorded[session_id] = _Unrecorded(base, taken, tuple(progress.packs))
         return Recording(known, taken.id, seen_uses)
+
+    async def _discard(self, objects: SessionObjects, progress: Progress) -> None:
+        """Removes what was stored for nothing, if the store answers."""
+        with suppress(WorkspaceStoreError, TimeoutError):
+            async with asyncio.timeout(STORE_S):
+                await objects.store.delete([objects.pack(name) for name in progress.packs])
 
     async def _base(self, objects: SessionObjects, known: StoredRepository) -> Snapshot:
         if known.snapshot_id is None:
@@ -326,6 +341,17 @@ class SharedRepositories:
         self._cleaned.discard(session_id)
         await asyncio.to_thread(self._cache.remove, session_id)
         await asyncio.to_thread(shutil.rmtree, self.repository(session_id).path, ignore_errors=True)
+
+    async def sweep_regularly(self, locks: Callable[[str], asyncio.Lock]) -> None:
+        """Calls `sweep` until it is cancelled."""
+        while True:
+            await asyncio.sleep(SWEEP_S)
+            try:
+                await self.sweep(locks)
+            except PalimpsestError as error:
+                log.warning("checkpoints_not_swept", reason=error.detail)
+            except Exception:
+                log.exception("checkpoint_sweep_crashed")
 
     async def sweep(self, locks: Callable[[str], asyncio.Lock]) -> None:
         """Removes copies that nobody has used for a long time or whose session is gone. A fork's repository is in the

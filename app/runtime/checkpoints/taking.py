@@ -7,19 +7,22 @@ from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import orjson
 
 from app.errors import TooLargeError
 from app.runtime.checkpoints.coverage import IGNORE_FILES, CoverageRules, Uncovered, cover, is_ignore_file
 from app.runtime.checkpoints.repository import EMPTY_TREE, INDEX, Blob, Import, Repository, write_whole
+from app.runtime.checkpoints.secrets import NO_SECRETS, Secrets
 from app.sandbox.base import Scan, Scannable, TreeEntry
 
 MAX_ENTRIES = 200_000
 """Files and directories that are looked at."""
 UNCOVERED = 1_000
 """Entries without a checkpoint that are listed."""
+SEARCHED = 64 * 1024
+"""Bytes in which secrets are looked for in the event loop, since a thread would take longer."""
 FILE_MODE, PROGRAM_MODE, DIRECTORY_MODE = 0o644, 0o755, 0o755
 """Permissions that need no record."""
 
@@ -49,21 +52,23 @@ class Seen:
 @dataclass(frozen=True, slots=True)
 class Look:
     """A workspace as it was seen: the commit with it (None if it was empty) and its tree of files, the covered entries,
-    the contents of .gitignore files, and up to `UNCOVERED` entries that no checkpoint covers."""
+    the contents of .gitignore files, and what no checkpoint covers."""
 
     commit: str | None = None
     tree: str = EMPTY_TREE
     entries: Sequence[Known] = ()
     ignores: dict[bytes, tuple[TreeEntry, bytes, bool]] = field(default_factory=dict)
     uncovered: Sequence[Uncovered] = ()
-    more_uncovered: bool = False
+    secrets: frozenset[str] = frozenset()
+    """The ids of the secrets that were looked for in all contents."""
 
     @property
     def seen(self) -> Seen:
         """The look without the entries."""
         files = sum(known.entry.type != "directory" for known in self.entries)
         size = sum(known.entry.size for known in self.entries)
-        return Seen(self.commit, self.tree, files, size, self.uncovered, self.more_uncovered)
+        listed = self.uncovered[:UNCOVERED]
+        return Seen(self.commit, self.tree, files, size, listed, len(listed) < len(self.uncovered))
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +79,16 @@ class TakingRules:
     total_bytes: int = 1024 * 1024 * 1024
 
 
-async def look(sandbox: Scannable, repository: Repository, rules: TakingRules, earlier: Look) -> Look:
-    """Looks at a workspace and adds what has changed since an `earlier` look to the repository. Raises `TooLargeError`
-    (code `workspace_too_large`), and what the sandbox and git raise."""
+async def look(
+    sandbox: Scannable, repository: Repository, rules: TakingRules, earlier: Look, secrets: Secrets = NO_SECRETS
+) -> Look:
+    """Looks at a workspace and adds what has changed since an `earlier` look to the repository, without what has one of
+    the secrets. Raises `TooLargeError` (code `workspace_too_large`), and what the sandbox and git raise."""
+    if not secrets.ids <= earlier.secrets:
+        entries = [known._replace(settled=False) for known in earlier.entries]
+        earlier = replace(earlier, entries=entries, ignores={})
     scan = await sandbox.scan(MAX_ENTRIES, rules.coverage.closed)
+    scan, hidden = await asyncio.to_thread(_without_secrets, scan, secrets)
     ignores = await _read_ignores(sandbox, scan, earlier)
     texts = {path: text for path, (_, text, _) in ignores.items()}
     coverage = await asyncio.to_thread(cover, scan.entries, texts, rules.coverage)
@@ -86,21 +97,39 @@ async def look(sandbox: Scannable, repository: Repository, rules: TakingRules, e
             f"The workspace has more than {rules.total_bytes // 2**20:,} MiB, not counting ignored files.",
             code="workspace_too_large",
         )
-    found = Look(ignores=ignores, uncovered=coverage.uncovered)
+    uncovered = sorted([*hidden, *coverage.uncovered])
+    # What is kept of the look must not have them either.
+    ignores = {path: known for path, known in ignores.items() if not secrets.are_in(known[1])}
+    found = Look(ignores=ignores, uncovered=uncovered, secrets=secrets.ids)
     due, same = await asyncio.to_thread(_compare, coverage.entries, earlier)
-    changed = bool(due) or not _is_same(same, earlier)
+    changed = bool(due) or not _is_same(same, uncovered, earlier)
     begun: AbstractAsyncContextManager[Import | None] = repository.importing() if changed else nullcontext()
     async with begun as writing:
         if writing is None:
-            found = replace(found, commit=earlier.commit, tree=earlier.tree, entries=same)
-        else:
-            found = await _write(sandbox, writing, scan, due, same, earlier, found)
-    return replace(found, uncovered=found.uncovered[:UNCOVERED], more_uncovered=len(found.uncovered) > UNCOVERED)
+            return replace(found, commit=earlier.commit, tree=earlier.tree, entries=same)
+        contents = await _read(sandbox, writing, due, secrets)
+        return await _write(writing, scan, contents, due, same, earlier, found)
 
 
-def _is_same(same: Sequence[Known], earlier: Look) -> bool:
-    """Whether entries that are all known are exactly those of the earlier look."""
-    return earlier.commit is not None and [_essence(k) for k in same] == [_essence(k) for k in earlier.entries]
+def _without_secrets(scan: Scan, secrets: Secrets) -> tuple[Scan, list[Uncovered]]:
+    """The entries without a secret in their paths, and the others."""
+    if not secrets.ids:
+        return scan, []
+    entries: list[TreeEntry] = []
+    hidden: list[Uncovered] = []
+    for entry in scan.entries:
+        if not secrets.are_in(entry.path):
+            entries.append(entry)
+        elif not secrets.are_in(entry.path.rpartition(b"/")[0]):
+            hidden.append(Uncovered(secrets.mask(entry.path), "secret"))
+    return scan._replace(entries=entries), hidden
+
+
+def _is_same(same: Sequence[Known], uncovered: Sequence[Uncovered], earlier: Look) -> bool:
+    """Whether entries that are all known, and those that are not covered, are exactly those of the earlier look."""
+    if earlier.commit is None or [left.path for left in uncovered] != [left.path for left in earlier.uncovered]:
+        return False
+    return [_essence(known) for known in same] == [_essence(known) for known in earlier.entries]
 
 
 def _essence(known: Known) -> tuple[bytes, str, int, str]:
@@ -171,35 +200,58 @@ async def _contents(
         yield entries[at], held
 
 
+class _Contents(NamedTuple):
+    """The ids of what was read by path, and by inode for other hard links; and what has a secret, likewise."""
+
+    by_path: dict[bytes, str]
+    by_inode: dict[int, str]
+    secret: set[bytes]
+    secret_inodes: set[int]
+
+
+async def _read(sandbox: Scannable, writing: Import, due: Sequence[TreeEntry], secrets: Secrets) -> _Contents:
+    """Reads what is due, and writes what has no secret."""
+    found = _Contents({}, {}, set(), set())
+    async with aclosing(_contents(sandbox, due)) as contents:
+        async for entry, data in contents:
+            is_long = len(data) > SEARCHED
+            if await asyncio.to_thread(secrets.are_in, data) if is_long else secrets.are_in(data):
+                found.secret.add(entry.path)
+                found.secret_inodes.add(entry.inode)
+            else:
+                found.by_path[entry.path] = found.by_inode[entry.inode] = await writing.blob(data)
+    return found
+
+
 async def _write(
-    sandbox: Scannable,
     writing: Import,
     scan: Scan,
+    contents: _Contents,
     due: Sequence[TreeEntry],
     same: Sequence[Known],
     earlier: Look,
     found: Look,
 ) -> Look:
-    """Reads what is due and makes a commit."""
-    ids: dict[int, str] = {known.entry.inode: known.blob for known in same if known.entry.type == "file"}
-    read: dict[bytes, str] = {}
-    async with aclosing(_contents(sandbox, due)) as contents:
-        async for entry, data in contents:
-            read[entry.path] = ids[entry.inode] = await writing.blob(data)
+    """Makes a commit of what was read and of what is the same."""
+    ids = {known.entry.inode: known.blob for known in same if known.entry.type == "file"} | contents.by_inode
     entries = list(same)
-    unreadable: list[Uncovered] = []
+    left: list[Uncovered] = []
     for entry in due:
-        id = read.get(entry.path) or (ids.get(entry.inode) if entry.type == "file" else None)
-        if id is None:
+        is_file = entry.type == "file"
+        id = contents.by_path.get(entry.path) or (ids.get(entry.inode) if is_file else None)
+        if entry.path in contents.secret or (is_file and entry.inode in contents.secret_inodes):
+            left.append(Uncovered(entry.path, "secret"))
+        elif id is None:
             # Gone, changed to another type, or closed to the server.
-            unreadable.append(Uncovered(entry.path, "unreadable"))
+            left.append(Uncovered(entry.path, "unreadable"))
         else:
             entries.append(Known(entry, id, settled=entry.ctime_ns < scan.settled_ns))
     entries.sort(key=lambda known: known.entry.path)
     removed, put = _difference(earlier, entries)
-    modes = await asyncio.to_thread(encode_modes, [known.entry for known in entries])
+    uncovered = sorted([*left, *found.uncovered])
+    modes = await asyncio.to_thread(encode_modes, [known.entry for known in entries], uncovered)
     commit, tree = await writing.commit(earlier.tree, removed, put, modes)
-    return replace(found, commit=commit, tree=tree, entries=entries, uncovered=[*unreadable, *found.uncovered])
+    return replace(found, commit=commit, tree=tree, entries=entries, uncovered=uncovered)
 
 
 def _difference(earlier: Look, entries: Sequence[Known]) -> tuple[list[bytes], list[Blob]]:
@@ -217,10 +269,15 @@ def git_blob(entry: TreeEntry, id: str) -> Blob:
     return Blob(entry.path, 0o100755 if entry.mode & 0o100 else 0o100644, id)
 
 
-def encode_modes(entries: Sequence[TreeEntry]) -> bytes:
-    """What a tree cannot hold: permissions that are not the usual ones, and empty directories. A NUL ends each."""
+def encode_modes(entries: Sequence[TreeEntry], uncovered: Sequence[Uncovered]) -> bytes:
+    """What a tree cannot hold: permissions that are not the usual ones, empty directories, and the paths that are not
+    covered, which a restoration leaves as they are. A NUL ends each."""
     filled = {entry.path.rpartition(b"/")[0] for entry in entries}
-    return b"".join(b"%o %s %s\0" % (e.mode, e.type[0].encode(), e.path) for e in entries if _has_mode(e, filled))
+    modes = [b"%o %s %s\0" % (e.mode, e.type[0].encode(), e.path) for e in entries if _has_mode(e, filled)]
+    return b"".join((*modes, *(b"0 u %s\0" % left.path for left in uncovered)))
+
+
+_KINDS: dict[bytes, Literal["file", "directory", "uncovered"]] = {b"f": "file", b"d": "directory", b"u": "uncovered"}
 
 
 def _has_mode(entry: TreeEntry, filled: set[bytes]) -> bool:
@@ -229,12 +286,12 @@ def _has_mode(entry: TreeEntry, filled: set[bytes]) -> bool:
     return entry.type == "file" and entry.mode != (PROGRAM_MODE if entry.mode & 0o100 else FILE_MODE)
 
 
-def decode_modes(data: bytes) -> Iterator[tuple[bytes, bool, int]]:
-    """The paths of `encode_modes`, whether each is a directory, and its permissions."""
+def decode_modes(data: bytes) -> Iterator[tuple[bytes, Literal["file", "directory", "uncovered"], int]]:
+    """The paths of `encode_modes`, what each is, and its permissions."""
     for record in data.split(b"\0"):
         if record:
             mode, kind, path = record.split(b" ", 2)
-            yield path, kind == b"d", int(mode, 8)
+            yield path, _KINDS[kind], int(mode, 8)
 
 
 def load_look(repository: Repository) -> Look:
@@ -249,8 +306,9 @@ def load_look(repository: Repository) -> Look:
                 path.encode("latin-1"): (_entry(entry), text.encode("latin-1"), settled)
                 for path, entry, text, settled in raw["ignores"]
             },
-            [Uncovered(path.encode("latin-1"), reason) for path, reason in raw["uncovered"]],
-            raw["more_uncovered"],
+            # What an earlier version has written lacks the complete list.
+            [Uncovered(path.encode("latin-1"), reason) for path, reason in raw.get("not_covered", ())],
+            frozenset(raw.get("secrets", ())),
         )
     except (OSError, ValueError, KeyError, TypeError):
         return Look()
@@ -266,8 +324,8 @@ def save_look(repository: Repository, found: Look) -> None:
             (path.decode("latin-1"), _raw(entry), text.decode("latin-1"), settled)
             for path, (entry, text, settled) in found.ignores.items()
         ],
-        "uncovered": [(path.decode("latin-1"), reason) for path, reason in found.uncovered],
-        "more_uncovered": found.more_uncovered,
+        "not_covered": [(path.decode("latin-1"), reason) for path, reason in found.uncovered],
+        "secrets": sorted(found.secrets),
     }
     write_whole(repository.path / INDEX, orjson.dumps(raw))
 

@@ -47,7 +47,7 @@ class RunCheckpoints:
         self._session = session
         self._recorder = recorder
         self._beginning: asyncio.Task[Taken | PalimpsestError | None] | None = None
-        self._tidying: asyncio.Task[None] | None = None
+        self._is_untidy = False
         self._used = self._is_noted = False
         self._has_read = asyncio.Event()
 
@@ -95,8 +95,7 @@ class RunCheckpoints:
         if isinstance(taken, Taken):
             with suppress(*_LOST):  # the run's next write fails too
                 run = await self._recorder.submit(lambda c: self._store(c, taken))
-                if run % TIDY_RUNS == 0 and self._tidying is None:
-                    self._tidying = asyncio.create_task(self._tidy(), name=f"checkpoints-{self._session.id}")
+                self._is_untidy |= run % TIDY_RUNS == 0
 
     def _store(self, connection: Connection, taken: Taken) -> tuple[int, list[StreamItem]]:
         # Without an event; the fence applies here too.
@@ -114,8 +113,6 @@ class RunCheckpoints:
             await self._keeper.keep_only(session_id, kept)
         except PalimpsestError as error:
             log.warning("checkpoints_not_tidied", session_id=session_id, reason=error.detail)
-        finally:
-            self._tidying = None
 
     def _drop(self, connection: Connection, most: int) -> tuple[set[str], list[StreamItem]]:
         events.lock(connection, self._session.id, now(), epoch=self._recorder.epoch)
@@ -192,11 +189,26 @@ class RunCheckpoints:
 
         return note
 
-    async def conclude(self) -> None:
-        """The run has ended: removes what its checkpoints have replaced."""
-        if self._keeper is not None:
-            with suppress(PalimpsestError):  # the next one removes it
-                await self._keeper.conclude(self._session.id)
+    async def conclude(self, until: asyncio.Event | None) -> None:
+        """The owner ends: removes what its checkpoints have replaced and, once in `TIDY_RUNS` runs, the oldest ones, at
+        most `until` there is new work, which must not wait for that. None if another owner follows at once."""
+        if self._keeper is None:
+            return
+        with suppress(PalimpsestError):  # the next one removes it
+            await self._keeper.conclude(self._session.id)
+        if self._is_untidy and until is not None:
+            await self._tidy_until(until)
+
+    async def _tidy_until(self, event: asyncio.Event) -> None:
+        tidying = asyncio.create_task(self._tidy(), name=f"checkpoints-{self._session.id}")
+        waiting = asyncio.create_task(event.wait())
+        try:
+            await asyncio.wait({tidying, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            tidying.cancel()
+            waiting.cancel()
+            # Until no git process is left.
+            await asyncio.wait({tidying, waiting})
 
     def close(self) -> None:
         """The owner ends, perhaps in the middle of a run."""
@@ -204,8 +216,6 @@ class RunCheckpoints:
         if self._beginning is not None:
             self._beginning.cancel()
             self._beginning = None
-        if self._tidying is not None:
-            self._tidying.cancel()
 
 
 def _nothing(_: Connection, __: Appender) -> None: ...

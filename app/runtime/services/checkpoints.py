@@ -6,13 +6,14 @@ import asyncio
 import os
 import shutil
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import IO, NamedTuple
 
 import structlog
+from sqlalchemy import Connection
 
 from app.db.repositories import checkpoints, nodes, secrets, sessions
 from app.db.repositories.checkpoints import StoredCheckpoint
@@ -20,7 +21,7 @@ from app.errors import UnavailableError
 from app.runtime.checkpoints.differences import parse_changes
 from app.runtime.checkpoints.keeper import Checkpoints
 from app.runtime.checkpoints.restoring import Target
-from app.runtime.checkpoints.taking import Seen
+from app.runtime.checkpoints.taking import UNCOVERED, Seen
 from app.runtime.services.files import FileService
 from app.runtime.setup import RuntimeSetup
 from app.runtime.transactions import checkpoints as transactions
@@ -30,6 +31,7 @@ from app.runtime.values.checkpoints import (
     CheckpointList,
     FileChange,
     RestoreResult,
+    Skipped,
     Uncovered,
     UncoveredPath,
 )
@@ -145,44 +147,40 @@ class CheckpointService:
             if not is_free:
                 raise claims.elsewhere()
             await self._files.bring(session)
-            saved = await self._restore_here(session, row)
+            saved, skipped = await self._restore_here(session, row)
             if self._setup.workspaces is not None:
                 await self._setup.workspaces.store_now(session_id)
             await self._setup.write(session_id, lambda c: transactions.restored(c, session_id, row.id, saved.id))
         await self._keeper.conclude(session_id)
         look = await self._keeper.last_look(session_id)
-        return RestoreResult(checkpoint=_view(row), saved=_view(saved), not_covered=_uncovered(look))
+        return RestoreResult(
+            checkpoint=_view(row), saved=_view(saved), not_covered=_uncovered(look), skipped=_skipped(skipped)
+        )
 
-    async def _restore_here(self, session: Session, row: StoredCheckpoint) -> StoredCheckpoint:
-        """Returns the checkpoint that was taken before."""
+    async def _restore_here(self, session: Session, row: StoredCheckpoint) -> tuple[StoredCheckpoint, Sequence[bytes]]:
+        """Returns the checkpoint that was taken before, and the paths that were skipped."""
         async with self._keeper.restoring(session.id, session.sandbox) as restoration:
             taken = await restoration.save()
             # A run that starts after this waits for the restoration before it uses the workspace.
             saved = await self._setup.write(session.id, lambda c: transactions.save(c, session.id, taken))
-            await restoration.complete(_target(row), _target(saved))
-        return saved
+            skipped = await restoration.complete(_target(row), _target(saved))
+        return saved, skipped
 
     @asynccontextmanager
     async def _compared(self, session_id: str, start: str | None, end: str | None) -> AsyncIterator[_Comparison]:
         """Both sides of a comparison, and the newest look, in a repository that has both as long as this is entered."""
         session = await self._session(session_id)
-        rows = await self._database.read(lambda c: checkpoints.of_session(c, session_id))
-        first: _Side | None = _Side(rows[0].id, rows[0].tree_id) if rows else None
-        if start is not None:
-            first = await self._side(session_id, start)
-        last = None if end is None else await self._side(session_id, end)
         as_of = None
         async with self._keeper.held(session_id):
+            # What is dropped from the rows from now on stays in the repository meanwhile.
+            first = await self._database.read(lambda c: _first(c, session_id, start))
+            last = None if end is None else await self._database.read(lambda c: _side(c, session_id, end))
             if last is not None:
                 look = await self._keeper.updated(session_id)
             else:
                 look, as_of = await self._keeper.now(session_id, session.sandbox)
                 last = _Side(None, look.tree)
             yield _Comparison(_Side(None, last.tree) if first is None else first, last, look, as_of)
-
-    async def _side(self, session_id: str, checkpoint_id: str) -> _Side:
-        row = await self._database.read(lambda c: checkpoints.get(c, session_id, checkpoint_id))
-        return _Side(row.id, row.tree_id)
 
     async def _masking(self, session_id: str) -> Masking:
         rows = await self._database.read(lambda c: secrets.of_session(c, session_id))
@@ -198,6 +196,19 @@ class _Side:
 
     id: str | None
     tree: str
+
+
+def _first(connection: Connection, session_id: str, start: str | None) -> _Side | None:
+    """The side to begin with; None without a checkpoint."""
+    if start is not None:
+        return _side(connection, session_id, start)
+    rows = checkpoints.of_session(connection, session_id)
+    return _Side(rows[0].id, rows[0].tree_id) if rows else None
+
+
+def _side(connection: Connection, session_id: str, checkpoint_id: str) -> _Side:
+    row = checkpoints.get(connection, session_id, checkpoint_id)
+    return _Side(row.id, row.tree_id)
 
 
 class _Comparison(NamedTuple):
@@ -220,6 +231,10 @@ def _view(row: StoredCheckpoint) -> Checkpoint:
 def _uncovered(look: Seen) -> Uncovered:
     items = tuple(UncoveredPath(path=clean_name(path), reason=reason) for path, reason in look.uncovered)
     return Uncovered(items=items, truncated=look.more_uncovered)
+
+
+def _skipped(found: Sequence[bytes]) -> Skipped:
+    return Skipped(items=tuple(map(clean_name, found[:UNCOVERED])), truncated=len(found) > UNCOVERED)
 
 
 def _masked(change: FileChange, masking: Masking) -> FileChange:

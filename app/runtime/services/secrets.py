@@ -45,6 +45,8 @@ class SecretService:
             return None, []
 
         await self._setup.write(session_id, work)
+        if self._setup.checkpoints is not None:
+            await self._setup.checkpoints.use(session_id)
         self._registry.take_secrets(session_id)
 
     async def remove(self, session_id: str, name: str) -> None:

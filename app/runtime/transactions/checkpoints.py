@@ -28,10 +28,11 @@ def add(connection: Connection, session_id: str, reason: CheckpointReason, taken
     run = 0 if before is None else before.run
     if reason == BEGIN or (reason == END and (before is None or before.reason != BEGIN)):
         run += 1
+    started_at = sessions.row(connection, session_id).run_started_at if reason == BEGIN else None
     row = StoredCheckpoint(
         session_id,
         new_id(),
-        now(),
+        started_at or now(),
         run,
         reason,
         checkpoints.last_message(connection, session_id),
@@ -45,9 +46,10 @@ def add(connection: Connection, session_id: str, reason: CheckpointReason, taken
 
 
 def has_begun(connection: Connection, session_id: str, since: datetime | None) -> bool:
-    """Whether there is a checkpoint of the beginning of a run that has started at this time."""
+    """Whether there is a checkpoint of the beginning of a run that has started at this time. It has exactly that time,
+    since the clocks of nodes differ."""
     last = checkpoints.last(connection, session_id)
-    return last is not None and last.reason == BEGIN and since is not None and last.at >= since
+    return last is not None and last.reason == BEGIN and last.at == since
 
 
 def fail(appender: Appender, reason: CheckpointReason, error: PalimpsestError) -> None:

@@ -25,10 +25,11 @@ class Checkpoint(Value):
 class UncoveredPath(Value):
     """A path that no checkpoint covers, with everything below it: because of a .gitignore file (`ignored`), its size
     (`too_large`), as a directory that can be made again (`cache`), as git's own data (`git`), as Palimpsest's
-    (`internal`), or because it cannot be read (`unreadable`)."""
+    (`internal`), because it cannot be read (`unreadable`), or because a value of the session's secrets is in it or in
+    its path (`secret`)."""
 
     path: str
-    reason: Literal["ignored", "too_large", "cache", "git", "internal", "unreadable"]
+    reason: Literal["ignored", "too_large", "cache", "git", "internal", "unreadable", "secret"]
 
 
 class Uncovered(Value):
@@ -72,10 +73,19 @@ class ChangeList(Value):
     as_of: Timestamp | None = None
 
 
+class Skipped(Value):
+    """Paths that a restoration has left as they were, with everything below them, since only one of the checkpoints
+    `checkpoint` and `saved` covers them; `truncated` is true if there are more."""
+
+    items: tuple[str, ...] = ()
+    truncated: bool = False
+
+
 class RestoreResult(Value):
     """`checkpoint` is the one that was restored, `saved` the workspace before that: restore it to undo. What is not
-    covered stayed as it was."""
+    covered stayed as it was; `skipped` is what the checkpoint would have changed otherwise."""
 
     checkpoint: Checkpoint
     saved: Checkpoint
     not_covered: Uncovered
+    skipped: Skipped = Skipped()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
@@ -57,6 +58,13 @@ class SessionObjects:
         """`part` is empty, or ends with a slash."""
         self.store = store
         self.prefix = f"{instance_id}/{session_id}/{part}"
+        self.put_s: float | None = None
+        """Seconds that storing an object may take."""
+
+    async def put(self, key: str, data: bytes) -> None:
+        """Raises `TimeoutError` after `put_s`."""
+        async with asyncio.timeout(self.put_s):
+            await self.store.put(key, data)
 
     def manifest(self, snapshot_id: str) -> str:
         return f"{self.prefix}manifests/{snapshot_id}"

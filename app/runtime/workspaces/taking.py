@@ -140,7 +140,7 @@ async def _conclude(objects: SessionObjects, base: Snapshot, progress: Progress,
     snapshot = Snapshot(f"{tenure:08d}-{secrets.token_hex(8)}", tree, packs)
     assert snapshot.id is not None
     data = await asyncio.to_thread(Manifest(tree.lists, packs).dump)
-    await objects.store.put(objects.manifest(snapshot.id), data)
+    await objects.put(objects.manifest(snapshot.id), data)
     return snapshot
 
 
@@ -251,7 +251,7 @@ class Uploads:
                 if gives_up():
                     return packs[place:]
             self._progress.packs[name] = len(data)
-            self._running.add(asyncio.create_task(self._objects.store.put(self._objects.pack(name), data)))
+            self._running.add(asyncio.create_task(self._objects.put(self._objects.pack(name), data)))
         return ()
 
     async def finish(self) -> None:
@@ -261,5 +261,6 @@ class Uploads:
 
     async def _await(self, when: str, timeout_s: float | None = None) -> None:
         done, self._running = await asyncio.wait(self._running, return_when=when, timeout=timeout_s)
-        for task in done:
-            task.result()
+        failed = [error for task in done if (error := task.exception()) is not None]
+        if failed:
+            raise failed[0]

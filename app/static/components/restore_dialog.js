@@ -25,7 +25,8 @@ export function RestoreDialog({ state, changes, onClose }) {
       setRefusal(problem.code === "session_running" ? RUNNING : problem.message);
       return;
     }
-    say(`Workspace restored. To undo this, restore “${checkpointName(result.saved)}”.`);
+    const undo = `To undo this, restore “${checkpointName(result.saved)}”.`;
+    say(`Workspace restored. ${skippedText(result.skipped)}${undo}`);
     onClose();
   };
   const isSame = preview.list?.items.length === 0;
@@ -71,10 +72,20 @@ function usePreview(changes, chosen) {
   return [preview, () => setTries(tries + 1)];
 }
 
+/** What the restore has left as it was, since one side does not cover it. */
+function skippedText({ items, truncated }) {
+  if (items.length === 0) return "";
+  return `Skipped, as checkpoints don't cover it: ${files(items.length)}${truncated ? " or more" : ""}. `;
+}
+
+/** Whether a restore leaves a file as it is: what is there now is in no checkpoint. */
+const isKept = ({ path }, uncovered) =>
+  uncovered.items.some(({ path: top }) => path === top || path.startsWith(`${top}/`));
+
 /** What a restore does to a file that has changed since. */
 const UNDONE = { added: "deleted", deleted: "added", modified: "modified", renamed: "renamed" };
 
-function Preview({ list: { items, additions, deletions, truncated } }) {
+function Preview({ list: { items, additions, deletions, truncated, not_covered: uncovered } }) {
   if (items.length === 0) return html`<p>The workspace is already as it was then.</p>`;
   return html`<p>
       This changes <strong>${files(items.length)}${truncated ? " or more" : ""}</strong>:
@@ -82,13 +93,16 @@ function Preview({ list: { items, additions, deletions, truncated } }) {
     </p>
     <div class="restore-files" tabindex="0" role="region" aria-label="Files that change">
       <ul>
-        ${items.slice(0, LISTED).map((item) => html`<${Undone} key=${item.path} item=${item} />`)}
+        ${items.slice(0, LISTED).map(
+          (item) => html`<${Undone} key=${item.path} item=${item} isKept=${isKept(item, uncovered)} />`,
+        )}
         ${items.length > LISTED && html`<li class="dim">and ${count(items.length - LISTED)} more</li>`}
       </ul>
     </div>`;
 }
 
-function Undone({ item: { path, old_path: old, status, binary, additions, deletions } }) {
+function Undone({ item: { path, old_path: old, status, binary, additions, deletions }, isKept }) {
+  if (isKept) return html`<li><${Badge} kind="">kept<//>${" "}<code><bdi>${shownPath(path)}</bdi></code></li>`;
   const undone = UNDONE[status];
   return html`<li>
     <${Badge} kind=${STATUS_KINDS[undone]}>${undone}<//>${" "}

@@ -158,6 +158,7 @@ const REASONS = {
   git: "Git's own data",
   internal: "Palimpsest's own files",
   unreadable: "Can't be read",
+  secret: "Contains a secret",
 };
 
 function NotCovered({ uncovered: { items, truncated } }) {

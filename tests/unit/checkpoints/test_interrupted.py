@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
-from functools import partial
+from datetime import datetime, timedelta
+from functools import cached_property, partial
 from pathlib import Path
+from typing import TypeVar
 
 import orjson
 import pytest
+from sqlalchemy import Connection
 
-from app.runtime.checkpoints import keeper
+from app.db.repositories import checkpoints as stored
+from app.db.repositories import sessions
+from app.errors import NotFoundError
+from app.messages import now
+from app.runtime.checkpoints import keeper, turns
 from app.runtime.checkpoints.keeper import Checkpoints
-from app.runtime.checkpoints.repository import EMPTY_TREE, CheckpointError
-from app.runtime.checkpoints.restoring import PENDING
+from app.runtime.checkpoints.repository import EMPTY_TREE, CheckpointError, Repository
+from app.runtime.checkpoints.restoring import PENDING, Target
+from app.runtime.checkpoints.shared import Taken
 from app.runtime.checkpoints.taking import TakingRules
 from app.runtime.incoming import IncomingArchives
 from app.runtime.services.checkpoints import CheckpointService
@@ -25,13 +34,22 @@ from app.sessions import SandboxSpec
 from tests.unit.db.rows import add_session, new_database
 from tests.unit.runtime.stage import Stage, make_sandboxes, make_setup
 
+T = TypeVar("T")
 SPEC = SandboxSpec(kind="local-unsafe")
 
 
 class Watched(Checkpoints):
-    """Notes whether a comparison has the repository for itself."""
+    """Notes whether a comparison asks for the repository, and whether it has it for itself."""
 
     was_held = False
+
+    def held(self, session_id: str) -> AbstractAsyncContextManager[None]:
+        self.is_asked.set()
+        return super().held(session_id)
+
+    @cached_property
+    def is_asked(self) -> asyncio.Event:
+        return asyncio.Event()
 
     async def changes(self, session_id: str, before: str, after: str) -> bytes:
         self.was_held = self._lock(session_id).locked()
@@ -51,14 +69,23 @@ class Server:
         files = FileService(setup, IncomingArchives(2**30))
         self.service = CheckpointService(setup, files)
         self._stage = stage
+        self._sandboxes = sandboxes
 
     async def checkpoint(self, content: str) -> str:
         """A checkpoint with this content of the file."""
         self.file.parent.mkdir(parents=True, exist_ok=True)
         self.file.write_text(content)
+        self._sandboxes.on_use(self.session_id)
         taken = await self.kept.take(self.session_id, SPEC)
         add = partial(transactions.add, session_id=self.session_id, reason="run_ended", taken=taken)
-        return (await self._stage.write(add)).id
+        return (await self.write(add)).id
+
+    async def write(self, work: Callable[[Connection], T]) -> T:
+        return await self._stage.database.writer.write(work)
+
+    async def target(self, checkpoint_id: str) -> Target:
+        row = await self._stage.database.read(lambda c: stored.get(c, self.session_id, checkpoint_id))
+        return Target(row.id, row.commit_id, row.tree_id)
 
     async def leave(self, checkpoint_id: str) -> None:
         """Asks for a restoration and goes away."""
@@ -110,6 +137,24 @@ async def test_completing_a_restoration_has_a_time_limit(server: Server, monkeyp
             await server.kept.settled(server.session_id, SPEC)
 
 
+async def test_a_checkpoint_waits_for_a_restoration_and_not_long_for_anything_else(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = await server.checkpoint("one")
+    server.file.write_text("two")
+    monkeypatch.setattr(turns, "TURN_S", 0.01)
+    async with server.kept.held(server.session_id):
+        with pytest.raises(CheckpointError, match="Other work"):
+            await server.kept.take(server.session_id, SPEC)
+    async with server.kept.restoring(server.session_id, SPEC) as restoration:
+        taking = asyncio.create_task(server.kept.take(server.session_id, SPEC))
+        saved = await restoration.save()
+        await asyncio.wait({taking}, timeout=0.05)
+        target = await server.target(first)
+        await restoration.complete(target, Target("saved", saved.commit, saved.tree))
+    assert (await taking).tree == target.tree
+
+
 async def test_what_is_compared_stays_until_then(server: Server) -> None:
     await server.checkpoint("one")
     server.file.write_text("two")
@@ -124,3 +169,53 @@ async def test_what_is_compared_stays_until_then(server: Server) -> None:
         assert await server.kept.changes(server.session_id, EMPTY_TREE, seen.tree)
     await removal
     assert not server.repository.exists()
+
+
+async def test_a_checkpoint_that_is_dropped_before_it_is_compared_is_not_found(server: Server) -> None:
+    first, second = await server.checkpoint("one"), await server.checkpoint("two")
+    kept = await server.target(first)
+    async with server.kept.held(server.session_id):
+        server.kept.is_asked.clear()
+        comparing = asyncio.create_task(server.service.changes(server.session_id, first, second))
+        await server.kept.is_asked.wait()
+        await server.write(lambda c: stored.drop(c, server.session_id, [second]))
+        repository = Repository(server.repository)
+        (server.repository / "refs" / "palimpsest" / "now").unlink()
+        assert await repository.keep_only({str(kept.commit)})
+        await repository.collect()
+    with pytest.raises(NotFoundError):
+        await comparing
+
+
+async def test_a_fork_lists_only_what_its_repository_has(server: Server) -> None:
+    empty = await server.kept.take(server.session_id, SPEC)
+    rows = [
+        (
+            await server.write(partial(transactions.add, session_id=server.session_id, reason="run_ended", taken=empty))
+        ).id
+    ]
+    rows.append(await server.checkpoint("one"))
+    fork = await server.write(partial(add_session, sandbox=SPEC.model_dump()))
+    place = await server.kept.copy(server.session_id, fork)
+    await server.checkpoint("two")
+
+    def store(connection: Connection) -> list[str]:
+        stored.copy(connection, server.session_id, fork, set())
+        place(connection)
+        return [row.id for row in stored.of_session(connection, fork)]
+
+    assert await server.write(store) == rows
+
+
+async def test_the_first_checkpoint_of_a_run_is_known_whatever_the_clocks_say(server: Server) -> None:
+    ahead = now() + timedelta(seconds=5)
+    add = partial(transactions.add, session_id=server.session_id, reason="run_started", taken=Taken())
+
+    def begun(connection: Connection, started_at: datetime, *, adds: bool) -> bool:
+        sessions.change(connection, server.session_id, run_started_at=started_at)
+        if adds:
+            add(connection)
+        return transactions.has_begun(connection, server.session_id, started_at)
+
+    assert await server.write(partial(begun, started_at=ahead, adds=True))
+    assert not await server.write(partial(begun, started_at=ahead - timedelta(seconds=3), adds=False))

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import cast
 
+import pytest
+
+from app.runtime.checkpoints import repository as repositories
 from app.runtime.checkpoints.coverage import IGNORE_FILES
-from app.runtime.checkpoints.repository import Repository, blob_id
+from app.runtime.checkpoints.repository import CheckpointError, Repository, blob_id
 from app.runtime.checkpoints.taking import Look, TakingRules, look
 from app.sandbox.base import FilePiece, MovableSandbox, SandboxConfig, SandboxLimits, TreeEntry
 from app.sandbox.host.local import LocalFactory
@@ -88,3 +92,59 @@ async def test_of_a_file_that_grows_only_what_a_scan_saw_is_held(tmp_path: Path)
     found = await look(growing, repository, TakingRules(), Look())
     (blob,) = await repository.files(found.tree)
     assert blob.id == blob_id(b"first\n")
+
+
+class Stuck:
+    """A sandbox that stops after it has given some content."""
+
+    def __init__(self, sandbox: MovableSandbox) -> None:
+        self.scan = sandbox.scan
+        self.is_stuck = asyncio.Event()
+
+    async def read_entries(self, entries: Sequence[TreeEntry]) -> AsyncIterator[Sequence[FilePiece]]:
+        yield [FilePiece(0, os.urandom(3_000_000)), FilePiece(1, b"")]
+        self.is_stuck.set()
+        await asyncio.Event().wait()
+
+
+async def test_a_look_that_is_cut_off_leaves_nothing(tmp_path: Path) -> None:
+    sandbox, repository = await opened(tmp_path)
+    for name in ("one", "two"):
+        (tmp_path / "workspaces" / "s" / name).write_bytes(bytes(3_000_000))
+    before = repository.size()
+    stuck = Stuck(sandbox)
+    cut_off = asyncio.create_task(look(cast(MovableSandbox, stuck), repository, TakingRules(), Look()))
+    await stuck.is_stuck.wait()
+    assert repository.size() > before
+    cut_off.cancel()
+    await asyncio.wait({cut_off})
+    assert repository.size() == before
+    (repository.path / "refs" / "palimpsest" / "now.lock").touch()
+    with pytest.raises(CheckpointError, match="now"):
+        await look(sandbox, repository, TakingRules(), Look())
+    assert (await look(sandbox, repository, TakingRules(), Look())).commit is not None
+
+
+GIT = """#!/bin/sh
+cd "${1#--git-dir=}" || exit
+touch packed-refs.lock gc.pid objects/pack/.tmp-1-pack-2.pack
+sleep 100 & wait
+"""
+"""A git that takes long in a process of its own, as `git gc` does."""
+
+
+async def test_a_git_command_that_takes_too_long_ends_with_its_children(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, repository = await opened(tmp_path)
+    before = repository.size()
+    git = tmp_path / "bin" / "git"
+    git.parent.mkdir()
+    git.write_text(GIT)
+    git.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{git.parent}:{os.environ['PATH']}")
+    monkeypatch.setattr(repositories, "GIT_S", 0.3)
+    async with asyncio.timeout(20):
+        with pytest.raises(CheckpointError, match="git gc took more"):
+            await repository.collect()
+    assert repository.size() == before

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
+from random import randbytes
 
 import pytest
 
 from app.db.repositories import checkpoints as stored
 from app.db.repositories.checkpoints import StoredCheckpoint
 from app.errors import ConflictError, WorkspaceStoreError
+from app.runtime.checkpoints import shared
 from app.runtime.checkpoints.copies import own_folder
 from app.runtime.checkpoints.keeper import Checkpoints
 from app.runtime.checkpoints.shared import SharedRepositories, Shelf, Taken
@@ -18,8 +21,9 @@ from app.runtime.checkpoints.shared_files import SharedFiles
 from app.runtime.checkpoints.taking import TakingRules
 from app.runtime.transactions import checkpoints as transactions
 from app.runtime.values.checkpoints import CheckpointReason
+from app.runtime.workspaces import packing
 from app.runtime.workspaces.store import SessionObjects
-from app.runtime.workspaces.taking import Fence, Progress, Snapshot, take
+from app.runtime.workspaces.taking import UPLOADS, Fence, Progress, Snapshot, take
 from app.sandbox.base import SandboxConfig, SandboxLimits
 from app.sandbox.host.local import LocalFactory
 from tests.unit.workspaces.rig import MemoryStore
@@ -174,6 +178,39 @@ async def test_without_the_store_nothing_is_listed_that_could_be_lost(
     store.away = False
     await one.add(session_id, await one.take(session_id))
     assert await one.database.read(lambda c: len(stored.of_session(c, session_id))) == 1
+
+
+async def test_what_was_stored_for_nothing_is_removed(
+    nodes: tuple[Node, Node], session_id: str, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pack is not stored in time, then each one takes longer than the store may take to answer."""
+    monkeypatch.setattr(shared, "PUT_S", 0.5)
+    monkeypatch.setattr(shared, "STORE_S", 0.3)
+    monkeypatch.setattr(packing, "PACK_BYTES", 40_000)
+    monkeypatch.setattr(packing, "BLOB_BYTES", 20_000)
+    one, _ = nodes
+    await begun(one, session_id)
+    known = set(store.objects)
+    await one.machine.own(session_id)
+    await one.machine.write(session_id, "random", randbytes(500_000).hex())
+    await one.kept.use(session_id)
+    put_at_once = store.put
+
+    async def put_one(key: str, data: bytes) -> None:
+        await (put_at_once(key, data) if len(store.objects) == len(known) else asyncio.Event().wait())
+
+    monkeypatch.setattr(store, "put", put_one)
+    with pytest.raises(WorkspaceStoreError, match="in time"):
+        await one.take(session_id)
+    assert set(store.objects) == known
+
+    async def put_slowly(key: str, data: bytes) -> None:
+        await asyncio.sleep(0.15)
+        await put_at_once(key, data)
+
+    monkeypatch.setattr(store, "put", put_slowly)
+    await one.add(session_id, await one.take(session_id))
+    assert len(store.objects) > len(known) + 3 * UPLOADS
 
 
 async def test_forks_and_deletions(nodes: tuple[Node, Node], session_id: str, store: MemoryStore) -> None:
