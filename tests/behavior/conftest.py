@@ -98,6 +98,8 @@ def sandbox_image() -> str:
 
 def remove_containers(data_dir: Path) -> None:
     """Removes a server's containers from the Engine after the test."""
+    if not (data_dir / "palimpsest.db").exists():
+        return
     with opened(data_dir / "palimpsest.db") as database:
         found = database.exec_driver_sql("SELECT value FROM server WHERE key = 'instance_id'").scalar()
 

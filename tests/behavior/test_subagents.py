@@ -321,6 +321,24 @@ async def test_after_a_kill_each_sub_agent_continues_and_answers_once(
     assert provider.refusals == []
 
 
+async def test_a_parked_run_shows_the_end_of_its_sub_agents(
+    start_process: StartProcess, provider: FakeProvider
+) -> None:
+    provider.script_for("task working", Reply(Text("half"), Gate("working"), Hang()))
+    provider.script(Reply(delegate("task working")), Reply(Text("done")))
+    first = start_process()
+    async with Client(first.url) as client:
+        session_id = (await client.create("parent", tools=TOOLS))["id"]
+        await provider.reached("working")
+        first.end(signal.SIGKILL)
+    async with Client(start_process(PALIMPSEST_RECOVER="park").url) as client:
+        events = await client.until_idle(session_id)
+        assert (await client.session(session_id))["error"]["code"] == "run_parked"
+        ids = [event.data["subagent_id"] for event in of_type(events, "subagent.started")]
+        assert [event.data["subagent_id"] for event in of_type(events, "subagent.finished")] == ids
+        assert len(ids) == 1
+
+
 @pytest.mark.shared_server
 async def test_calls_that_cannot_be_carried_out_get_errors(client: Client, provider: FakeProvider) -> None:
     bad = [

@@ -22,13 +22,14 @@ async def test_a_background_command_is_shown_while_it_runs_and_can_be_stopped(
     await open_session(page, made["id"])
     notes = page.locator("[data-note]")
     await expect(notes.nth(1)).to_contain_text("echo broken; exit 3: ended with exit code 3")
-    await expect(button(notes.nth(1), "Stop")).to_be_hidden()
+    await expect(notes.nth(1).get_by_role("button", name="Stop")).to_be_hidden()
     server = notes.nth(0)
     await expect(server).to_contain_text("sleep 600: running")
     await expect(server.get_by_label("Live output")).to_contain_text("listening on 8000")
-    await button(server, "Stop").click()
+    stop = button(server, "Stop echo listening on 8000; sleep 600")
+    await stop.click()
     await expect(server).to_contain_text("sleep 600: stopped")
-    await expect(button(server, "Stop")).to_be_hidden()
+    await expect(stop).to_be_hidden()
     (stopped, ended) = (await client.get(f"/v1/sessions/{made['id']}/commands"))["items"]
     assert [stopped["status"], ended["status"]] == ["stopped", "exited"]
     await button(server, "Output").click()

@@ -66,13 +66,15 @@ class Reports(Protocol):
 
 @dataclass(slots=True, eq=False)
 class _Server:
-    """One server. `catalog` is what is offered of it; `fresh` is a connection that no step knows yet."""
+    """One server. `catalog` is what is offered of it; `fresh` is a connection that no step knows yet. After a failure
+    was `reported`, the next connection is news."""
 
     config: ServerConfig
     connection: Connection | None = None
     catalog: Catalog | None = None
     opening: asyncio.Task[tuple[Connection, Catalog]] | None = None
     fresh: bool = False
+    reported: bool = False
     tried: bool = False
     error: ServerError | None = None
     failures: int = 0
@@ -137,7 +139,7 @@ class SessionServers:
         for server in servers:
             server.tried = True
             if server.opening is not None and not server.opening.done():
-                detail = f"The server is not ready after {FIRST_WAIT_S:g} seconds. The run continues without its tools."
+                detail = f"The server was not ready after {FIRST_WAIT_S:g} seconds. The run continues without it."
                 server.error = ServerError("timeout", detail)
 
     async def _open(self, config: ServerConfig) -> tuple[Connection, Catalog]:
@@ -199,8 +201,8 @@ class SessionServers:
             log.exception("mcp_connection_crashed", server=server.config.name)
             self._fail(server, ServerError("protocol_error", f"The connection failed ({type(error).__name__})."))
         else:
-            server.fresh = catalog != server.catalog or server.failures > 0
-            server.catalog, server.error, server.failures = catalog, None, 0
+            server.fresh = catalog != server.catalog or server.reported
+            server.catalog, server.error, server.failures, server.reported = catalog, None, 0, False
 
     def _fail(self, server: _Server, error: ServerError | PalimpsestError) -> None:
         server.connection = None
@@ -218,8 +220,7 @@ class SessionServers:
         error = error or ServerError("closed", "The connection ended.")
         server.catalog = server.connection = None
         server.error = None
-        # Its tools are gone, so the next connection is news.
-        server.failures = max(1, server.failures)
+        server.reported = True
         detail = self._session.masking.text(error.detail)[:MAX_DETAIL_CHARS]
         await self._reports.failed(server.config.name, ServerError(error.code, detail))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
@@ -51,6 +52,8 @@ OTHER = "other"
 """Label for tool names that models invent."""
 MCP, CLIENT = "mcp", "client"
 """Labels for the tools of MCP servers, and for those that clients carry out: users choose their names."""
+MOST_WAITING = 10_000
+"""Calls that wait for a client, the newest, whose results get their label; those of deleted sessions get none."""
 TOKEN_KINDS = ("input", "cache_read", "cache_write", "output", "reasoning")
 Reading = Callable[[], float]
 
@@ -60,7 +63,7 @@ class Metrics:
 
     def __init__(self, tools: Collection[str] = ()) -> None:
         self._tools = frozenset(tools)
-        self._client_calls: set[str] = set()
+        self._client_calls: OrderedDict[str, None] = OrderedDict()
         self._registry = registry = CollectorRegistry()
         self._readings = _Readings()
         registry.register(self._readings)
@@ -196,12 +199,14 @@ class Metrics:
 
     def _called(self, data: dict[str, object]) -> None:
         if data.get("waits_for_client"):
-            self._client_calls.add(str(data["call_id"]))
+            self._client_calls[str(data["call_id"])] = None
+            if len(self._client_calls) > MOST_WAITING:
+                self._client_calls.popitem(last=False)
 
     def _tool(self, name: str, call_id: str) -> str:
         """The label of the tool that was called."""
         if call_id in self._client_calls:
-            self._client_calls.remove(call_id)
+            del self._client_calls[call_id]
             return CLIENT
         if name in self._tools:
             return name
@@ -309,15 +314,17 @@ def _add_runs(metrics: Metrics, registry: Dispatch, database: Database) -> None:
 
 
 def add_elsewhere(metrics: Metrics, commands: BackgroundCommands, database: Database) -> None:
-    """Adds the metrics of what works for sessions outside of their steps."""
+    """Adds the metrics of work outside steps."""
     metrics.gauge("palimpsest_background_commands", "Commands that run in the background.", lambda: len(commands))
     metrics.gauge(
         "palimpsest_mcp_servers",
-        "MCP servers that are ready, of sessions that run.",
+        "Ready MCP servers of running sessions, on all nodes.",
         lambda: database.read_here(mcp.count_ready),
     )
     metrics.gauge(
-        "palimpsest_running_subagents", "Sub-agents that run.", lambda: database.read_here(sessions.count_subagents)
+        "palimpsest_running_subagents",
+        "Running sub-agents, on all nodes.",
+        lambda: database.read_here(sessions.count_subagents),
     )
 
 

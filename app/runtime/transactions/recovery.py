@@ -32,7 +32,7 @@ from app.messages import (
 )
 from app.runtime.transactions.changes import write_change
 from app.runtime.transactions.client_calls import is_left_waiting, would_continue
-from app.runtime.transactions.runs import end_client_calls, resolve_approvals
+from app.runtime.transactions.runs import end_waits, resolve_approvals
 from app.sessions import ContextState, Outcome, QueueMode
 from app.tools.submit import OutputFormat
 
@@ -86,8 +86,7 @@ def recover(
     appender = Appender(connection, session_id, epoch=epoch)
     if held:
         resolve_approvals(connection, appender, approvals.open_approvals(connection, session_id), "deny", "timeout")
-        late = [row.call_id for row in client_calls.open_ones(connection, session_id)]
-        end_client_calls(connection, appender, late, "timeout")
+        end_waits(connection, appender, "timeout")
     for change in changes:
         write_change(connection, appender, change)
     as_of = workspaces.take_restored(connection, session_id)

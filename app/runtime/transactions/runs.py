@@ -178,12 +178,17 @@ def withdraw_waits(connection: Connection, appender: Appender, by: ApprovalEnd) 
     """Cancels all pending approvals of a session, and ends the waits for clients and sub-agents."""
     session_id = appender.session_id
     resolve_approvals(connection, appender, steps.open_approvals(connection, session_id), "cancelled", by)
-    waiting = client_calls.open_ones(connection, session_id)
+    end_waits(connection, appender, "error" if by == "user" else by)
+
+
+def end_waits(connection: Connection, appender: Appender, by: ClientWaitEnd) -> None:
+    """Ends all waits of a session for clients and sub-agents."""
+    waiting = client_calls.open_ones(connection, appender.session_id)
     for row in waiting:
         child = None if row.child_id is None else sessions.find(connection, row.child_id)
         if child is not None:
             end_subagent(appender, row.call_id, child)
-    end_client_calls(connection, appender, [row.call_id for row in waiting], "error" if by == "user" else by)
+    end_client_calls(connection, appender, [row.call_id for row in waiting], by)
 
 
 def end_subagent(appender: Appender, call_id: str, child: Row[Any]) -> None:

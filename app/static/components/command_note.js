@@ -16,8 +16,10 @@ const COMMAND = 200;
 
 export function CommandNote({ state, note: { at, command_id: id, command, end } }) {
   const path = sessionPath(state.id, "commands", id);
-  const tail = (before) => get(`${path}/output?since=${Math.max(0, (before?.bytes ?? 0) - TAIL_BYTES)}`);
-  const seen = usePolled(tail, end === null).value;
+  const from = (bytes) => get(`${path}/output?since=${Math.max(0, bytes - TAIL_BYTES)}`);
+  // The first answer says how much there is.
+  const tail = async (before) => from((before ?? (await from(Number.MAX_SAFE_INTEGER))).bytes);
+  const seen = usePolled(tail, end === null, ({ status }) => status !== "running").value;
   // Its end may be in a part of the log that is not loaded.
   const now = end ?? seen ?? { status: "running" };
   const isRunning = now.status === "running";
@@ -25,7 +27,10 @@ export function CommandNote({ state, note: { at, command_id: id, command, end } 
       Background command <code>${plainLine(command.slice(0, COMMAND))}</code>: ${wordsOf(now)}${" "}
       ${!isRunning && now.bytes > 0 && html`<${OutputLink} sessionId=${state.id} callId=${id} /> `}
       <time class="numbers" datetime=${at} title=${day(at)}>${clock(at)}</time>
-      ${isRunning && html` <${Button} onClick=${() => remove(path)}>Stop<//>`}
+      ${isRunning &&
+      html` <${Button} onClick=${() => remove(path)} aria-label=${`Stop ${plainLine(command.slice(0, COMMAND))}`}>
+        Stop
+      <//>`}
     </p>
     ${isRunning && seen && html`<${Tail} label="Live output" output=${seen.output} />`}`;
 }
@@ -40,9 +45,9 @@ const WORDS = {
   running: "running",
   stopped: "stopped",
   cancelled: "cancelled with its run",
-  limit: "ended at a limit",
-  sandbox_stopped: "ended with its sandbox",
-  interrupted: "interrupted by a restart of the server",
+  limit: "stopped at a limit",
+  sandbox_stopped: "stopped with its sandbox",
+  interrupted: "interrupted by a server restart",
   failed: "could not be started",
 };
 

@@ -29,7 +29,7 @@ export function RestoreDialog({ state, changes, onClose }) {
     say(`Workspace restored. ${skippedText(result.skipped)}${undo}`);
     onClose();
   };
-  const isSame = preview.list?.items.length === 0;
+  const isSame = preview.list !== undefined && changedOf(preview.list).length === 0;
   return html`<${Dialog} title="Restore a checkpoint" onClose=${onClose}>
     <div class="field">
       <label for=${id}>Checkpoint</label>
@@ -75,7 +75,7 @@ function usePreview(changes, chosen) {
 /** What the restore has left as it was, since one side does not cover it. */
 function skippedText({ items, truncated }) {
   if (items.length === 0) return "";
-  return `Skipped, as checkpoints don't cover it: ${files(items.length)}${truncated ? " or more" : ""}. `;
+  return `Skipped ${files(items.length)}${truncated ? " or more" : ""} that checkpoints don't cover. `;
 }
 
 /** Whether a restore leaves a file as it is: what is there now is in no checkpoint. */
@@ -85,11 +85,18 @@ const isKept = ({ path }, uncovered) =>
 /** What a restore does to a file that has changed since. */
 const UNDONE = { added: "deleted", deleted: "added", modified: "modified", renamed: "renamed" };
 
-function Preview({ list: { items, additions, deletions, truncated, not_covered: uncovered } }) {
+/** The files that a restore changes. */
+const changedOf = ({ items, not_covered: uncovered }) => items.filter((item) => !isKept(item, uncovered));
+
+const sumOf = (items, name) => items.reduce((sum, item) => sum + (item[name] ?? 0), 0);
+
+function Preview({ list }) {
+  const { items, truncated, not_covered: uncovered } = list;
   if (items.length === 0) return html`<p>The workspace is already as it was then.</p>`;
+  const changed = changedOf(list);
   return html`<p>
-      This changes <strong>${files(items.length)}${truncated ? " or more" : ""}</strong>:
-      ${" "}<${Lines} additions=${deletions} deletions=${additions} />
+      This changes <strong>${files(changed.length)}${truncated ? " or more" : ""}</strong>:
+      ${" "}<${Lines} additions=${sumOf(changed, "deletions")} deletions=${sumOf(changed, "additions")} />
     </p>
     <div class="restore-files" tabindex="0" role="region" aria-label="Files that change">
       <ul>

@@ -8,17 +8,19 @@ import { sessionLink } from "../core/router.js";
 import { html } from "../core/ui.js";
 
 export function SubagentNote({ note: { at, subagent_id: id, title, end } }) {
-  const session = usePolled(() => get(sessionPath(id)), end === null).value;
-  return html`<p class=${end && end.outcome !== "completed" ? "failed" : undefined}>
-      Sub-agent <a href=${sessionLink(id)}>${plainLine(title ?? id)}</a>: ${end ? ended(end) : "working"}${" "}
+  const session = usePolled(() => get(sessionPath(id)), end === null, ({ status }) => status === "idle").value;
+  // Its end may be in a part of the log that is not loaded.
+  const now = end ?? (session?.status === "idle" ? session : null);
+  return html`<p class=${now && now.outcome !== "completed" ? "failed" : undefined}>
+      Sub-agent <a href=${sessionLink(id)}>${plainLine(title ?? id)}</a>: ${now ? ended(now) : "working"}${" "}
       <time class="numbers" datetime=${at} title=${day(at)}>${clock(at)}</time>
     </p>
-    ${!end && session && html`<p class="note-now"><${Now} session=${session} /></p>`}`;
+    ${!now && session && html`<p class="note-now"><${Now} session=${session} /></p>`}`;
 }
 
 function Now({ session }) {
   if (session.status === "awaiting_approval") return "Waiting for your approval";
-  return session.status === "idle" ? "Finishing…" : html`<${Activity} session=${session} />`;
+  return html`<${Activity} session=${session} />`;
 }
 
 function ended({ outcome, steps, error }) {

@@ -7,10 +7,10 @@ import { Figure, TableBox, useNewest } from "./usage_table.js";
 
 const NAMES = { model: "Model", tools: "Tools", waiting: "Waiting for you", compaction: "Compaction" };
 
-export function Times({ attempts, rounds }) {
+export function Times({ attempts, rounds, isLoading }) {
   const times = timesOf(attempts, rounds);
   const [rows, more] = useNewest(times);
-  if (times.length === 0) return html`<p class="dim">No steps have ended yet.</p>`;
+  if (times.length === 0) return html`<p class="dim">${isLoading ? "Loading…" : "No steps have ended yet."}</p>`;
   const sum = sumTimes(times);
   const most = Math.max(...times.map(({ total }) => total));
   return html`<dl class="figures">

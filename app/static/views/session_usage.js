@@ -46,7 +46,7 @@ export function SessionUsageView({ state }) {
     </section>
     <section aria-labelledby="times">
       <h2 id="times">Time</h2>
-      <${Times} attempts=${attempts} rounds=${history.rounds.value} />
+      <${Times} attempts=${attempts} rounds=${history.rounds.value} isLoading=${history.progress.value !== null} />
     </section>
     <section aria-labelledby="by-step">
       <h2 id="by-step">By step</h2>

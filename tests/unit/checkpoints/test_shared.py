@@ -208,6 +208,7 @@ async def test_what_was_stored_for_nothing_is_removed(
         await asyncio.sleep(0.15)
         await put_at_once(key, data)
 
+    monkeypatch.setattr(shared, "PUT_S", 20)
     monkeypatch.setattr(store, "put", put_slowly)
     await one.add(session_id, await one.take(session_id))
     assert len(store.objects) > len(known) + 3 * UPLOADS
