@@ -172,7 +172,7 @@ async def measure_inbox(browser: Browser, server: Server) -> list[Result]:
             await connection.ask("POST", f"/v1/sessions/{session_id}/cancel", {})
     await context.close()
     note = f"{CHANGES} titles changed one after the other, from the request to the row; median {median(delays):.0f} ms."
-    share = f"The page's main thread over {INBOX_S} s; each session streams 20 tokens per second and makes a call every 5 s."
+    share = f"The page's main thread over {INBOX_S} s; each streams 20 tokens per second and makes a call every 5 s."
     return [
         Result(f"List with {RUNNING} running sessions, CPU", used_ms / INBOX_S / 10, "%", 20, note=share),
         Result(f"List with {RUNNING} running sessions, a change", max(delays), "ms", 200, note=note),

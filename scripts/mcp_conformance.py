@@ -39,7 +39,7 @@ ROOT = Path(__file__).parents[1]
 
 LEFT_OUT = {
     "auth/": "the client does no OAuth: credentials are headers that a user gives",
-    "elicitation-": "the client declares no elicitation: nobody can be asked while a tool runs",
+    "elicitation-": "the client declares no elicitation: no user can answer while a tool runs",
     "sep-2322-": "the client declares no elicitation, which its server requests in the middle of a call",
     "sep-2640-": "an extension for skills on servers, which the client does not use",
 }

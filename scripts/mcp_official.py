@@ -1,5 +1,5 @@
 """Runs the official MCP servers of npm in sessions: as commands in bubblewrap and in Docker, and over streamable HTTP:
-`python -m scripts.mcp_official`. Prints a table for `docs/mcp.md`, and fails if a call did not give what it should.
+`python -m scripts.mcp_official`. Prints a table for `docs/mcp.md`, and fails if a call returns an unexpected result.
 
 Needs npm, bubblewrap and Docker with the image `palimpsest/test-full`. That has no Node, so an image with Node and the
 servers is built from it, and removed at the end; bubblewrap gets them in the workspace.
@@ -130,9 +130,10 @@ async def in_session(
         if files is not None:
             place = server.settings.data_dir / "workspaces" / session_id / "mcp/node_modules"
             await asyncio.to_thread(shutil.copytree, files, place, symlinks=True)
-        found = await use(client, provider, name, session_id)
-        await client.http.delete(f"/v1/sessions/{session_id}")
-        return found
+        try:
+            return await use(client, provider, name, session_id)
+        finally:
+            await client.http.delete(f"/v1/sessions/{session_id}")
 
 
 def rows(folder: Path, versions: Mapping[str, str]) -> Iterator[Row]:

@@ -40,7 +40,10 @@ SUBAGENTS = "sub-agents work on the server of their session only, and a cluster 
 
 EXCLUDED: Mapping[str, Sequence[str]] = {
     SUBAGENTS: ("test_subagents.py",),
-    ONE_PROCESS: ("test_changes.py::test_the_oldest_checkpoints_are_dropped_once_the_session_is_idle",),
+    ONE_PROCESS: (
+        "test_changes.py::test_a_server_without_git_makes_forks_without_checkpoints",
+        "test_changes.py::test_the_oldest_checkpoints_are_dropped_once_the_session_is_idle",
+    ),
     OUTLIVES: ("test_background_commands.py::test_a_command_ends_with_a_request_or_a_cancelled_run",),
     STARTS_AHEAD: ("test_first_use.py",),
     NO_SERVER: (

@@ -12,11 +12,12 @@ import subprocess
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import httpx
 import pytest
 
+from app.runtime.checkpoints.repository import GitMissingError, Repository
 from app.runtime.checkpoints.restoring import PENDING
 from app.runtime.owner import checkpoints as run_checkpoints
 from tests.behavior.conftest import StartProcess, StartServer
@@ -246,6 +247,27 @@ async def test_the_oldest_checkpoints_are_dropped_once_the_session_is_idle(
         assert [(c["run"], c["reason"]) for c in left] == [(1, "run_started"), (2, "run_ended")]
         assert b"+2" in await patch(client, session_id)
         await restore(client, session_id, left[0]["id"])
+
+
+async def test_a_server_without_git_makes_forks_without_checkpoints(
+    start_server: StartServer, provider: FakeProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = start_server()
+    async with Client(server.url) as client:
+        provider.script(Reply(command("echo one > file")), Reply(Text("done")))
+        session, _ = await client.run("write")
+        assert len((await client.get(f"/v1/sessions/{session['id']}/checkpoints"))["items"]) == 2
+        monkeypatch.setattr(Repository, "_start", missing_git)
+        made = await client.http.post(f"/v1/sessions/{session['id']}/fork", json={})
+        assert made.status_code == 201
+        # That of the empty workspace needs no git.
+        (only,) = (await client.get(f"/v1/sessions/{made.json()['id']}/checkpoints"))["items"]
+        assert (only["reason"], only["files"]) == ("run_started", 0)
+        assert (await client.http.get(f"/v1/sessions/{made.json()['id']}/files/file")).text == "one\n"
+
+
+def missing_git(*_: object) -> NoReturn:
+    raise GitMissingError("git is not installed on the server's machine.")
 
 
 async def test_forks_have_the_checkpoints_and_deletions_remove_them(

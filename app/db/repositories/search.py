@@ -13,6 +13,7 @@ from sqlalchemy import Connection, bindparam, func, insert, select, true
 from app.db.fulltext import NewPassage, Wanted, fulltext
 from app.db.models import IN_MESSAGE, message_parts, messages, search_entries
 from app.db.ranking import Query, best, one_each, pairs, passages, shown, terms_of
+from app.db.repositories import sessions
 from app.db.repositories.messages import history, named
 from app.messages import ImagePart, Message, Role, ToolCallPart
 
@@ -132,7 +133,8 @@ def unindexed(connection: Connection, session_id: str, *, before: int, after: in
 
 def add(connection: Connection, session_id: str, found: Sequence[Located], *, after: Position) -> Position:
     """Adds the next passages after a position. Returns up to where the session is indexed now; adds nothing if that was
-    not `after`, since another search has gone further meanwhile."""
+    not `after`, since another search has gone further meanwhile. Raises `NotFoundError`."""
+    sessions.row(connection, session_id)
     position = _position(connection.execute(_LAST, {"sid": session_id}).first() or (0, None))
     if position != after:
         return position

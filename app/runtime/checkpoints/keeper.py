@@ -17,7 +17,7 @@ from sqlalchemy import Connection
 from app.db.repositories import checkpoints
 from app.db.repositories.checkpoint_repositories import StoredRepository
 from app.errors import PalimpsestError
-from app.runtime.checkpoints.repository import CheckpointError, Repository
+from app.runtime.checkpoints.repository import CheckpointError, GitMissingError, Repository
 from app.runtime.checkpoints.restoring import Goal, Pending, Restoration, Target, recovered, restore
 from app.runtime.checkpoints.secrets import Secrets, no_secrets
 from app.runtime.checkpoints.shared import SharedRepositories, Taken
@@ -301,9 +301,13 @@ class Checkpoints:
     async def _complete(self, session_id: str, sandbox: MovableSandbox, row: StoredRepository | None) -> None:
         if not self._is_left(session_id, row):
             return
+        goal: Goal | None
         if self._shared is not None and row is not None:
-            await self._restore(session_id, sandbox, Goal(*await self._shared.restored_to(row)))
-        elif goal := await asyncio.to_thread(Pending(self._repository(session_id)).load):
+            found = await self._shared.restored_to(row)
+            goal = None if found is None else Goal(*found)
+        else:
+            goal = await asyncio.to_thread(Pending(self._repository(session_id)).load)
+        if goal is not None:
             await self._restore(session_id, sandbox, goal)
         else:
             detail = "What was being restored cannot be read. The workspace stays as it is; restore a checkpoint again."
@@ -313,7 +317,8 @@ class Checkpoints:
     async def _restore(self, session_id: str, sandbox: MovableSandbox, goal: Goal) -> Sequence[bytes]:
         async with self._using(session_id):
             found = await self._see(session_id, sandbox)
-            skipped = await restore(sandbox, self._repository(session_id), found, goal)
+            secrets = await self.secrets(session_id)
+            skipped = await restore(sandbox, self._repository(session_id), found, goal, secrets)
         await self._end_restoration(session_id)
         return skipped
 
@@ -353,8 +358,12 @@ class Checkpoints:
             source, target = self._repository(source_id), self._repository(target_id)
             await asyncio.to_thread(source.copy_to, target.path)
             await asyncio.to_thread(Pending(target).clear)
+        try:
+            kept = await target.commits()
+        except (CheckpointError, GitMissingError) as error:
+            log.warning("checkpoints_not_copied", session_id=source_id, reason=error.detail)
+            kept = set()
         # Until the fork's rows are copied, the parent may get further ones.
-        kept = await target.commits()
         return lambda connection: checkpoints.keep_only(connection, target_id, kept)
 
     async def remove(self, session_id: str) -> None:

@@ -19,6 +19,7 @@ import orjson
 from app.errors import PalimpsestError
 from app.runtime.checkpoints.planning import Plan, Wanted, plan, uncovered_in, wanted
 from app.runtime.checkpoints.repository import Blob, Repository, write_whole
+from app.runtime.checkpoints.secrets import NO_SECRETS, Secrets
 from app.runtime.checkpoints.shared import Taken
 from app.runtime.checkpoints.taking import Look
 from app.sandbox import tar
@@ -108,7 +109,9 @@ class Restoration:
             raise
 
 
-async def restore(sandbox: MovableSandbox, repository: Repository, present: Look, goal: Goal) -> Sequence[bytes]:
+async def restore(
+    sandbox: MovableSandbox, repository: Repository, present: Look, goal: Goal, secrets: Secrets = NO_SECRETS
+) -> Sequence[bytes]:
     """Makes the covered entries of a workspace those of a commit; returns what was skipped, see `Plan`. Done again
     after a failure with a new look at what is present, it has the same result. Raises what the sandbox and git
     raise."""
@@ -116,15 +119,18 @@ async def restore(sandbox: MovableSandbox, repository: Repository, present: Look
     modes = await repository.modes(goal.commit) if goal.commit is not None else b""
     # An interrupted restoration may have removed the .gitignore file because of which something was not covered.
     before = b"" if goal.saved is None or goal.saved == present.commit else await repository.modes(goal.saved)
-    steps = await asyncio.to_thread(_plan, present, blobs, modes, before)
+    steps = await asyncio.to_thread(_plan, present, blobs, modes, before, secrets)
     if steps.removed or steps.made:
         await sandbox.update(steps.removed, _archive(repository, steps.made))
-    return steps.skipped
+    return [secrets.mask(path) for path in steps.skipped]
 
 
-def _plan(present: Look, blobs: Sequence[Blob], modes: bytes, before: bytes) -> Plan:
+def _plan(present: Look, blobs: Sequence[Blob], modes: bytes, before: bytes, secrets: Secrets) -> Plan:
     uncovered = {left.path for left in present.uncovered} | uncovered_in(modes) | uncovered_in(before)
-    return plan(present.entries, wanted(blobs, modes), uncovered)
+    target = wanted(blobs, modes)
+    # The lists have masked paths. A secret may have been set after the checkpoint.
+    uncovered |= {path for path in target if secrets.are_in(path)}
+    return plan(present.entries, target, uncovered)
 
 
 async def _archive(repository: Repository, entries: Sequence[Wanted]) -> AsyncGenerator[bytes, None]:

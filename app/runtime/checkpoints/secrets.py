@@ -39,13 +39,16 @@ async def no_secrets(_: str) -> Secrets:
 
 
 async def read_secrets(database: Database, vault: Vault, session_id: str) -> Secrets:
-    """What a session's checkpoints must not contain. Without the key the session has no secrets."""
+    """What a session's checkpoints must not contain. Without the key the session has no secrets, and what was looked at
+    meanwhile is looked at again later."""
     rows = await database.read(lambda c: _of_line(c, session_id))
     values: dict[str, str] = {}
+    ids: set[str] = set()
     for row in rows:
         for name, value in (await read_masking(vault, [row])).values.items():
             values[name if row.session_id == session_id else f"{name} of {row.session_id}"] = value
-    return Secrets(Masking(values), frozenset(f"{row.session_id} {row.name} {row.updated_at}" for row in rows))
+            ids.add(f"{row.session_id} {row.name} {row.updated_at}")
+    return Secrets(Masking(values), frozenset(ids))
 
 
 def _of_line(connection: Connection, session_id: str) -> list[Row[Any]]:

@@ -151,11 +151,13 @@ class SharedRepositories:
 
         await self._write(session_id, work)
 
-    async def restored_to(self, row: StoredRepository) -> tuple[str | None, str, str | None]:
+    async def restored_to(self, row: StoredRepository) -> tuple[str | None, str, str | None] | None:
         """The commit and the tree of the checkpoint whose restoration is not completed, and the commit of the workspace
-        before it."""
+        before it. None if the checkpoint was dropped."""
         rows = await self._database.read(lambda c: checkpoints.of_session(c, row.session_id))
-        target = next(found for found in rows if found.id == row.restoring)
+        target = next((found for found in rows if found.id == row.restoring), None)
+        if target is None:
+            return None
         saved = next((found.commit_id for found in reversed(rows) if found.reason == "before_restore"), None)
         return target.commit_id, target.tree_id, saved
 

@@ -113,7 +113,8 @@ async def look(
 
 def _without_secrets(scan: Scan, secrets: Secrets) -> tuple[Scan, list[Uncovered]]:
     """The entries without a secret in their paths, and the others."""
-    if not secrets.ids:
+    # Nearly always none has, and so many paths are searched faster at once.
+    if not secrets.are_in(b"\0".join(entry.path for entry in scan.entries)):
         return scan, []
     entries: list[TreeEntry] = []
     hidden: list[Uncovered] = []

@@ -35,6 +35,9 @@ class _Handle:
     stopping: asyncio.Task[bool] | None = None
     counted: bool = False
     removed: bool = False
+    """Removed with its session while it was in use."""
+    resists: bool = False
+    """It did not stop."""
 
 
 class Sandboxes:
@@ -207,7 +210,7 @@ class Sandboxes:
     def _stop_one_idle(self) -> None:
         """Stops the longest idle sandbox for a waiter."""
         for session_id, handle in self._handles.items():
-            if handle.counted and handle.users == 0 and handle.stopping is None:
+            if handle.counted and handle.users == 0 and handle.stopping is None and not handle.resists:
                 self._stop_idle(session_id, handle)
                 return
 
@@ -240,9 +243,12 @@ class Sandboxes:
         """Drops the handle of a stopped sandbox, unless it is in use again; then its user waits in line. One that runs
         on is stopped again later."""
         handle.stopping = None
-        has_ended = task.cancelled() or task.exception() is not None or task.result()
+        has_ended = task.cancelled() or task.result()
+        handle.resists = not has_ended
         if has_ended:
             self._give_back(handle)
+        elif self.slots.waiting:
+            self._stop_one_idle()
         if handle.users == 0 and self._handles.get(session_id) is handle:
             if has_ended:
                 del self._handles[session_id]
@@ -275,6 +281,9 @@ class Sandboxes:
                     await handle.sandbox.stop()
         except PalimpsestError as error:
             log.warning("sandbox_stop_failed", session_id=session_id, error=error.detail)
+            return False
+        except Exception:
+            log.exception("sandbox_stop_crashed", session_id=session_id)
             return False
         return True
 

@@ -18,9 +18,11 @@ from sqlalchemy import Connection
 from app.db.repositories import checkpoints, nodes, secrets, sessions
 from app.db.repositories.checkpoints import StoredCheckpoint
 from app.errors import UnavailableError
+from app.eventlog.log import StreamItem
 from app.runtime.checkpoints.differences import parse_changes
 from app.runtime.checkpoints.keeper import Checkpoints
 from app.runtime.checkpoints.restoring import Target
+from app.runtime.checkpoints.shared import Taken
 from app.runtime.checkpoints.taking import UNCOVERED, Seen
 from app.runtime.services.files import FileService
 from app.runtime.setup import RuntimeSetup
@@ -162,7 +164,7 @@ class CheckpointService:
         async with self._keeper.restoring(session.id, session.sandbox) as restoration:
             taken = await restoration.save()
             # A run that starts after this waits for the restoration before it uses the workspace.
-            saved = await self._setup.write(session.id, lambda c: transactions.save(c, session.id, taken))
+            saved = await self._setup.write(session.id, lambda c: _saved(c, row, taken))
             skipped = await restoration.complete(_target(row), _target(saved))
         return saved, skipped
 
@@ -218,6 +220,12 @@ class _Comparison(NamedTuple):
     last: _Side
     look: Seen
     as_of: datetime | None
+
+
+def _saved(connection: Connection, row: StoredCheckpoint, taken: Taken) -> tuple[StoredCheckpoint, list[StreamItem]]:
+    """Records the workspace before a restoration. Raises `NotFoundError` if the checkpoint was dropped meanwhile."""
+    checkpoints.get(connection, row.session_id, row.id)
+    return transactions.save(connection, row.session_id, taken)
 
 
 def _target(row: StoredCheckpoint) -> Target:

@@ -227,8 +227,9 @@ class DockerSandbox:
     async def stop(self) -> None:
         # Removed, not just stopped: an unused container takes disk space, and the workspace is in its volume.
         self._session.ready.rest()
-        async with self._session.lock:
-            await self._engine.remove(self._name)
+        with translated_refusals():
+            async with self._session.lock:
+                await self._engine.remove(self._name)
         await self._session.egress.close()
         await self._session.commands.end_all()
 

@@ -1,4 +1,4 @@
-"""Sub-agents: each was started and has ended once, is at rest with its session, and is as sound as that."""
+"""Sub-agents: each was started and has ended once, is idle when its session is, and passes the same checks."""
 
 from __future__ import annotations
 

@@ -10,12 +10,17 @@ from typing import cast
 
 import pytest
 
+from app.db.repositories import secrets
+from app.messages import now
 from app.runtime.checkpoints import repository as repositories
 from app.runtime.checkpoints.coverage import IGNORE_FILES
 from app.runtime.checkpoints.repository import CheckpointError, Repository, blob_id
+from app.runtime.checkpoints.secrets import read_secrets
 from app.runtime.checkpoints.taking import Look, TakingRules, look
+from app.runtime.vault import Vault
 from app.sandbox.base import FilePiece, MovableSandbox, SandboxConfig, SandboxLimits, TreeEntry
 from app.sandbox.host.local import LocalFactory
+from tests.unit.db.rows import add_session, new_database
 
 
 async def opened(tmp_path: Path) -> tuple[MovableSandbox, Repository]:
@@ -148,3 +153,16 @@ async def test_a_git_command_that_takes_too_long_ends_with_its_children(
         with pytest.raises(CheckpointError, match="git gc took more"):
             await repository.collect()
     assert repository.size() == before
+
+
+async def test_a_secret_that_could_not_be_read_is_looked_for_later(tmp_path: Path) -> None:
+    async with new_database(tmp_path) as database:
+        session_id = await database.writer.write(add_session)
+        vault = Vault("k" * 32, None)
+        stored = await vault.encrypt(session_id, "TOKEN", "0123456789")
+        await database.writer.write(lambda c: secrets.put(c, session_id, "TOKEN", stored, now()))
+        without = await read_secrets(database, Vault(None, None), session_id)
+        assert (without.ids, without.are_in(b"0123456789")) == (frozenset(), False)
+        found = await read_secrets(database, vault, session_id)
+        assert found.are_in(b"0123456789")
+        assert len(found.ids) == 1

@@ -21,10 +21,12 @@ import pytest
 from app.runtime.checkpoints.coverage import CoverageRules
 from app.runtime.checkpoints.repository import Repository
 from app.runtime.checkpoints.restoring import Goal, restore
+from app.runtime.checkpoints.secrets import Secrets
 from app.runtime.checkpoints.taking import Look, TakingRules, look
 from app.sandbox.base import MovableSandbox, SandboxFactory, TreeEntry
 from app.sandbox.host.local import LocalFactory
 from app.sandbox.tar import END
+from app.tools.masking import Masking
 from tests.unit.sandbox.conftest import make_factory
 from tests.unit.sandbox.shell import new_config
 
@@ -302,3 +304,19 @@ async def test_what_is_covered_no_more_stays_and_survives_undoing(tmp_path: Path
     assert await restore(sandbox, repository, last, Goal(saved.commit, saved.tree)) == [b"dev.db", b"new.db"]
     found = {path.name: path.read_text() for path in root.iterdir()}
     assert found == {".gitignore": "*.db\n", "dev.db": "two", "new.db": "three"}
+
+
+async def test_a_file_whose_name_has_become_secret_stays(tmp_path: Path) -> None:
+    sandbox = LocalFactory(tmp_path).open(new_config("s"))
+    await sandbox.start()
+    root = tmp_path / "workspaces" / "s"
+    repository = Repository(tmp_path / "repository.git")
+    repository.create()
+    (root / "key-0123456789").write_text("one")
+    first = await look(sandbox, repository, TakingRules(), Look())
+    (root / "key-0123456789").write_text("two")
+    secrets = Secrets(Masking({"KEY": "0123456789"}), frozenset({"KEY"}))
+    saved = await look(sandbox, repository, TakingRules(), first, secrets)
+    goal = Goal(first.commit, first.tree, saved.commit)
+    assert await restore(sandbox, repository, saved, goal, secrets) == [b"key-[secret KEY]"]
+    assert (root / "key-0123456789").read_text() == "two"

@@ -249,3 +249,18 @@ def test_copies_of_dead_servers_are_removed(tmp_path: Path) -> None:
             assert sorted(path for path in tmp_path.iterdir() if path.is_dir()) == sorted([alive, other])
         assert alive.is_dir()
     assert list(tmp_path.iterdir()) == []
+
+
+async def test_a_restoration_of_a_dropped_checkpoint_leaves_the_workspace(
+    nodes: tuple[Node, Node], session_id: str
+) -> None:
+    one, two = nodes
+    await begun(one, session_id)
+    await one.machine.own(session_id)
+    await one.machine.write(session_id, "file", "changed")
+    await one.machine.finish(session_id)
+    await one.shared.begin_restoration(session_id, "dropped")
+    await two.machine.kept.bring(session_id, SPEC)
+    assert await two.kept.settled(session_id, SPEC)
+    assert two.machine.files(session_id)["file"] == "changed"
+    assert (await two.shared.row(session_id)).restoring is None

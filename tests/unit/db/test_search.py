@@ -389,3 +389,13 @@ def test_images_are_found_by_their_names() -> None:
     picture = ImagePart(**fields, path="docs/login.png")
     (entry,) = search.entries(said(1, Role.USER, words("See"), picture, ImagePart(**fields)))
     assert entry.text == "See\nimage docs/login.png\nimage image/png"
+
+
+async def test_a_session_that_is_deleted_while_it_is_searched_is_not_found(database: Database) -> None:
+    session_id = await database.writer.write(add_session)
+    await database.writer.write(lambda c: store(c, session_id, *HISTORY))
+    found = await database.read(lambda c: search.unindexed(c, session_id, before=LAST, after=0))
+    assert found is not None
+    await database.writer.write(lambda c: sessions.remove(c, session_id))
+    with pytest.raises(NotFoundError):
+        await database.writer.write(lambda c: search.add(c, session_id, found.passages, after=found.after))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from structlog.testing import capture_logs
 
 from app.errors import SandboxAwayError, SandboxUnavailableError
 from app.runtime.sandboxes.pool import Sandboxes
@@ -166,3 +167,27 @@ async def test_a_sandbox_that_does_not_stop_blocks_neither_its_user_nor_the_shut
         await sandboxes.aclose()
     assert boxes.journal[-1] == "closed"
     assert "a stopped" not in boxes.journal
+
+
+async def test_a_waiter_gets_the_slot_of_another_sandbox_if_one_does_not_stop() -> None:
+    class Stubborn(Boxes):
+        def open(self, config: SandboxConfig) -> Box:
+            class Resisting(Box):
+                async def stop(self) -> None:
+                    if self.name == "a":
+                        raise RuntimeError("the engine refuses")
+                    await super().stop()
+
+            return Resisting(config.session_id, self)
+
+    boxes = Stubborn()
+    sandboxes = make_sandboxes(boxes, most=2)
+    for name in ("a", "b"):
+        lease = sandboxes.lease(name, SPEC)
+        await lease.start()
+        lease.release()
+    with capture_logs() as logs:
+        await sandboxes.lease("c", SPEC).start()
+    assert [line["event"] for line in logs] == ["sandbox_stop_crashed"]
+    assert boxes.journal[2:] == ["b stopping", "b stopped", "c started"]
+    assert sandboxes.slots.taken == 2, "the one that did not stop still runs"
