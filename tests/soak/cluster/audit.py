@@ -65,23 +65,36 @@ def tokens_of(events: Sequence[Logged]) -> set[str]:
 
 def check_workspace(events: Sequence[Logged], lines: Sequence[str], ran: set[str]) -> Iterator[str]:
     """`lines` are the tokens in the workspace's log. None is there twice, or without having run. Those of completed
-    commands are missing only if the session was continued from a snapshot that is older than they are."""
+    commands are missing only if the session was continued from a snapshot that is older than their end; that of a
+    background command is later than its result."""
     for token in sorted({token for token in lines if lines.count(token) > 1}):
         yield f"{token} is there {lines.count(token)} times"
     if strange := set(lines) - tokens_of(events):
         yield f"{sorted(strange)} were called by nobody"
     called: dict[str, str] = {}
+    started: set[str] = set()
     missing: dict[str, datetime] = {}
     for event in events:
         if event.type == "tool.call":
             called[event.data["call_id"]] = next(iter(tokens_of([event])), "")
-        elif event.type == "tool.result" and event.data["status"] == "completed":
-            own = called[event.data["call_id"]]
+        elif event.type == "command.started":
+            started.add(event.data["command_id"])
+        elif (ended := ended_call(event)) is not None and not (event.type == "tool.result" and ended in started):
+            own = called[ended]
             if own in ran and own not in lines:
                 missing[own] = datetime.fromisoformat(event.data["at"])
         elif event.type == "session.recovered" and (as_of := event.data.get("workspace_as_of")):
             missing = {name: at for name, at in missing.items() if at < datetime.fromisoformat(as_of)}
     yield from (f"{token} of {at} is missing" for token, at in missing.items())
+
+
+def ended_call(event: Logged) -> str | None:
+    """The call whose command has ended by itself, as far as the event shows."""
+    if event.type == "tool.result" and event.data["status"] == "completed":
+        return str(event.data["call_id"])
+    if event.type == "command.ended" and event.data["status"] == "exited":
+        return str(event.data["command_id"])
+    return None
 
 
 def count_claims(connection: Connection, book: Book) -> None:

@@ -51,6 +51,15 @@ def call(number: int, at: str, status: str = "completed") -> list[Logged]:
     )
 
 
+def background(number: int, started: str, ended: str) -> list[Logged]:
+    """A call that leaves its command running, which ends later."""
+    key = f"k{number}"
+    called, result = call(number, started)
+    begun = ("command.started", {"command_id": key, "at": started})
+    done = ("command.ended", {"command_id": key, "status": "exited", "at": ended})
+    return [called, *log(begun), result, *log(done)]
+
+
 def recovered(as_of: str | None) -> list[Logged]:
     return log(("session.recovered", {"workspace_as_of": as_of}))
 
@@ -67,6 +76,8 @@ EARLY, MIDDLE, LATE = (f"2026-01-01T00:00:0{second}.000Z" for second in (1, 2, 3
         pytest.param([*call(1, EARLY), *call(2, LATE), *recovered(MIDDLE)], ["c2"], True, id="before the snapshot"),
         pytest.param([*call(1, EARLY), *recovered(None)], [], True, id="no snapshot was restored"),
         pytest.param([*call(1, EARLY), *call(2, LATE, "interrupted")], ["c1"], False, id="interrupted"),
+        pytest.param([*background(1, EARLY, LATE), *recovered(MIDDLE)], [], False, id="in the background"),
+        pytest.param([*background(1, EARLY, EARLY), *recovered(MIDDLE)], [], True, id="ended in the background"),
         pytest.param(call(1, EARLY), ["c1", "c1"], True, id="twice"),
         pytest.param(call(1, EARLY), ["c1", "c9"], True, id="never called"),
     ],
