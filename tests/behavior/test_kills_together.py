@@ -21,7 +21,7 @@ from tests.behavior.test_client_tools import answer, pending, ticket, tool
 from tests.behavior.test_subagents import children_of, delegate
 from tests.mcp_servers import SCRIPT, McpServer, mcp_server
 from tests.provider import FakeProvider, Reply, Text, ToolCall
-from tests.unit.sandbox.shell import sleepers, unique_seconds, until_sleeping
+from tests.unit.sandbox.shell import unique_seconds, until_gone, until_sleeping
 
 NETWORKS = {"PALIMPSEST_MCP_NETWORKS": "127.0.0.0/8"}
 
@@ -137,6 +137,7 @@ async def test_a_kill_while_everything_waits(start_process: StartProcess, provid
             for child in await children_of(client, sessions["sub-agents"]):
                 assert statuses(await assert_sound(client, child["id"])) == ["interrupted"]
             assert [each["status"] for each in await commands(client, sessions["client"])] == ["interrupted"]
-        assert [sleepers(seconds) for seconds in waits.sleeping] == [0, 0, 0, 0]
+        for seconds in waits.sleeping:
+            await until_gone(seconds)
         assert not tools.waiting.acquire(blocking=False), "it was called once"
     assert provider.refusals == []
