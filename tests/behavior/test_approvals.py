@@ -75,8 +75,10 @@ async def test_calls_of_one_message_start_when_all_of_them_are_decided(
     asked, decided = of_type(events, "approval.requested")[0], of_type(events, "approval.resolved")[-1]
     first_step, second_step = (await client.get(f"/v1/sessions/{session_id}/steps"))["items"]
     assert first_step["waiting_ms"] == pytest.approx((at(decided) - at(asked)).total_seconds() * 1000, abs=2)
-    assert 0 <= first_step["model_ms"] <= first_step["duration_ms"] - first_step["waiting_ms"]
-    assert (second_step["waiting_ms"], second_step["model_ms"] <= second_step["duration_ms"]) == (0, True)
+    assert second_step["waiting_ms"] == 0
+    for step in (first_step, second_step):
+        # The times of events are rounded.
+        assert 0 <= step["model_ms"] <= step["duration_ms"] - step["waiting_ms"] + 2
 
 
 async def test_an_expired_approval_is_a_denial_that_the_model_sees(client: Client, provider: FakeProvider) -> None:

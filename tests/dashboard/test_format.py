@@ -55,7 +55,7 @@ STEPS = [
 async def test_the_time_of_a_step_has_parts(bare: Page) -> None:
     """A retry is the model's time, and of a round only what held the next step up."""
     names = ("step", "attempt", "started_at", "duration_ms", "model_ms", "waiting_ms", "compaction_round")
-    attempts = [dict(zip(names, step, strict=True)) for step in STEPS]
+    attempts: list[dict[str, Any]] = [dict(zip(names, step, strict=True)) for step in STEPS]
     for attempt in attempts:
         attempt["started_at"] = f"2026-11-26T10:00:{attempt['started_at']:02}.000Z"
         attempt["finish_reason"] = None if attempt["step"] == 4 else "stop"
