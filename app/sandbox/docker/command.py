@@ -34,6 +34,8 @@ PAUSES_S = (0.1, 0.5, 2.0)
 """Seconds between attempts to kill a container whose Engine does not answer; the last value repeats."""
 SECOND_LOOK_S = 0.3
 """Seconds within which the Engine notices that a command ended; a few milliseconds were measured."""
+OWN_PROCESSES = 3
+"""Those of a container that is only kept: Docker's init, a shell, and its `sleep`."""
 ATTEMPTS = 2
 """Maximum runs of the kill script before the whole container is killed: another script, such as one that writes a
 file, may have started in the meantime."""
@@ -342,6 +344,15 @@ def stays(pid: int, kept: Set[int], processes: Sequence[Process]) -> bool:
         pid = parents.get(pid, first)
         if pid == first:
             return False
+    return True
+
+
+async def end_orphans(engine: Engine, name: str) -> bool:
+    """Kills what runs in a container if that is more than its own processes; whether it was. A command that ended with
+    its server may have left some behind."""
+    if len(await engine.processes(name)) <= OWN_PROCESSES:
+        return False
+    await engine.kill(name)
     return True
 
 

@@ -32,7 +32,7 @@ from app.sandbox.base import (
     TreeEntry,
 )
 from app.sandbox.docker import moving, unpacking
-from app.sandbox.docker.command import ContainerCommand, RunningCommands, end_left
+from app.sandbox.docker.command import ContainerCommand, RunningCommands, end_left, end_orphans
 from app.sandbox.docker.container import (
     CONFIG_LABEL,
     INSTANCE_LABEL,
@@ -372,13 +372,17 @@ class DockerFactory:
                 if container["Labels"].get(SESSION_LABEL) not in live_sessions:
                     await self._engine.remove(name)
                     removed.append(f"container {name}")
-                elif container["State"] == "running" and await end_left(self._engine, name):
+                elif container["State"] == "running" and await self._end_commands(name):
                     removed.append(f"commands in {name}")
             for volume in volumes:
                 if volume["Labels"].get(SESSION_LABEL) not in live_sessions:
                     await self._engine.remove_volume(volume["Name"])
                     removed.append(f"volume {volume['Name']}")
         return removed
+
+    async def _end_commands(self, name: str) -> bool:
+        """Ends what an earlier server has left in a container; whether there was anything."""
+        return await end_left(self._engine, name) or await end_orphans(self._engine, name)
 
     async def present(self) -> Sequence[Present]:
         return grouped(self._engine, *await self._labelled())

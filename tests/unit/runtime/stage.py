@@ -133,7 +133,7 @@ class Stage:
         return await self.database.read(lambda c: sessions.row(c, self.session_id))
 
     async def log(self, after: int = 0) -> list[Logged]:
-        return logged(await EventLog(self.database).after(self.session_id, after))
+        return logged(await EventLog(self.database).after(self.session_id, after, limit=10_000))
 
     async def types(self, after: int = 0) -> list[str]:
         return [event.type for event in await self.log(after)]
