@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -366,7 +366,7 @@ async def resume_after_restart(setup: RuntimeSetup, registry: Registry, store: F
 
     known, running = await database.read(query)
     await store.remove_orphans(known)
-    await _recover_sandboxes(setup, known)
+    await _recover_sandboxes(setup, known, running)
     await setup.commands.recover(setup)
     await database.writer.write(compactions.abandon_all)
     setup.to_park.update(running if parks else ())
@@ -374,11 +374,12 @@ async def resume_after_restart(setup: RuntimeSetup, registry: Registry, store: F
         registry.wake(session_id)
 
 
-async def _recover_sandboxes(setup: RuntimeSetup, known: set[str]) -> None:
-    """Removes sandboxes whose sessions are not `known`, and adopts the others that still run."""
+async def _recover_sandboxes(setup: RuntimeSetup, known: set[str], at_work: Collection[str]) -> None:
+    """Removes sandboxes whose sessions are not `known`, and what runs in those of sessions that were at work; adopts
+    the others that still run."""
     sandboxes = setup.sandboxes
     try:
-        removed = await sandboxes.remove_orphans(known)
+        removed = await sandboxes.remove_orphans(known, at_work)
         left = await sandboxes.running()
         sandboxes.adopt(await setup.database.read(lambda c: sessions.sandboxes(c, left)))
     except SandboxUnavailableError as error:

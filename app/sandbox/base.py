@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
@@ -321,9 +321,10 @@ class SandboxFactory(Protocol):
         """The session's sandbox, not started yet. Two calls for one session return handles to the same workspace."""
         ...
 
-    async def remove_orphans(self, live_sessions: set[str]) -> list[str]:
+    async def remove_orphans(self, live_sessions: set[str], at_work: Collection[str] = ()) -> list[str]:
         """Removes containers, processes and workspaces of this server's instance whose session is not in
-        `live_sessions`, and ends commands left by an earlier server process; returns what was removed."""
+        `live_sessions`, and ends commands left by an earlier server process; returns what was removed. Of sessions that
+        were `at_work` nothing that commands have left behind stays."""
         ...
 
     async def present(self) -> Sequence[Present]:

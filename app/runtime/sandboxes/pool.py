@@ -345,11 +345,12 @@ class Sandboxes:
             finally:
                 handle.unused = None
 
-    async def remove_orphans(self, live_sessions: set[str]) -> list[str]:
-        """Removes leftovers of deleted sessions from before a restart."""
+    async def remove_orphans(self, live_sessions: set[str], at_work: Collection[str] = ()) -> list[str]:
+        """Removes leftovers of deleted sessions from before a restart, and all processes of those that were at
+        work."""
         removed: list[str] = []
         for factory in self._factories.values():
-            removed += await factory.remove_orphans(live_sessions)
+            removed += await factory.remove_orphans(live_sessions, at_work)
         return removed
 
     async def running(self) -> set[str]:

@@ -349,7 +349,7 @@ def stays(pid: int, kept: Set[int], processes: Sequence[Process]) -> bool:
 
 async def end_orphans(engine: Engine, name: str) -> bool:
     """Kills what runs in a container if that is more than its own processes; whether it was. A command that ended with
-    its server may have left some behind."""
+    its server may have left some behind, which look like those that a user has put into the background."""
     if len(await engine.processes(name)) <= OWN_PROCESSES:
         return False
     await engine.kill(name)

@@ -8,7 +8,7 @@ the image are handled at the next call, which recreates what is missing.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 from typing import Any
@@ -363,16 +363,16 @@ class DockerFactory:
             self._sessions[config.session_id] = session
         return DockerSandbox(self._engine, config, self._instance_id, session)
 
-    async def remove_orphans(self, live_sessions: set[str]) -> list[str]:
+    async def remove_orphans(self, live_sessions: set[str], at_work: Collection[str] = ()) -> list[str]:
         with translated_refusals():
             containers, volumes = await self._labelled()
             removed = []
             for container in containers:
-                name = container["Names"][0].strip("/")
-                if container["Labels"].get(SESSION_LABEL) not in live_sessions:
+                name, session_id = container["Names"][0].strip("/"), container["Labels"].get(SESSION_LABEL)
+                if session_id not in live_sessions:
                     await self._engine.remove(name)
                     removed.append(f"container {name}")
-                elif container["State"] == "running" and await self._end_commands(name):
+                elif container["State"] == "running" and await self._end_commands(name, session_id in at_work):
                     removed.append(f"commands in {name}")
             for volume in volumes:
                 if volume["Labels"].get(SESSION_LABEL) not in live_sessions:
@@ -380,9 +380,9 @@ class DockerFactory:
                     removed.append(f"volume {volume['Name']}")
         return removed
 
-    async def _end_commands(self, name: str) -> bool:
+    async def _end_commands(self, name: str, was_at_work: bool) -> bool:
         """Ends what an earlier server has left in a container; whether there was anything."""
-        return await end_left(self._engine, name) or await end_orphans(self._engine, name)
+        return await end_left(self._engine, name) or (was_at_work and await end_orphans(self._engine, name))
 
     async def present(self) -> Sequence[Present]:
         return grouped(self._engine, *await self._labelled())

@@ -15,7 +15,7 @@ import os
 import secrets
 import shutil
 import zlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -345,7 +345,7 @@ class BubblewrapFactory:
     def refused_connections(self) -> int:
         return self._gateway.refused
 
-    async def remove_orphans(self, live_sessions: set[str]) -> list[str]:
+    async def remove_orphans(self, live_sessions: set[str], at_work: Collection[str] = ()) -> list[str]:
         """Commands of an earlier server process died with it (`--die-with-parent`), except those just being started;
         otherwise only directories are left."""
         return await asyncio.to_thread(self._remove_orphans, live_sessions)

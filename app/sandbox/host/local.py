@@ -13,7 +13,7 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -194,7 +194,7 @@ class LocalFactory:
         commands = self._directories.commands(config.session_id)
         return LocalSandbox(config, workspace, commands, self._directories.threads)
 
-    async def remove_orphans(self, live_sessions: set[str]) -> list[str]:
+    async def remove_orphans(self, live_sessions: set[str], at_work: Collection[str] = ()) -> list[str]:
         return await asyncio.to_thread(self._remove_orphans, live_sessions)
 
     def _remove_orphans(self, live_sessions: set[str]) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -82,7 +82,7 @@ class Boxes:
     async def present(self) -> list[Present]:
         return []
 
-    async def remove_orphans(self, live_sessions: set[str]) -> list[str]:
+    async def remove_orphans(self, live_sessions: set[str], at_work: Collection[str] = ()) -> list[str]:
         return [f"{self.kind} {name}" for name in sorted({"a", "gone"} - live_sessions)]
 
     async def running(self) -> set[str]:

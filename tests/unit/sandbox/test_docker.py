@@ -229,6 +229,9 @@ async def test_background_processes_are_not_leftover_commands(factory: DockerFac
             await asyncio.sleep(0.02)  # the Engine learns later than we do that the command has ended
     assert await factory.remove_orphans({config.session_id}) == []
     assert sleepers(seconds) == 1
+    found = await factory.remove_orphans({config.session_id}, {config.session_id})
+    assert found == [f"commands in {container_name(config.session_id)}"], "its run was interrupted"
+    assert sleepers(seconds) == 0
 
 
 async def test_what_a_killed_server_has_stopped_continues(factory: DockerFactory, instance_id: str) -> None:
