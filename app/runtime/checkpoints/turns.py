@@ -37,12 +37,13 @@ class Turns:
         """Waits for a restoration to its end, since the run must not use the workspace before. Raises
         `CheckpointError` if other work takes too long."""
         lock = self.lock(session_id)
-        was_restored = session_id in self._restoring
+        was_restoring = session_id in self._restoring
         while not await _acquired(lock):
+            is_restoring = session_id in self._restoring
             # Other work gets its time after a restoration, which may have ended just now.
-            was_restored, is_due = session_id in self._restoring, not was_restored
-            if is_due and not was_restored:
+            if not (was_restoring or is_restoring):
                 raise CheckpointError(f"Other work on the checkpoints took more than {TURN_S:.0f} seconds.")
+            was_restoring = is_restoring
         try:
             yield
         finally:

@@ -78,7 +78,7 @@ function skippedText({ items, truncated }) {
   return `Skipped ${files(items.length)}${truncated ? " or more" : ""} that checkpoints don't cover. `;
 }
 
-/** Whether a restore leaves a file as it is: what is there now is in no checkpoint. */
+/** Whether a restore keeps a file because no checkpoint has its current content. */
 const isKept = ({ path }, uncovered) =>
   uncovered.items.some(({ path: top }) => path === top || path.startsWith(`${top}/`));
 

@@ -24,9 +24,9 @@ from app.runtime.checkpoints.restoring import Goal, restore
 from app.runtime.checkpoints.secrets import Secrets
 from app.runtime.checkpoints.taking import Look, TakingRules, look
 from app.sandbox.base import MovableSandbox, SandboxFactory, TreeEntry
-from app.sandbox.host.local import LocalFactory
 from app.sandbox.tar import END
 from app.tools.masking import Masking
+from tests.unit.checkpoints.test_keeping import opened
 from tests.unit.sandbox.conftest import make_factory
 from tests.unit.sandbox.shell import new_config
 
@@ -267,11 +267,8 @@ async def test_random_trees_come_back_in_docker(tmp_path: Path) -> None:
 
 
 async def test_what_is_not_covered_stays(tmp_path: Path) -> None:
-    sandbox = LocalFactory(tmp_path).open(new_config("s"))
-    await sandbox.start()
+    sandbox, repository = await opened(tmp_path)
     root = tmp_path / "workspaces" / "s"
-    repository = Repository(tmp_path / "repository.git")
-    repository.create()
     (root / ".gitignore").write_text("*.log\n")
     first = await look(sandbox, repository, TakingRules(), Look())
     (root / "new").mkdir()
@@ -283,11 +280,8 @@ async def test_what_is_not_covered_stays(tmp_path: Path) -> None:
 
 
 async def test_what_is_covered_no_more_stays_and_survives_undoing(tmp_path: Path) -> None:
-    sandbox = LocalFactory(tmp_path).open(new_config("s"))
-    await sandbox.start()
+    sandbox, repository = await opened(tmp_path)
     root = tmp_path / "workspaces" / "s"
-    repository = Repository(tmp_path / "repository.git")
-    repository.create()
     (root / "dev.db").write_text("one")
     first = await look(sandbox, repository, TakingRules(), Look())
     (root / ".gitignore").write_text("*.db\n")
@@ -307,11 +301,8 @@ async def test_what_is_covered_no_more_stays_and_survives_undoing(tmp_path: Path
 
 
 async def test_a_file_whose_name_has_become_secret_stays(tmp_path: Path) -> None:
-    sandbox = LocalFactory(tmp_path).open(new_config("s"))
-    await sandbox.start()
+    sandbox, repository = await opened(tmp_path)
     root = tmp_path / "workspaces" / "s"
-    repository = Repository(tmp_path / "repository.git")
-    repository.create()
     (root / "key-0123456789").write_text("one")
     first = await look(sandbox, repository, TakingRules(), Look())
     (root / "key-0123456789").write_text("two")
