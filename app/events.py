@@ -1,8 +1,7 @@
 """The public event contract: every durable event of a session's stream. The live ones are in `api/live_events.py`.
 
 An event's `type` is the SSE event's name and its fields are the JSON data. It gets its seq when it is committed. They
-come in the order of what they are about: the session itself, its source and MCP servers, its queue and messages, steps,
-parts, approvals, the plan, the workspace, and compaction.
+are sorted by subject: session, source, MCP, queue, messages, steps, parts, approvals, plan, workspace, compaction.
 """
 
 from __future__ import annotations
@@ -12,17 +11,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from app.messages import (
-    FinishReason,
-    ImagePart,
-    Message,
-    StoredContent,
-    Timestamp,
-    ToolStatus,
-    Usage,
-    Value,
-    is_none,
-)
+from app.messages import FinishReason, ImagePart, Message, StoredContent, Timestamp, ToolStatus, Usage, Value, is_none
 from app.sessions import (
     ApprovalDecision,
     ApprovalEnd,
@@ -323,8 +312,7 @@ class PlanUpdated(SessionEvent):
 
 
 class CheckpointFailed(SessionEvent):
-    """The workspace could not be kept at the beginning or the end of the run, which continues: it cannot be restored to
-    how it was then."""
+    """The workspace cannot be restored to how it was at the beginning or the end of the run, which continues."""
 
     type: ClassVar[str] = "checkpoint.failed"
     reason: Literal["run_started", "run_ended"]

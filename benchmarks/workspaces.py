@@ -17,7 +17,7 @@ from app.runtime.workspaces.reading import archive, load
 from app.runtime.workspaces.store import SessionObjects
 from app.runtime.workspaces.taking import Fence, Progress, Snapshot, take
 from app.sandbox.base import MovableSandbox, SandboxConfig, SandboxFactory, SandboxLimits
-from app.sandbox.docker.sandbox import DockerFactory
+from app.sandbox.docker.factory import DockerFactory
 from app.sandbox.host.local import LocalFactory
 from tests.s3 import CREDENTIALS, running_s3
 

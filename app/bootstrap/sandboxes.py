@@ -19,7 +19,7 @@ from app.runtime.background import in_background
 from app.runtime.sandboxes.policy import SandboxPolicy
 from app.runtime.sandboxes.pool import Sandboxes
 from app.sandbox.base import SandboxFactory, SandboxLimits
-from app.sandbox.docker.sandbox import DockerFactory
+from app.sandbox.docker.factory import DockerFactory
 from app.sandbox.host.bubblewrap import BubblewrapFactory
 from app.sandbox.host.local import LocalFactory
 from app.sessions import SandboxKind
@@ -145,7 +145,7 @@ def _advice(failures: list[str]) -> str:
 @asynccontextmanager
 async def looking_for_sandboxes(sandboxes: Sandboxes, find: Find, database: Database) -> AsyncIterator[None]:
     """While entered, checks with `find` until the expected kinds are available."""
-    if not sandboxes.expected:
+    if not sandboxes.kinds.expected:
         yield
         return
     async with in_background(_search(sandboxes, find, database), "looking-for-sandboxes"):
@@ -153,7 +153,7 @@ async def looking_for_sandboxes(sandboxes: Sandboxes, find: Find, database: Data
 
 
 async def _search(sandboxes: Sandboxes, find: Find, database: Database) -> None:
-    while sandboxes.expected:
+    while sandboxes.kinds.expected:
         await asyncio.sleep(LOOK_AGAIN_S)
         try:
             found = await find()
@@ -174,12 +174,12 @@ async def _add(sandboxes: Sandboxes, factory: SandboxFactory, database: Database
     not in the list read here."""
     if sandboxes.unused_elsewhere is not None:
         # Other servers use its sandboxes.
-        sandboxes.add(factory)
+        sandboxes.kinds.add(factory)
         log.info("sandbox_found", sandbox=factory.describe())
         return
     known = await database.read(lambda c: set(sessions.ids(c)))
     removed = await factory.remove_orphans(known)
     left = await database.read(partial(sessions.sandboxes, session_ids=await factory.running()))
-    sandboxes.add(factory)
+    sandboxes.kinds.add(factory)
     sandboxes.adopt(left)
     log.info("sandbox_found", sandbox=factory.describe(), orphans_removed=removed)

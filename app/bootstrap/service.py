@@ -98,9 +98,6 @@ async def build(settings: Settings, prompts: Prompts) -> AsyncIterator[Runtime]:
         broker = await open_relay(settings, base.database, bus, base.instance_id, metrics, stack)
         fence = Fence(base.database, CLUSTER if settings.temporal is not None else None)
         setup = await _setup(settings, base, agents, bus, metrics, fence, stack)
-        base.sandboxes.on_stop = partial(setup.commands.end, reason="sandbox_stopped")
-        base.sandboxes.in_background = lambda session_id: len(setup.commands.of(session_id))
-        stack.push_async_callback(setup.commands.aclose)
         bound = OutputBound(setup, base.store, settings.session_output_max_bytes)
         observers.append(bound.observe)
         bounds = RunBounds(settings.max_runs, settings.max_waiting_runs)
@@ -166,7 +163,7 @@ async def _setup(
         await _compare_keys(base, vault)
     sources = await open_sources(settings, partial(_secret, base.database, vault))
     stack.callback(sources.close)
-    return RuntimeSetup(
+    setup = RuntimeSetup(
         base.database,
         bus,
         base.sandboxes,
@@ -184,6 +181,10 @@ async def _setup(
             settings, base.database, base.sandboxes, workspaces, vault, base.instance_id, stack
         ),
     )
+    base.sandboxes.on_stop = partial(setup.commands.end, reason="sandbox_stopped")
+    base.sandboxes.in_background = lambda session_id: len(setup.commands.of(session_id))
+    stack.push_async_callback(setup.commands.aclose)
+    return setup
 
 
 async def _compare_keys(base: Resources, vault: Vault) -> None:
@@ -300,7 +301,7 @@ def _searching_for_sandboxes(settings: Settings, base: Resources) -> AbstractAsy
 
 
 def _default_sandbox(settings: Settings, base: Resources) -> str | None:
-    return base.sandboxes.describe() if len(base.left_out) < len(sandbox_kinds(settings)) else None
+    return base.sandboxes.kinds.describe() if len(base.left_out) < len(sandbox_kinds(settings)) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -379,8 +380,8 @@ async def _recover_sandboxes(setup: RuntimeSetup, known: set[str], at_work: Coll
     the others that still run."""
     sandboxes = setup.sandboxes
     try:
-        removed = await sandboxes.remove_orphans(known, at_work)
-        left = await sandboxes.running()
+        removed = await sandboxes.kinds.remove_orphans(known, at_work)
+        left = await sandboxes.kinds.running()
         sandboxes.adopt(await setup.database.read(lambda c: sessions.sandboxes(c, left)))
     except SandboxUnavailableError as error:
         log.warning("orphan_removal_failed", reason=error.detail)

@@ -32,7 +32,7 @@ from app.db.sqlite import SqliteFile
 from app.errors import PalimpsestError, SandboxUnavailableError, StorageError
 from app.sandbox.base import SandboxFactory
 from app.sandbox.docker.engine import Engine
-from app.sandbox.docker.sandbox import DockerFactory
+from app.sandbox.docker.factory import DockerFactory
 from app.sandbox.host.bubblewrap import BubblewrapFactory
 from app.server import bind, check_model, is_loopback, read_prompts
 from app.settings import DEMO_MODEL, Settings

@@ -145,7 +145,7 @@ def _checked_fields(body: SessionCreate, setup: RuntimeSetup, rules: ServiceRule
     setup.agents.models.resolve(model)
     limits = limits_within(body.limits, rules.limits, rules.most)
     compaction = _compaction(body.compaction, setup, rules)
-    sandbox = setup.sandboxes.resolve(body.sandbox)
+    sandbox = setup.sandboxes.kinds.resolve(body.sandbox)
     if setup.sources is not None:
         setup.sources.check(body.source, body.secrets or {})
     info = setup.agents.model_info(model)

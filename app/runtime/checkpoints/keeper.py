@@ -6,7 +6,7 @@ import asyncio
 import shutil
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager, nullcontext
 from datetime import datetime
 from pathlib import Path
 from typing import IO
@@ -85,9 +85,6 @@ class Checkpoints:
             return self._shared.repository(paths.check_session_id(session_id))
         return Repository(self._folder / f"{paths.check_session_id(session_id)}.git")
 
-    def _lock(self, session_id: str) -> asyncio.Lock:
-        return self._turns.lock(session_id)
-
     async def _update(self, session_id: str) -> StoredRepository | None:
         """Makes the repository here the newest one; the row of a shared one."""
         return None if self._shared is None else await self._shared.update(session_id)
@@ -125,9 +122,8 @@ class Checkpoints:
         """The newest look, which was kept, if nothing has used the sandbox since."""
         if self._shared is not None:
             return await self._shared.known(session_id)
-        if (quiet := self._quiet.get(session_id)) is None:
-            return None
-        return await self._keep(session_id, quiet, None)
+        quiet = self._quiet.get(session_id)
+        return None if quiet is None else await self._keep(session_id, quiet, None)
 
     async def _keep(self, session_id: str, found: Seen, row: StoredRepository | None) -> Taken:
         repository = self._repository(session_id)
@@ -153,11 +149,8 @@ class Checkpoints:
         return (await self._look(session_id, spec, row)).seen, None
 
     async def _look_at(self, session_id: str, view: SnapshotView) -> Seen:
-        try:
-            async with asyncio.timeout(TAKE_S):
-                return (await self._see(session_id, view)).seen
-        except TimeoutError as exc:
-            raise CheckpointError(_TOO_LONG) from exc
+        async with _within(TAKE_S, _TOO_LONG):
+            return (await self._see(session_id, view)).seen
 
     async def _look(self, session_id: str, spec: SandboxSpec, row: StoredRepository | None, held: int = 0) -> Look:
         """Looks at the workspace; completes first what an earlier server has left of a restoration."""
@@ -166,16 +159,14 @@ class Checkpoints:
         self._quiet[session_id] = Seen()
         found = Look()
         try:
-            async with asyncio.timeout(TAKE_S + RESTORE_S if is_left else TAKE_S):
+            async with _within(TAKE_S + RESTORE_S if is_left else TAKE_S, _TOO_LONG):
                 if await lease.sandbox.has_workspace():
                     sandbox = _movable(await lease.start())
                     await self._complete(session_id, sandbox, row)
                     self._quiet[session_id] = Seen()
                     found = await self._see(session_id, sandbox)
-        except BaseException as exc:
+        except BaseException:
             self._quiet.pop(session_id, None)
-            if isinstance(exc, TimeoutError):
-                raise CheckpointError(_TOO_LONG) from exc
             raise
         finally:
             lease.release()
@@ -183,7 +174,7 @@ class Checkpoints:
         # If it was used meanwhile, or can be at any moment, this look may not have seen all.
         if self._quiet.pop(session_id, None) is not None and self._sandboxes.users(session_id) <= held:
             self._quiet[session_id] = found.seen
-            while len(self._quiet) > QUIET_SESSIONS:
+            if len(self._quiet) > QUIET_SESSIONS:
                 self._quiet.popitem(last=False)
         return found
 
@@ -204,7 +195,7 @@ class Checkpoints:
 
     async def last_look(self, session_id: str) -> Seen:
         """What the newest look has found, whenever that was; of shared repositories the newest that was stored."""
-        async with nullcontext() if self._shared is None else self._lock(session_id):
+        async with nullcontext() if self._shared is None else self._turns.lock(session_id):
             return await self._last_look(session_id)
 
     async def _last_look(self, session_id: str) -> Seen:
@@ -212,9 +203,9 @@ class Checkpoints:
             return await self._shared.seen(session_id)
         return (await asyncio.to_thread(load_look, self._repository(session_id))).seen
 
-    def held(self, session_id: str) -> AbstractAsyncContextManager[None]:
+    def held(self, session_id: str) -> asyncio.Lock:
         """While entered, nothing is dropped from a session's repository: what `now` has found can be compared."""
-        return self._lock(session_id)
+        return self._turns.lock(session_id)
 
     async def updated(self, session_id: str) -> Seen:
         """As `last_look`, once the repository here has all checkpoints. For callers that have it `held`."""
@@ -245,13 +236,11 @@ class Checkpoints:
                     lambda: self._save(session_id, sandbox, row),
                     lambda target, saved: self._begin(session_id, target, saved, sandbox),
                 )
-            except TimeoutError as exc:
-                raise CheckpointError(_NOT_RESTORED) from exc
             finally:
                 lease.release()
 
     async def _save(self, session_id: str, sandbox: MovableSandbox, row: StoredRepository | None) -> Taken:
-        async with asyncio.timeout(TAKE_S + RESTORE_S):
+        async with _within(TAKE_S + RESTORE_S, _NOT_RESTORED):
             await self._complete(session_id, sandbox, row)
             self._quiet.pop(session_id, None)
             return await self._keep(session_id, (await self._see(session_id, sandbox)).seen, row)
@@ -264,7 +253,7 @@ class Checkpoints:
         else:
             await asyncio.to_thread(Pending(self._repository(session_id)).save, goal)
             self.interrupted.add(session_id)
-        async with asyncio.timeout(RESTORE_S):
+        async with _within(RESTORE_S, _NOT_RESTORED):
             return await self._restore(session_id, sandbox, goal)
 
     async def settled(self, session_id: str, spec: SandboxSpec) -> bool:
@@ -282,17 +271,14 @@ class Checkpoints:
             return is_free
 
     async def _settle(self, session_id: str, spec: SandboxSpec) -> None:
-        try:
-            async with asyncio.timeout(RESTORE_S), self._turns.of_restoration(session_id):
-                row = await self._update(session_id)
-                if self._is_left(session_id, row):
-                    lease = self._sandboxes.lease(session_id, spec)
-                    try:
-                        await self._complete(session_id, _movable(await lease.start()), row)
-                    finally:
-                        lease.release()
-        except TimeoutError as exc:
-            raise CheckpointError(_NOT_RESTORED) from exc
+        async with _within(RESTORE_S, _NOT_RESTORED), self._turns.of_restoration(session_id):
+            row = await self._update(session_id)
+            if self._is_left(session_id, row):
+                lease = self._sandboxes.lease(session_id, spec)
+                try:
+                    await self._complete(session_id, _movable(await lease.start()), row)
+                finally:
+                    lease.release()
 
     def _is_left(self, session_id: str, row: StoredRepository | None) -> bool:
         """Whether a restoration is to be completed."""
@@ -315,7 +301,7 @@ class Checkpoints:
             await self._end_restoration(session_id)
 
     async def _restore(self, session_id: str, sandbox: MovableSandbox, goal: Goal) -> Sequence[bytes]:
-        async with self._using(session_id):
+        async with nullcontext() if self._workspaces is None else self._workspaces.using(session_id):
             found = await self._see(session_id, sandbox)
             secrets = await self.secrets(session_id)
             skipped = await restore(sandbox, self._repository(session_id), found, goal, secrets)
@@ -329,14 +315,11 @@ class Checkpoints:
         await asyncio.to_thread(Pending(self._repository(session_id)).clear)
         self.interrupted.discard(session_id)
 
-    def _using(self, session_id: str) -> AbstractAsyncContextManager[None]:
-        return nullcontext() if self._workspaces is None else self._workspaces.using(session_id)
-
     # What becomes of repositories
 
     async def keep_only(self, session_id: str, commits: Collection[str]) -> None:
         """Drops all commits but these, and packs the repository if something was dropped or it has many files."""
-        async with self._lock(session_id):
+        async with self._turns.lock(session_id):
             await self._update(session_id)
             repository = self._repository(session_id)
             dropped = await repository.keep_only(set(commits))
@@ -346,7 +329,7 @@ class Checkpoints:
 
     async def size(self, session_id: str) -> int:
         """Bytes on disk of a session's repository."""
-        async with self._lock(session_id):
+        async with self._turns.lock(session_id):
             await self._update(session_id)
         return (await asyncio.to_thread(self._repository(session_id).size))[0]
 
@@ -354,7 +337,7 @@ class Checkpoints:
         """Gives a fork a copy of its parent's repository; returns what has to be stored with its rows, last."""
         if self._shared is not None:
             return await self._shared.copy(source_id, target_id)
-        async with self._lock(source_id):
+        async with self._turns.lock(source_id):
             source, target = self._repository(source_id), self._repository(target_id)
             await asyncio.to_thread(source.copy_to, target.path)
             await asyncio.to_thread(Pending(target).clear)
@@ -368,7 +351,7 @@ class Checkpoints:
 
     async def remove(self, session_id: str) -> None:
         """Removes a session's repository once nothing uses it."""
-        async with self._lock(session_id):
+        async with self._turns.lock(session_id):
             self._quiet.pop(session_id, None)
             self.interrupted.discard(session_id)
             if self._shared is not None:
@@ -379,20 +362,19 @@ class Checkpoints:
     async def conclude(self, session_id: str) -> None:
         """Removes what the last checkpoint has replaced in the store, once it is recorded."""
         if self._shared is not None:
-            async with self._lock(session_id):
+            async with self._turns.lock(session_id):
                 await self._shared.conclude(session_id)
 
     async def sweep_regularly(self) -> None:
         """See `SharedRepositories.sweep_regularly`."""
         if self._shared is not None:
-            await self._shared.sweep_regularly(self._lock)
+            await self._shared.sweep_regularly(self._turns.lock)
 
     async def recover(self, known: Collection[str]) -> None:
         """At the start: removes repositories of sessions that are not `known`, and what git has left unfinished in the
         others, and finds restorations that were cut off."""
-        if self._shared is not None:
-            return  # their copies begin empty
-        self.interrupted |= await asyncio.to_thread(recovered, self._folder, frozenset(known))
+        if self._shared is None:  # the copies of shared ones begin empty
+            self.interrupted |= await asyncio.to_thread(recovered, self._folder, frozenset(known))
 
     async def complete_all(self, specs: Iterable[tuple[str, SandboxSpec]]) -> None:
         """Completes the restorations that `recover` has found, as far as their sandboxes are available."""
@@ -401,6 +383,16 @@ class Checkpoints:
                 await self.settled(session_id, spec)
             except PalimpsestError as error:
                 log.warning("restoration_left", session_id=session_id, reason=error.detail)
+
+
+@asynccontextmanager
+async def _within(seconds: float, too_long: str) -> AsyncIterator[None]:
+    """Raises `CheckpointError` if the body takes longer."""
+    try:
+        async with asyncio.timeout(seconds):
+            yield
+    except TimeoutError as exc:
+        raise CheckpointError(too_long) from exc
 
 
 def _movable(sandbox: Sandbox) -> MovableSandbox:

@@ -228,7 +228,7 @@ class SessionState:
         await asyncio.sleep(START_AFTER_S)
         await until_read()
         sandboxes = self._setup.sandboxes
-        is_available = self.row.sandbox["kind"] in sandboxes.kinds and sandboxes.slots.has_room
+        is_available = self.row.sandbox["kind"] in sandboxes.kinds.names and sandboxes.slots.has_room
         if is_available and uses_sandbox(tool.name for tool in self.config().tools):
             (await self._hold().start_ahead()).keep_ready(self.masking.values)
 
@@ -236,7 +236,7 @@ class SessionState:
         self._is_used = True
         if self.before_use is not None:
             await self.before_use()
-        await self._setup.sandboxes.await_kind(self.row.sandbox["kind"])
+        await self._setup.sandboxes.kinds.wait_for(self.row.sandbox["kind"])
         workspaces = self._setup.workspaces
         if workspaces is None:
             if self._setup.node is not None and self._lease is None:
@@ -258,7 +258,7 @@ class SessionState:
         deadline = asyncio.get_running_loop().time() + BRING_WAIT_S
         while self._setup.workspaces is not None:
             try:
-                await self._setup.sandboxes.await_kind(self.row.sandbox["kind"])
+                await self._setup.sandboxes.kinds.wait_for(self.row.sandbox["kind"])
                 return await self.bring_workspace()
             except (StaleOwnerError, SupersededError, StorageError):
                 raise

@@ -66,10 +66,10 @@ class Leftovers:
 
     async def sweep(self) -> None:
         """Raises what the sandboxes and the database raise."""
-        for kind in self._sandboxes.kinds:
-            machine = await self._sandboxes.machine(kind, self._data_dir)
+        for kind in self._sandboxes.kinds.names:
+            machine = await self._sandboxes.kinds.machine(kind, self._data_dir)
             latest = time.time() - self._grace_s
-            found = [each for each in await self._sandboxes.present(kind) if each.touched < latest]
+            found = [each for each in await self._sandboxes.kinds.present(kind) if each.touched < latest]
             known = await self._known([each.session_id for each in found])
             due = [each for each in found if self._is_due(each, known.get(each.session_id), machine)]
             for each in due[:MOST]:

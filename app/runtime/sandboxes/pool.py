@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 
 import structlog
 
 from app.db.repositories.events import session_not_found
 from app.errors import PalimpsestError, SandboxUnavailableError
-from app.runtime.sandboxes.policy import SandboxPolicy, kind_not_here, kind_of
+from app.runtime.sandboxes.kinds import Kinds
+from app.runtime.sandboxes.policy import SandboxPolicy
 from app.runtime.sandboxes.slots import Lease, Slots
-from app.sandbox import egress
-from app.sandbox.base import Present, Sandbox, SandboxFactory
-from app.sessions import AllowedHosts, SandboxSpec
+from app.sandbox.base import Sandbox, SandboxFactory
+from app.sessions import SandboxSpec
 
 REMOVAL_WAIT_S = 10.0
 """Seconds that the deletion of a session waits for users of its files."""
@@ -41,15 +41,13 @@ class _Handle:
 
 
 class Sandboxes:
-    """Manages sandboxes of the kinds available on this machine; the first one is the default."""
+    """Manages the sandboxes of sessions."""
 
     def __init__(
         self, factories: Mapping[str, SandboxFactory], policy: SandboxPolicy, expected: Collection[str] = ()
     ) -> None:
-        """`expected` are kinds that are not available yet and may be added with `add`."""
-        self.expected = set(expected)
-        self._came = asyncio.Event()
-        self._factories = dict(factories)
+        """See `Kinds` for `expected`."""
+        self.kinds = Kinds(factories, policy, expected)
         self._policy = policy
         self._handles: dict[str, _Handle] = {}
         self._removing: set[str] = set()
@@ -66,36 +64,6 @@ class Sandboxes:
         self.in_background: Callable[[str], int] = lambda _: 0
         """How many commands a session runs in the background."""
         self.slots = Slots(policy.most, self._stop_one_idle)
-
-    @property
-    def kinds(self) -> tuple[str, ...]:
-        """The available kinds, the default first."""
-        return tuple(self._factories)
-
-    def add(self, factory: SandboxFactory) -> None:
-        """Adds a kind that was not available at the start."""
-        self._factories[factory.kind] = factory
-        self.expected.clear()
-        self._came.set()
-
-    async def await_kind(self, kind: str) -> None:
-        """Waits for an expected kind, at most as long as a call waits for a sandbox."""
-        if kind in self.expected:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(self._policy.wait_s):
-                    await self._came.wait()
-
-    async def machine(self, kind: str, data_dir: str) -> str:
-        """The id of what has the workspaces of a kind on this server; `data_dir` is that of its data directory. Raises
-        `SandboxUnavailableError` if the kind is not available."""
-        factory = self._factories.get(kind)
-        if factory is None:
-            raise kind_not_here(kind)
-        return await factory.machine() or data_dir
-
-    async def present(self, kind: str) -> Sequence[Present]:
-        """See `SandboxFactory.present`."""
-        return await self._factories[kind].present()
 
     def uses(self, session_id: str) -> bool:
         """Whether this server has the session's sandbox, in use or idle, or is removing it."""
@@ -115,39 +83,10 @@ class Sandboxes:
         async with self.unused_elsewhere(session_id) as unused:
             yield unused
 
-    def resolve(self, asked: str | SandboxSpec | None) -> SandboxSpec:
-        """The complete spec of a new session; see `SandboxPolicy.complete` for its errors."""
-        return self._limitable(self._policy.complete(asked, self._networks()))
-
-    def within(self, own: SandboxSpec) -> SandboxSpec:
-        """The complete spec of a new session that copies another one's; see `SandboxPolicy.within` for its errors.
-        Thread-safe."""
-        return self._limitable(self._policy.within(own, self._networks()))
-
-    def _limitable(self, spec: SandboxSpec) -> SandboxSpec:
-        """The spec. Raises an error if its kind cannot enforce a list of hosts here."""
-        if isinstance(spec.network, AllowedHosts) and not self._factories[spec.kind].network_can_be_limited:
-            raise egress.unavailable(
-                f"the server cannot enter networks of {spec.kind} here, as root on one machine can"
-            )
-        return spec
-
-    @property
-    def refused_connections(self) -> int:
-        """Number of connections of all sandboxes refused by their lists of hosts."""
-        return sum(factory.refused_connections for factory in list(self._factories.values()))
-
-    def _networks(self) -> dict[str, bool]:
-        # Copied, since a kind may be added in the meantime.
-        return {kind: factory.network_default for kind, factory in list(self._factories.items())}
-
     def _handle(self, session_id: str, spec: SandboxSpec) -> _Handle:
         handle = self._handles.get(session_id)
         if handle is None:
-            factory = self._factories.get(spec.kind)
-            if factory is None:
-                raise kind_not_here(spec.kind)
-            handle = self._handles[session_id] = _Handle(factory.open(self._policy.config(session_id, spec)))
+            handle = self._handles[session_id] = _Handle(self.kinds.open(session_id, spec))
         return handle
 
     def lease(self, session_id: str, spec: SandboxSpec) -> Lease:
@@ -317,8 +256,8 @@ class Sandboxes:
             self._removing.discard(session_id)
 
     async def _remove(self, session_id: str, spec: SandboxSpec) -> None:
-        """Removes a sandbox. If its kind is not available now, `remove_orphans` does it later."""
-        if spec.kind not in self._factories:
+        """Removes a sandbox. If its kind is not available now, `Kinds.remove_orphans` does it later."""
+        if spec.kind not in self.kinds.names:
             log.warning("sandbox_left_behind", session_id=session_id, kind=spec.kind)
             return
         handle = self._handle(session_id, spec)
@@ -345,18 +284,6 @@ class Sandboxes:
             finally:
                 handle.unused = None
 
-    async def remove_orphans(self, live_sessions: set[str], at_work: Collection[str] = ()) -> list[str]:
-        """Removes leftovers of deleted sessions from before a restart, and all processes of those that were at
-        work."""
-        removed: list[str] = []
-        for factory in self._factories.values():
-            removed += await factory.remove_orphans(live_sessions, at_work)
-        return removed
-
-    async def running(self) -> set[str]:
-        """The sessions whose sandboxes are still running from before a restart."""
-        return set().union(*[await factory.running() for factory in self._factories.values()])
-
     def adopt(self, specs: Mapping[str, SandboxSpec]) -> None:
         """Takes over running sandboxes: they are stopped when idle, or with this server."""
         for session_id, spec in specs.items():
@@ -366,15 +293,6 @@ class Sandboxes:
                 handle.counted = True
                 self.slots.force()
             lease.release()
-
-    def describe(self) -> str:
-        """One sentence on the default kind."""
-        return next(iter(self._factories.values())).describe() if self._factories else "no sandbox"
-
-    async def check(self) -> None:
-        """Raises `SandboxUnavailableError` if the default kind does not answer."""
-        kind_of(None, self._factories)
-        await next(iter(self._factories.values())).check()
 
     def disown(self) -> None:
         """Leaves all sandboxes running, including those opened from now on: another server has taken over their
@@ -396,8 +314,7 @@ class Sandboxes:
             log.info("sandboxes_stopping", count=len(self._handles))
         await _end([h.stopping or asyncio.create_task(self._stop(id, h)) for id, h in self._handles.items()])
         self._handles.clear()
-        for factory in self._factories.values():
-            await factory.aclose()
+        await self.kinds.aclose()
 
 
 async def _end(stopping: Collection[asyncio.Task[bool]]) -> None:

@@ -139,8 +139,8 @@ def looks(
         return await asyncio.to_thread(_disk, directories)
 
     async def sandbox_look() -> Component:
-        await sandboxes.check()
-        return _ok(sandboxes.describe())
+        await sandboxes.kinds.check()
+        return _ok(sandboxes.kinds.describe())
 
     async def provider_look() -> Component:
         return _providers(await providers())

@@ -344,7 +344,7 @@ def _add_sandboxes(metrics: Metrics, sandboxes: Sandboxes) -> None:
     metrics.counter(
         "palimpsest_sandbox_connections_refused",
         "Connections refused because the session may not reach the host.",
-        lambda: sandboxes.refused_connections,
+        lambda: sandboxes.kinds.refused_connections,
     )
     metrics.counter("palimpsest_sandboxes_refused", "Calls that timed out waiting.", lambda: slots.refused)
 

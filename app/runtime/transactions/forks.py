@@ -239,7 +239,7 @@ def _held_to_bounds(row: Row[Any], setup: RuntimeSetup, rules: ServiceRules) -> 
     """The columns copied from the parent within the bounds for a new session, which may have become stricter since the
     parent was created."""
     return {
-        "sandbox": setup.sandboxes.within(SandboxSpec(**row.sandbox)).model_dump(),
+        "sandbox": setup.sandboxes.kinds.within(SandboxSpec(**row.sandbox)).model_dump(),
         "limits": limits_within(None, Limits(**row.limits), rules.most).model_dump(),
         "approval": approval_within(None, Approval(**row.approval), rules.approval).model_dump(),
     }

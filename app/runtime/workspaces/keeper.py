@@ -63,7 +63,7 @@ class Workspaces:
 
     async def _machine(self, kind: str) -> str:
         """The id that is in the row of each workspace of this kind that is here. Raises `SandboxUnavailableError`."""
-        return await self._sandboxes.machine(kind, self.place.data_dir)
+        return await self._sandboxes.kinds.machine(kind, self.place.data_dir)
 
     async def _is_here(self, row: StoredWorkspace, kind: str) -> bool:
         """Whether a workspace is on this machine; it is not if nothing here can tell."""

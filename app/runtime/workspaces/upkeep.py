@@ -95,7 +95,9 @@ class Upkeep:
 
     async def _store_left(self) -> None:
         """Stores what an earlier server could not, one after the other."""
-        machines = {await self._sandboxes.machine(kind, self._place.data_dir) for kind in self._sandboxes.kinds}
+        machines = {
+            await self._sandboxes.kinds.machine(kind, self._place.data_dir) for kind in self._sandboxes.kinds.names
+        }
         for session_id in await self._database.read(lambda c: workspaces.left_unstored(c, machines)):
             specs = await self._database.read(partial(sessions.sandboxes, session_ids={session_id}))
             for spec in specs.values():

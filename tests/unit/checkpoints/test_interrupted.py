@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import cached_property, partial
@@ -43,7 +42,7 @@ class Watched(Checkpoints):
 
     was_held = False
 
-    def held(self, session_id: str) -> AbstractAsyncContextManager[None]:
+    def held(self, session_id: str) -> asyncio.Lock:
         self.is_asked.set()
         return super().held(session_id)
 
@@ -52,7 +51,7 @@ class Watched(Checkpoints):
         return asyncio.Event()
 
     async def changes(self, session_id: str, before: str, after: str) -> bytes:
-        self.was_held = self._lock(session_id).locked()
+        self.was_held = self._turns.lock(session_id).locked()
         return await super().changes(session_id, before, after)
 
 

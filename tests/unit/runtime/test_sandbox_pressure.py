@@ -132,18 +132,18 @@ async def test_an_unavailable_engine_is_not_waited_for_longer_than_allowed() -> 
 
 async def test_an_expected_kind_is_waited_for() -> None:
     sandboxes: Sandboxes = make_sandboxes(expected=["docker"])
-    waiting = asyncio.create_task(sandboxes.await_kind("docker"))
+    waiting = asyncio.create_task(sandboxes.kinds.wait_for("docker"))
     await turns()
     assert not waiting.done()
-    sandboxes.add(Boxes())
+    sandboxes.kinds.add(Boxes())
     await waiting
-    assert sandboxes.kinds == ("docker",)
+    assert sandboxes.kinds.names == ("docker",)
     await sandboxes.lease("a", SandboxSpec(kind="docker")).start()
 
 
 async def test_an_unexpected_kind_is_not_waited_for() -> None:
     async with asyncio.timeout(5):
-        await make_sandboxes(Boxes()).await_kind("bubblewrap")
+        await make_sandboxes(Boxes()).kinds.wait_for("bubblewrap")
 
 
 async def test_a_sandbox_that_does_not_stop_blocks_neither_its_user_nor_the_shutdown(

@@ -26,5 +26,5 @@ async def test_a_failed_check_is_retried(stage: Stage, monkeypatch: pytest.Monke
 
     sandboxes = make_sandboxes(expected=["docker"])
     async with asyncio.timeout(10), looking_for_sandboxes(sandboxes, find, stage.database):
-        await sandboxes.await_kind("docker")
-    assert (looks, sandboxes.kinds) == (3, ("docker",))
+        await sandboxes.kinds.wait_for("docker")
+    assert (looks, sandboxes.kinds.names) == (3, ("docker",))

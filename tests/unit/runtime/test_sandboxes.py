@@ -101,29 +101,29 @@ SPEC = SandboxSpec(kind="docker")
 def test_the_default_is_the_first_kind_with_the_operators_settings() -> None:
     sandboxes = make_sandboxes(Boxes(), Boxes("bubblewrap", network=True))
     complete = SandboxSpec(kind="docker", image="image", network=False, memory_mb=1024, cpus=2.0, pids=128)
-    assert sandboxes.resolve(None) == sandboxes.resolve("docker") == complete
-    other = sandboxes.resolve("bubblewrap")
+    assert sandboxes.kinds.resolve(None) == sandboxes.kinds.resolve("docker") == complete
+    other = sandboxes.kinds.resolve("bubblewrap")
     assert (other.kind, other.image, other.network) == ("bubblewrap", None, True)
 
 
 def test_the_operator_s_default_may_be_unsafe_but_requests_may_not() -> None:
     sandboxes = make_sandboxes(Boxes("local-unsafe"))
-    assert sandboxes.resolve(None).kind == "local-unsafe"
+    assert sandboxes.kinds.resolve(None).kind == "local-unsafe"
     with pytest.raises(ForbiddenError, match="only the operator"):
-        sandboxes.resolve("local-unsafe")
+        sandboxes.kinds.resolve("local-unsafe")
 
 
 @pytest.mark.parametrize("asked", ["bubblewrap", SandboxSpec(kind="bubblewrap")])
 def test_an_unavailable_kind_is_refused_with_a_list_of_the_available_ones(asked: str | SandboxSpec) -> None:
     with pytest.raises(ForbiddenError, match="runs commands in docker; bubblewrap") as caught:
-        make_sandboxes(Boxes()).resolve(asked)
+        make_sandboxes(Boxes()).kinds.resolve(asked)
     assert caught.value.code == "sandbox_not_allowed"
 
 
 @pytest.mark.parametrize("asked", [None, "docker", SPEC])
 def test_without_any_kind_there_is_no_sandbox(asked: str | SandboxSpec | None) -> None:
     with pytest.raises(SandboxUnavailableError, match="has no sandbox"):
-        make_sandboxes().resolve(asked)
+        make_sandboxes().kinds.resolve(asked)
 
 
 @pytest.mark.parametrize("setting", [None, False, True])
@@ -135,9 +135,9 @@ def test_a_network_can_be_given_up_but_not_gained(setting: bool | None, default:
     spec = SandboxSpec(kind="docker", network=asked)
     if asked and not allowed:
         with pytest.raises(ForbiddenError, match=r"sandbox\.network"):
-            sandboxes.resolve(spec)
+            sandboxes.kinds.resolve(spec)
     else:
-        assert sandboxes.resolve(spec).network is (allowed if asked is None else asked)
+        assert sandboxes.kinds.resolve(spec).network is (allowed if asked is None else asked)
 
 
 def hosts(*names: str) -> AllowedHosts:
@@ -166,16 +166,16 @@ def test_a_list_of_hosts_can_be_shortened_but_not_lengthened(setting: Network, a
     sandboxes, spec = make_sandboxes(Boxes(), network=setting), SandboxSpec(kind="docker", network=asked)
     if got is None:
         with pytest.raises(ForbiddenError, match=r"sandbox\.network") as caught:
-            sandboxes.resolve(spec)
+            sandboxes.kinds.resolve(spec)
         assert caught.value.code == "sandbox_not_allowed"
     else:
-        assert sandboxes.resolve(spec).network == got
+        assert sandboxes.kinds.resolve(spec).network == got
 
 
 def test_a_list_is_refused_if_it_cannot_be_enforced() -> None:
     sandboxes = make_sandboxes(Boxes(network=True, limitable=False))
-    assert sandboxes.resolve(None).network is True
-    for take in (sandboxes.resolve, sandboxes.within):
+    assert sandboxes.kinds.resolve(None).network is True
+    for take in (sandboxes.kinds.resolve, sandboxes.kinds.within):
         with pytest.raises(SandboxUnavailableError, match="allowed_hosts") as caught:
             take(SandboxSpec(kind="docker", network=hosts("a.example")))
         assert caught.value.code == "allowed_hosts_unavailable"
@@ -187,7 +187,7 @@ async def test_a_sandbox_with_a_list_has_no_network_of_its_own() -> None:
     sandboxes.lease("a", SandboxSpec(kind="docker", network=hosts("a.example")))
     (config,) = boxes.opened
     assert (config.network, config.allowed_hosts) == (False, ("a.example",))
-    assert sandboxes.refused_connections == 1
+    assert sandboxes.kinds.refused_connections == 1
 
 
 MOST = SandboxLimits(memory_mb=1024, cpus=2.0, pids=128)
@@ -208,10 +208,10 @@ def test_limits_can_only_be_tightened(
     sandboxes, wanted = make_sandboxes(Boxes()), SandboxSpec(kind="docker", image=image, **asked)
     if beyond:
         with pytest.raises(ForbiddenError, match=rf"sandbox\.({'|'.join(sorted(beyond))}) ") as caught:
-            sandboxes.resolve(wanted)
+            sandboxes.kinds.resolve(wanted)
         assert caught.value.code == "sandbox_not_allowed"
         return
-    spec = sandboxes.resolve(wanted)
+    spec = sandboxes.kinds.resolve(wanted)
     for name, value in asked.items():
         assert getattr(spec, name) == (getattr(MOST, name) if value is None else value)
     assert spec.image == "image"
@@ -230,8 +230,8 @@ def test_a_copied_spec_is_limited_to_what_may_be_requested(
 ) -> None:
     sandboxes = make_sandboxes(Boxes(), network=network)
     own = SandboxSpec(kind="docker", image=image, memory_mb=memory_mb, cpus=cpus, pids=pids, network=asked)
-    spec = sandboxes.within(own)
-    assert sandboxes.resolve(spec) == spec
+    spec = sandboxes.kinds.within(own)
+    assert sandboxes.kinds.resolve(spec) == spec
     for name in ("memory_mb", "cpus", "pids"):
         had, most = getattr(own, name), getattr(MOST, name)
         assert getattr(spec, name) == (most if had is None else min(had, most))
@@ -243,7 +243,7 @@ def test_a_copied_spec_is_limited_to_what_may_be_requested(
 
 def test_a_spec_of_an_unavailable_kind_cannot_be_copied() -> None:
     with pytest.raises(SandboxUnavailableError, match="docker, is not available now"):
-        make_sandboxes(Boxes("bubblewrap")).within(SPEC)
+        make_sandboxes(Boxes("bubblewrap")).kinds.within(SPEC)
 
 
 # leases
@@ -499,18 +499,18 @@ async def test_a_superseded_server_stops_no_sandbox() -> None:
 
 async def test_leftovers_are_requested_from_every_kind() -> None:
     sandboxes = make_sandboxes(Boxes(), Boxes("bubblewrap"))
-    assert await sandboxes.remove_orphans({"a"}) == ["docker gone", "bubblewrap gone"]
-    assert await sandboxes.running() == {"docker session", "bubblewrap session"}
+    assert await sandboxes.kinds.remove_orphans({"a"}) == ["docker gone", "bubblewrap gone"]
+    assert await sandboxes.kinds.running() == {"docker session", "bubblewrap session"}
 
 
 async def test_the_default_kind_describes_the_server() -> None:
     good, broken = Boxes("bubblewrap"), Boxes()
     broken.broken = True
     sandboxes = make_sandboxes(broken, good)
-    assert sandboxes.describe() == "boxes of the kind docker"
+    assert sandboxes.kinds.describe() == "boxes of the kind docker"
     with pytest.raises(SandboxUnavailableError, match=r"Broken\."):
-        await sandboxes.check()
-    assert make_sandboxes().describe() == "no sandbox"
+        await sandboxes.kinds.check()
+    assert make_sandboxes().kinds.describe() == "no sandbox"
     with pytest.raises(SandboxUnavailableError, match="doctor"):
-        await make_sandboxes().check()
-    await make_sandboxes(good, broken).check()
+        await make_sandboxes().kinds.check()
+    await make_sandboxes(good, broken).kinds.check()

@@ -14,7 +14,7 @@ import pytest_asyncio
 
 from app.errors import NotFoundError, SandboxUnavailableError
 from app.sandbox.base import Sandbox, SandboxConfig, SandboxFactory
-from app.sandbox.docker.sandbox import DockerFactory
+from app.sandbox.docker.factory import DockerFactory
 from app.sandbox.host.bubblewrap import BubblewrapFactory
 from app.sandbox.host.local import LocalFactory
 from tests.requirements import need

@@ -19,8 +19,8 @@ from app.errors import SandboxError, SandboxUnavailableError
 from app.sandbox.base import SandboxLimits, Stream
 from app.sandbox.docker.container import CONFIG_LABEL, INSTANCE_LABEL, container_config, container_name
 from app.sandbox.docker.engine import Engine
+from app.sandbox.docker.factory import DockerFactory
 from app.sandbox.docker.files import ContainerArchives
-from app.sandbox.docker.sandbox import DockerFactory
 from tests.unit.sandbox.shell import Shell, new_config, sleepers, unique_seconds, until_sleeping
 
 MARK = "0123456789abcdef0123456789abcdef"

@@ -12,7 +12,7 @@ import pytest_asyncio
 from app.errors import NotFoundError
 from app.sandbox.docker.container import container_name
 from app.sandbox.docker.engine import Engine
-from app.sandbox.docker.sandbox import DockerFactory
+from app.sandbox.docker.factory import DockerFactory
 from tests.unit.sandbox.shell import Shell, new_config
 
 ENGINE = "/var/run/docker.sock"

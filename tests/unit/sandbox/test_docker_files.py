@@ -10,8 +10,8 @@ import pytest
 from app.errors import InvalidRequestError, NotFoundError, PalimpsestError, SandboxError
 from app.sandbox.base import Sandbox
 from app.sandbox.docker.engine import Engine
+from app.sandbox.docker.factory import DockerFactory
 from app.sandbox.docker.files import ContainerArchives, ContainerFiles, PathStatus, parse_listing
-from app.sandbox.docker.sandbox import DockerFactory
 from tests.unit.sandbox.shell import Shell, new_config
 
 

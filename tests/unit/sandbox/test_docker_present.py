@@ -8,7 +8,7 @@ import pytest
 
 from app.errors import SandboxError
 from app.sandbox.docker.engine import Engine
-from app.sandbox.docker.sandbox import DockerFactory
+from app.sandbox.docker.factory import DockerFactory
 from tests.unit.sandbox.shell import new_config
 from tests.unit.sandbox.test_docker import engine, factory
 
