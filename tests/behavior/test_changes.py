@@ -10,13 +10,15 @@ import signal
 import stat
 import subprocess
 import tarfile
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, NoReturn
 
 import httpx
 import pytest
 
+from app.runtime.checkpoints.keeper import Checkpoints
 from app.runtime.checkpoints.repository import GitMissingError, Repository
 from app.runtime.checkpoints.restoring import PENDING
 from app.runtime.owner import checkpoints as run_checkpoints
@@ -236,12 +238,25 @@ async def test_the_oldest_checkpoints_are_dropped_once_the_session_is_idle(
     start_server: StartServer, provider: FakeProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(run_checkpoints, "TIDY_RUNS", 2)
-    async with Client(start_server(checkpoints=2).url) as client:
+    packing, may_pack, keep_only = threading.Event(), threading.Event(), Checkpoints.keep_only
+
+    async def slow(self: Checkpoints, session_id: str, commits: Collection[str]) -> None:
+        packing.set()
+        await asyncio.to_thread(may_pack.wait, 30)
+        await keep_only(self, session_id, commits)
+
+    monkeypatch.setattr(Checkpoints, "keep_only", slow)
+    async with Client(start_server(checkpoints=2, max_runs=1).url) as client:
         session_id = (await client.create())["id"]
         seq: int | None = 0
         for number in (1, 2):
             provider.script(Reply(command(f"echo {number} > file")), Reply(Text("Done.")))
             seq = (await client.say(session_id, "Write.", after=seq))[-1].id
+        assert await asyncio.to_thread(packing.wait, 30)
+        provider.script(Reply(Text("Meanwhile.")))
+        other, _ = await client.run("Packing takes no run's place.")
+        assert other["outcome"] == "completed"
+        may_pack.set()
         while len(left := await checkpoints(client, session_id)) > 2:
             pass
         assert [(c["run"], c["reason"]) for c in left] == [(1, "run_started"), (2, "run_ended")]

@@ -189,14 +189,16 @@ class RunCheckpoints:
 
         return note
 
-    async def conclude(self, until: asyncio.Event | None) -> None:
+    async def conclude(self, until: asyncio.Event | None, rest: Callable[[bool], None]) -> None:
         """The owner ends: removes what its checkpoints have replaced and, once in `TIDY_RUNS` runs, the oldest ones, at
-        most `until` there is new work, which must not wait for that. None if another owner follows at once."""
+        most `until` there is new work, which must not wait for that. None if another owner follows at once. `rest` is
+        called with True before what may take long, during which other sessions may run."""
         if self._keeper is None:
             return
         with suppress(PalimpsestError):  # the next one removes it
             await self._keeper.conclude(self._session.id)
         if self._is_untidy and until is not None:
+            rest(True)
             await self._tidy_until(until)
 
     async def _tidy_until(self, event: asyncio.Event) -> None:

@@ -171,7 +171,7 @@ class SessionOwner:
                 await asyncio.shield(self._commands.leave(hands_over=self._hands_over))
             # The sandbox stays: its idle time begins when the snapshot is taken.
             await self._settle()
-            await self._checkpoints.conclude(None if self._hands_over else self._has_work)
+            await self._checkpoints.conclude(None if self._hands_over else self._has_work, self._rests)
 
     async def _settle(self) -> None:
         """Stores the workspace before the session is left to other machines, unless there is new work here. If that
