@@ -23,6 +23,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from app.errors import ToolError
+from app.runtime.destinations import Destinations
 from app.runtime.mcp.bounds import ServerError
 from app.runtime.mcp.catalog import make_catalog
 from app.runtime.mcp.config import ServerConfig
@@ -30,7 +31,6 @@ from app.runtime.mcp.connection import Connection, UnansweredError
 from app.runtime.mcp.http import http_streams, tls_context
 from app.runtime.mcp.results import read_result
 from app.runtime.values.mcp import McpServer
-from app.runtime.webhooks.addresses import Destinations
 
 PACKAGE = "@modelcontextprotocol/conformance@0.2.0-alpha.12"
 """The newest version, since older ones have no scenarios of the newest protocol."""

@@ -7,9 +7,9 @@ import ipaddress
 from pydantic import TypeAdapter, ValidationError
 
 from app.errors import InvalidRequestError
+from app.runtime.destinations import Destinations
 from app.runtime.mcp.host import McpHost
 from app.runtime.values.mcp import McpServer, McpServers
-from app.runtime.webhooks.addresses import Destinations
 from app.settings import Settings
 
 _ALL = (ipaddress.ip_network("0.0.0.0/0"), ipaddress.ip_network("::/0"))

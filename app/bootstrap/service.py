@@ -36,6 +36,7 @@ from app.llm.reachability import Condition
 from app.llm.registry import Providers
 from app.messages import new_id
 from app.runtime.agents import AgentSetup
+from app.runtime.destinations import Destinations
 from app.runtime.dispatch import Dispatch
 from app.runtime.learned_models import LearnedQuirks
 from app.runtime.mcp.offer import SEARCH as MCP_SEARCH
@@ -50,7 +51,6 @@ from app.runtime.telemetry.metrics import Metrics, add_elsewhere, add_readings, 
 from app.runtime.telemetry.tracing import CompactionLog, otlp_exporter, tracing
 from app.runtime.transactions import compactions
 from app.runtime.vault import KEY_DIFFERS, KEY_MISSING, Vault
-from app.runtime.webhooks.addresses import Destinations
 from app.runtime.webhooks.deliverer import Deliverer
 from app.runtime.workspaces.cache import machine_id
 from app.runtime.workspaces.keeper import Workspaces

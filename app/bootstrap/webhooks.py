@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from app.runtime.destinations import Destinations
 from app.runtime.setup import RuntimeSetup
-from app.runtime.webhooks.addresses import Destinations
 from app.runtime.webhooks.deliverer import Deliverer, Leases
 from app.settings import Settings
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 import httpx
 
 from app.errors import InvalidRequestError
+from app.runtime.destinations import Destinations
 from app.runtime.mcp.config import ServerConfig
 from app.runtime.values.mcp import McpServer, McpServers
-from app.runtime.webhooks.addresses import Destinations
 
 
 @dataclass(frozen=True, slots=True)

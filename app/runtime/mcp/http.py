@@ -12,9 +12,9 @@ import httpcore2
 import httpx2
 from mcp.client.streamable_http import streamable_http_client
 
+from app.runtime.destinations import Destinations, RefusedAddressError
 from app.runtime.mcp.bounds import MAX_MESSAGE_BYTES, Received
 from app.runtime.mcp.connection import Streams
-from app.runtime.webhooks.addresses import Destinations, RefusedAddressError
 
 CONNECT_S = 10.0
 WRITE_S = 30.0

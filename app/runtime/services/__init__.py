@@ -11,6 +11,7 @@ from pathlib import Path
 
 from app.llm.base import ModelInfo
 from app.runtime.admission import ServiceRules
+from app.runtime.destinations import Destinations
 from app.runtime.dispatch import Dispatch
 from app.runtime.incoming import IncomingArchives
 from app.runtime.services.checkpoints import CheckpointService
@@ -26,7 +27,6 @@ from app.runtime.services.webhooks import WebhookService
 from app.runtime.setup import RuntimeSetup
 from app.runtime.starting import Caller, RunStarts
 from app.runtime.telemetry.health import Health
-from app.runtime.webhooks.addresses import Destinations
 
 __all__ = [
     "ApprovalService",

@@ -17,6 +17,7 @@ from app.db.repositories.webhooks import ACTIVE, DISABLED, StoredDelivery, Store
 from app.errors import ConflictError, InvalidRequestError, UnavailableError
 from app.messages import new_id, now, rfc3339
 from app.runtime.admission import checked_metadata
+from app.runtime.destinations import Destinations
 from app.runtime.history import place_cursor, read_place
 from app.runtime.setup import RuntimeSetup
 from app.runtime.values.webhooks import (
@@ -29,7 +30,6 @@ from app.runtime.values.webhooks import (
     WebhookList,
     WebhookPatch,
 )
-from app.runtime.webhooks.addresses import Destinations
 from app.runtime.webhooks.endpoint import OTHER_KEY
 from app.runtime.webhooks.results import RETRIED_FOR
 from app.runtime.webhooks.sealing import opened, sealed

@@ -17,8 +17,8 @@ from app.errors import PalimpsestError
 from app.eventlog.log import StreamItem
 from app.messages import now
 from app.runtime.background import in_background
+from app.runtime.destinations import Destinations
 from app.runtime.setup import RuntimeSetup
-from app.runtime.webhooks.addresses import Destinations
 from app.runtime.webhooks.endpoint import Counts, Delivering, Endpoint
 from app.runtime.webhooks.results import ATTEMPT_S
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 import httpcore
 import httpx
 
-from app.runtime.webhooks.addresses import Destinations, RefusedAddressError
+from app.runtime.destinations import Destinations, RefusedAddressError
 from app.runtime.webhooks.results import Attempt
 
 CONNECT_S = 5.0

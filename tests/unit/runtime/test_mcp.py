@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.errors import ToolError
+from app.runtime.destinations import Destinations
 from app.runtime.mcp.bounds import MAX_MESSAGE_BYTES, Received, ServerError
 from app.runtime.mcp.catalog import Catalog, Listed, counted, make_catalog
 from app.runtime.mcp.config import ServerConfig, merged
@@ -29,7 +30,6 @@ from app.runtime.mcp.offer import found, make_offer
 from app.runtime.mcp.results import read_result
 from app.runtime.mcp.servers import SessionServers
 from app.runtime.values.mcp import McpServer
-from app.runtime.webhooks.addresses import Destinations
 from app.sandbox.base import Sandbox
 from app.sessions import Approval, ApprovalRules
 from app.tools.base import ToolOutcome

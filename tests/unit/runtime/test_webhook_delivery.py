@@ -18,13 +18,13 @@ from app.cluster.webhook_leases import WebhookLeases
 from app.db import models
 from app.db.repositories import events, webhooks
 from app.messages import now
+from app.runtime.destinations import Destinations
 from app.runtime.services import WebhookService
 from app.runtime.setup import RuntimeSetup
 from app.runtime.transactions import queue
 from app.runtime.values.queue import QueueAdd
 from app.runtime.values.webhooks import WebhookCreate, WebhookCreated, WebhookPatch
 from app.runtime.vault import Vault
-from app.runtime.webhooks.addresses import Destinations
 from app.runtime.webhooks.deliverer import Deliverer
 from app.runtime.webhooks.endpoint import MOST_AT_ONCE
 from app.runtime.webhooks.results import LAST_RETRY_S

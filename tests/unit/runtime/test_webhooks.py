@@ -22,8 +22,8 @@ from app.db.repositories import deliveries, webhooks
 from app.db.repositories.webhooks import DELIVERED, FAILED, PENDING, StoredDelivery, StoredWebhook
 from app.errors import InvalidRequestError
 from app.messages import new_id, now
+from app.runtime.destinations import Destinations
 from app.runtime.values.webhooks import WebhookCreate
-from app.runtime.webhooks.addresses import Destinations
 from app.runtime.webhooks.results import LAST_RETRY_S, RETRIED_FOR, Attempt, after_attempt, backoff_s
 from app.runtime.webhooks.sending import MAX_RESPONSE_BYTES, Sender
 from app.runtime.webhooks.signing import types_of
