@@ -103,10 +103,6 @@ _EXAMPLES: tuple[PalimpsestError, ...] = (
         " read and cancelled, nothing else.",
         code="subagent_session",
     ),
-    InvalidRequestError(
-        "Sub-agents (the tool delegate) are not available in a cluster, or with a store of workspaces.",
-        code="delegate_not_available",
-    ),
     ConflictError("Nothing to resume: the last run completed.", code="nothing_to_resume"),
     ConflictError(
         "The session has used 203,518 of 200,000 tokens (limits.max_tokens). Raise that limit with PATCH"

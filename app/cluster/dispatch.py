@@ -291,6 +291,9 @@ class ClusterDispatch:
         except TimeoutError:
             log.warning("owner_fenced_off", session_id=session_id)
             await self._write(session_id, lambda c: ownership.take_over(c, session_id))
+            # That owner has its sub-agents too.
+            for child in await self._setup.database.read(lambda c: sessions.working_children(c, session_id)):
+                await self._write(child.id, partial(ownership.take_over, session_id=child.id))
 
     async def _owner_of(self, session_id: str) -> str | None:
         return await self._setup.database.read(lambda c: ownership.owner_of(c, session_id))

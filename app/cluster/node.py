@@ -46,8 +46,8 @@ class Node:
         """A node of the cluster whose engine is at this address; connects to nothing. Other nodes reach it at
         `address`."""
         engine = await Engine.at(engine_address)
-        tenures = Tenures(setup)
         slots = bounds.most if role != "api" else 0
+        tenures = Tenures(setup, slots)
         assert setup.node is not None
         membership = Membership(setup.database, setup.node, role, slots, lambda: tenures.draining, address)
         dispatch = ClusterDispatch(setup, engine, tenures, bounds.waiting, membership)

@@ -19,7 +19,7 @@ class RunSlots(CustomSlotSupplier):
     loop."""
 
     def __init__(self, most: int, resting: Callable[[], int]) -> None:
-        """`resting` counts the sessions that are owned here and take no slot."""
+        """`resting` counts the sessions that are owned here and take no slot, less the sub-agents that take one."""
         self._most = most
         self._resting = resting
         self._taken = 0

@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 import structlog
-from structlog.contextvars import bind_contextvars
+from sqlalchemy import Row
+from structlog.contextvars import bind_contextvars, unbind_contextvars
 
-from app.cluster.requests import Look, Requests, look
+from app.agent.step import LOGGED
+from app.cluster.requests import Look, look
+from app.cluster.tenure import Tenure, always
 from app.db.repositories import ownership, sessions
 from app.db.repositories.ownership import RowVersion
 from app.errors import PalimpsestError, StaleOwnerError, StorageError, UnavailableError
@@ -20,6 +23,7 @@ from app.runtime.background import in_background
 from app.runtime.owner.owning import give_up, own
 from app.runtime.owner.session import SessionOwner
 from app.runtime.setup import RuntimeSetup
+from app.sessions import SessionKind
 
 MAX_CRASHES = 3
 """Consecutive crashes of a session's owners on this node before the session is parked."""
@@ -42,62 +46,21 @@ class UnconfirmedError(UnavailableError):
     """The engine did not answer whether this node is to own a session."""
 
 
-async def _always() -> bool:
-    return True
-
-
-@dataclass(slots=True, eq=False)
-class Tenure:
-    """One session that is owned here. `owner` is None until the session is claimed; `version` is that of the row that
-    the owner has acted on last, one look at a time. `is_wanted` says whether this node is still to claim it."""
-
-    session_id: str
-    is_wanted: Callable[[], Awaitable[bool]] = _always
-    owner: SessionOwner | None = None
-    requests: Requests | None = None
-    version: RowVersion | None = None
-    looking: asyncio.Lock = field(default_factory=asyncio.Lock)
-    rests: bool = False
-    stops: bool = False
-    drains: bool = False
-    ended: asyncio.Event = field(default_factory=asyncio.Event)
-
-    def take_owner(self, owner: SessionOwner) -> None:
-        """The session is claimed."""
-        self.owner = owner
-        self.requests = Requests(owner)
-        # Without a version, the next look compares everything: something may have changed since the claim.
-        self.version = None
-        if self.stops:
-            owner.interrupt("shutdown")
-        elif self.drains:
-            owner.end_after_step()
-
-    def stop(self) -> None:
-        """Ends it at once; an open step is stored as interrupted."""
-        self.stops = True
-        if self.owner is not None:
-            self.owner.interrupt("shutdown")
-
-    def drain(self) -> None:
-        """Ends it with its current step, or at once if that waits for a person."""
-        self.drains = True
-        if self.owner is not None:
-            self.owner.end_after_step()
-        if self.rests:
-            self.stop()
-
-
 class Tenures:
-    """Owns sessions for the engine. `holding` may run on a node with a worker; on others nothing is ever owned."""
+    """Owns sessions for the engine, and with them their sub-agents, which take one of the node's `most` slots each."""
 
-    def __init__(self, setup: RuntimeSetup) -> None:
+    def __init__(self, setup: RuntimeSetup, most: int | None = None) -> None:
         self._setup = setup
+        self._most = most
         self._held: dict[str, Tenure] = {}
         self._nudged = asyncio.Event()
         self._drains = False
-        self.changed: Callable[[], None] = lambda: None
+        self.on_change: Callable[[], None] = lambda: None
         """Called when a session needs a slot less, or one more."""
+        self._slot_change = asyncio.Event()
+        reach = setup.subagents
+        reach.wake = lambda session_id, child_id, _: self._start_child(session_id, child_id)
+        reach.resume, reach.cancel = self._start_child, self._cancel_child
 
     def __len__(self) -> int:
         return len(self._held)
@@ -109,8 +72,13 @@ class Tenures:
 
     @property
     def busy(self) -> int:
-        """Number of sessions that take a slot: all but those that wait for a person."""
+        """Number of sessions that take a slot: all but those that wait for a person, a client or sub-agents."""
         return sum(not tenure.rests for tenure in self._held.values())
+
+    @property
+    def resting(self) -> int:
+        """Number of the engine's sessions that take no slot, less that of the sub-agents that take one."""
+        return sum(tenure.parent is None for tenure in self._held.values()) - self.busy
 
     def model_of(self, session_id: str) -> str | None:
         """The model of a session that is owned here, None if unknown."""
@@ -121,7 +89,7 @@ class Tenures:
         return session_id in self._held
 
     async def hold(
-        self, session_id: str, *, steps: bool = True, is_wanted: Callable[[], Awaitable[bool]] = _always
+        self, session_id: str, *, steps: bool = True, is_wanted: Callable[[], Awaitable[bool]] = always
     ) -> bool:
         """Owns a session until it is idle, or stopped here; returns whether it still has work. Without `steps`, it
         makes none: it only stores how a canceled run ends. It is not claimed if it is not `is_wanted`, which is asked
@@ -134,7 +102,7 @@ class Tenures:
             await former.ended.wait()
         if self._drains:
             raise DrainingError("This node takes no more sessions.")
-        tenure = self._held[session_id] = Tenure(session_id, is_wanted, drains=not steps)
+        tenure = self._held[session_id] = Tenure(session_id, is_wanted, self._changed, drains=not steps)
         task = asyncio.create_task(self._run(tenure), name=f"session-{session_id}")
         try:
             return await asyncio.shield(task)
@@ -167,12 +135,16 @@ class Tenures:
         finally:
             del self._held[tenure.session_id]
             tenure.ended.set()
-            self.changed()
+            self._changed()
+
+    def _changed(self) -> None:
+        self._slot_change.set()
+        self.on_change()
 
     async def _own(self, tenure: Tenure) -> bool:
         """Owns a session; returns whether it still has work."""
         row = await self._setup.database.read(lambda c: sessions.find(c, tenure.session_id))
-        if row is None or not await _is_wanted(tenure):
+        if row is None or not await _is_wanted(tenure) or await self._is_anothers(tenure, row):
             return False
         if not ownership.has_work(row) or ownership.is_barred(row, now()):
             if row.owner is not None and row.has_commands:
@@ -194,18 +166,28 @@ class Tenures:
             owner.catch_up = partial(self._catch_up, tenure)
 
         def rest(rests: bool) -> None:
-            tenure.rests = rests
-            self.changed()
-            if rests and tenure.drains:
-                tenure.stop()
+            tenure.rest(rests)
+            self._changed()
+            if tenure.parent is not None:
+                # It waits for an approval, or no longer does.
+                tenure.parent.notify()
 
         try:
             with self._setup.bus.on_nudge(tenure.session_id, self._nudged.set):
                 await own(self._setup, tenure.session_id, rest, take_owner, row.epoch)
         finally:
             tenure.owner, tenure.requests, tenure.rests = None, None, False
+            await self._end_children(tenure)
         # Also without an owner: the claim may have found the session idle.
-        return await self._release(tenure.session_id)
+        has_work = await self._release(tenure.session_id)
+        if row.kind == SessionKind.SUBAGENT and tenure.parent is None:
+            # Its cancel was stored here; the session's owner has its call answered.
+            await self._nudge(row.parent_id)
+        return has_work
+
+    async def _nudge(self, session_id: str) -> None:
+        await self._setup.database.writer.write(lambda c: ownership.nudge(c, session_id), session_id=session_id)
+        self._setup.bus.nudge(session_id)
 
     async def _release(self, session_id: str) -> bool:
         """Ends this node's claim; returns whether the session still has work that this node was to do."""
@@ -221,6 +203,68 @@ class Tenures:
         except PalimpsestError as error:
             log.error("session_park_failed", session_id=session_id, error=error.detail)
             raise
+
+    # Sub-agents
+
+    def _start_child(self, session_id: str, child_id: str) -> None:
+        """Owns a sub-agent of a session that is owned here, unless that is done already. If the session is about to
+        leave, its next owner does so."""
+        tenure = self._held.get(session_id)
+        if tenure is not None and child_id not in tenure.children and not tenure.leaves:
+            self._begin_child(tenure, child_id)
+
+    def _cancel_child(self, session_id: str, child_id: str) -> None:
+        """Ends a sub-agent's run, whose call no longer waits; one without an owner is canceled by its claim."""
+        tenure = self._held.get(session_id)
+        if tenure is not None:
+            (tenure.children.get(child_id) or self._begin_child(tenure, child_id)).cancel()
+
+    def _begin_child(self, tenure: Tenure, child_id: str) -> Tenure:
+        child = Tenure(child_id, parent=tenure, changed=self._changed, drains=tenure.drains, stops=tenure.stops)
+        tenure.children[child_id] = child
+        child.task = asyncio.create_task(self._run_child(tenure, child), name=f"session-{child_id}")
+        return child
+
+    async def _run_child(self, tenure: Tenure, child: Tenure) -> None:
+        # It is begun by a step of its session.
+        unbind_contextvars(*LOGGED)
+        try:
+            await self._until_slot(child)
+            await self._run(child)
+        except PalimpsestError:
+            # It is in the log. Once this has ended, the session has the sub-agent continue.
+            if not child.leaves:
+                await asyncio.sleep(CRASH_WAIT_S)
+        finally:
+            tenure.child_ended(child)
+
+    async def _until_slot(self, child: Tenure) -> None:
+        """Waits for a free slot, and for a tenure that the engine has offered meanwhile; takes it into those that are
+        owned here."""
+        while True:
+            if (other := self._held.get(child.session_id)) is not None:
+                await other.ended.wait()
+            elif self._most is not None and self.busy >= self._most and not child.leaves:
+                self._slot_change.clear()
+                await self._slot_change.wait()
+            else:
+                self._held[child.session_id] = child
+                return
+
+    async def _end_children(self, tenure: Tenure) -> None:
+        """Waits for the end of a session's sub-agents, and stops those that were not canceled: the session is owned by
+        another node, or its owner has failed."""
+        for child in tenure.children.values():
+            child.stop()
+        while tenure.children:
+            await asyncio.wait([child.task for child in tenure.children.values() if child.task is not None])
+
+    async def _is_anothers(self, tenure: Tenure, row: Row[Any]) -> bool:
+        """Whether it is a sub-agent that the engine was asked for, such as by a cancel, while its session's owner has
+        it."""
+        if row.kind != SessionKind.SUBAGENT or tenure.parent is not None or tenure.drains:
+            return False
+        return await self._setup.database.read(lambda c: ownership.works_for_another(c, tenure.session_id))
 
     # What others change
 

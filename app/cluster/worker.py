@@ -58,8 +58,8 @@ class EngineWorker:
     def __init__(self, engine: Engine, tenures: Tenures, most: int) -> None:
         self._engine = engine
         self._tenures = tenures
-        self._slots = RunSlots(most, lambda: len(tenures) - tenures.busy)
-        tenures.changed = self._slots.change
+        self._slots = RunSlots(most, lambda: tenures.resting)
+        tenures.on_change = self._slots.change
         self._worker: Worker | None = None
         self._task: asyncio.Task[None] | None = None
         self._closes = False

@@ -39,7 +39,6 @@ from app.runtime.values.sessions import (
     SessionPatch,
 )
 from app.sessions import Approval, ApprovalPolicy, ApprovalRules, Limits
-from app.tools.delegate import NAME as DELEGATE
 from app.tools.json_schema import SchemaError, checked_schema
 from app.tools.shell import ExecuteCommand
 from app.tools.text import Pattern, PatternError
@@ -190,13 +189,7 @@ def checked_patch(body: SessionPatch, setup: RuntimeSetup, rules: ServiceRules) 
 
 def _tools(asked: Asked, setup: RuntimeSetup) -> dict[str, Any]:
     """The columns of the requested tools. Raises `InvalidRequestError`."""
-    columns = chosen_tools(asked, setup.agents.registry.names())
-    if DELEGATE in (columns["tools"] or ()) and not setup.subagents.available:
-        raise InvalidRequestError(
-            "Sub-agents (the tool delegate) are not available in a cluster, or with a store of workspaces.",
-            code="delegate_not_available",
-        )
-    return columns
+    return chosen_tools(asked, setup.agents.registry.names())
 
 
 def _compaction(asked: str | dict[str, Any] | None, setup: RuntimeSetup, rules: ServiceRules) -> CompactionSettings:

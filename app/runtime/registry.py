@@ -68,10 +68,9 @@ class Registry:
         self._admitting = 0
         self.refused = 0
         self._closing = False
-        subagents = setup.subagents
-        # They share a workspace, which is here.
-        subagents.available = setup.node is None and setup.workspaces is None
-        subagents.wake, subagents.cancel = self.wake, partial(self.interrupt, reason="cancel")
+        # Nothing resumes sub-agents: after a restart they are woken like all sessions that should run.
+        setup.subagents.wake = lambda _, child_id, key: self.wake(child_id, key)
+        setup.subagents.cancel = lambda _, child_id: self.interrupt(child_id, "cancel")
 
     def __len__(self) -> int:
         return self._busy + self._count[State.RESTING]

@@ -64,12 +64,13 @@ class OwnerCounts:
 
 @dataclass(slots=True)
 class Subagents:
-    """How the owner of a session reaches the owners of its sub-agents; set by the registry. They are only `available`
-    where all run in one process, next to their workspace."""
+    """How the owner of a session reaches the owners of its sub-agents, which run in the same process; set by what runs
+    them. All take the ids of the session and of the sub-agent: `wake`, also with the key of the run, is for a new
+    sub-agent; `resume` for one that works, and that an earlier owner may have left; `cancel` ends its run."""
 
-    available: bool = False
-    wake: Callable[[str, str | None], None] = lambda _, __: None
-    cancel: Callable[[str], None] = lambda _: None
+    wake: Callable[[str, str, str | None], None] = lambda _, __, ___: None
+    resume: Callable[[str, str], None] = lambda _, __: None
+    cancel: Callable[[str, str], None] = lambda _, __: None
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,10 +36,8 @@ FOLLOWS_AT_ONCE = (
 OUTLIVES = "it expects a command to outlive its run, which ends it where another machine may have the session next"
 
 STARTS_AHEAD = "it expects a sandbox to be started ahead, which no node does for a session that may continue elsewhere"
-SUBAGENTS = "sub-agents work on the server of their session only, and a cluster refuses them"
 
 EXCLUDED: Mapping[str, Sequence[str]] = {
-    SUBAGENTS: ("test_subagents.py",),
     ONE_PROCESS: (
         "test_changes.py::test_a_server_without_git_makes_forks_without_checkpoints",
         "test_changes.py::test_the_oldest_checkpoints_are_dropped_once_the_session_is_idle",
@@ -108,6 +106,8 @@ EXCLUDED: Mapping[str, Sequence[str]] = {
         "test_shutdown.py",
         "test_changes.py::test_a_restore_that_is_killed_is_completed",
         "test_soak.py",
+        "test_subagents.py::test_a_parked_run_shows_the_end_of_its_sub_agents",
+        "test_subagents.py::test_after_a_kill_each_sub_agent_continues_and_answers_once",
         "test_tracing.py::test_the_log_of_a_run_and_of_the_end",
         "test_webhooks.py::test_nothing_is_lost_while_the_receiver_fails_and_the_server_is_killed",
     ),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -394,15 +393,3 @@ async def test_no_token_is_spent_on_it_unless_it_is_named(client: Client, provid
     assert "delegate" not in first.tool_names
     assert "sub-agent" not in str(first.body)
     assert "There is no tool 'delegate'" in str(second.tool_results)
-
-
-async def test_they_need_their_workspace_on_this_server(
-    start_server: StartServer, provider: FakeProvider, tmp_path: Path
-) -> None:
-    (tmp_path / "store").mkdir()
-    async with Client(start_server(workspace_store=f"file://{tmp_path}/store").url) as client:
-        refused = await client.http.post("/v1/sessions", json={"tools": TOOLS})
-        assert (refused.status_code, refused.json()["code"]) == (422, "delegate_not_available")
-        session_id = (await client.create())["id"]
-        refused = await client.http.patch(f"/v1/sessions/{session_id}", json={"tools": TOOLS})
-        assert (refused.status_code, refused.json()["code"]) == (422, "delegate_not_available")

@@ -30,7 +30,7 @@ def workers(cluster: Cluster) -> None:
         cluster.start(name, "worker")
 
 
-async def _until(reached: Callable[[], Any]) -> None:
+async def until(reached: Callable[[], Any]) -> None:
     """Polls for what has no event, such as a line in a log."""
     async with asyncio.timeout(30):
         while not await asyncio.to_thread(reached):  # noqa: ASYNC110 - it is another process's
@@ -104,8 +104,8 @@ async def test_a_frozen_workers_session_continues_on_another_and_it_is_refused(
     events = await _assert_continued(a, session_id, begun)
     cluster.nodes[first].thaw()
     provider.open("half")
-    await _until(lambda: "session_taken_over" in cluster.log(first))
-    await _until(lambda: _running(cluster.nodes[first]) == 0)
+    await until(lambda: "session_taken_over" in cluster.log(first))
+    await until(lambda: running_on(cluster.nodes[first]) == 0)
     assert [event.id for event in await log_of(a, session_id)] == [event.id for event in events]
     # It works as before.
     provider.respond(lambda _: Reply(Text("Again.")))
@@ -113,7 +113,7 @@ async def test_a_frozen_workers_session_continues_on_another_and_it_is_refused(
     await assert_sound(a, session_id)
 
 
-def _running(node: ServerProcess) -> int:
+def running_on(node: ServerProcess) -> int:
     import httpx
 
     text = httpx.get(f"{node.url}/metrics", trust_env=False).text
@@ -129,7 +129,7 @@ async def test_a_stopped_worker_lets_its_step_end_and_hands_over_at_once(
     await provider.reached("one")
     first = cluster.worker_of(made["id"])
     stopping = asyncio.create_task(asyncio.to_thread(cluster.nodes[first].end, signal.SIGTERM))
-    await _until(lambda: "worker_draining" in cluster.log(first))
+    await until(lambda: "worker_draining" in cluster.log(first))
     assert not stopping.done()
     begun = time.monotonic()
     provider.open("one")

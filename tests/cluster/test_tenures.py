@@ -12,10 +12,12 @@ from typing import Any, cast
 
 import pytest
 
+from app.agent.loop import RunResult
 from app.cluster.dispatch import ClusterDispatch
 from app.cluster.engine import Engine
 from app.cluster.membership import Membership
-from app.cluster.tenures import WATCH_S, Tenure, Tenures
+from app.cluster.tenure import Tenure
+from app.cluster.tenures import WATCH_S, Tenures
 from app.db.repositories import ownership, sessions
 from app.errors import StorageError, UnavailableError
 from app.runtime.background import in_background
@@ -24,17 +26,19 @@ from app.runtime.owner.session import SessionOwner
 from app.runtime.services.sessions import SessionService
 from app.runtime.setup import RuntimeSetup
 from app.runtime.starting import RunStarts
-from app.runtime.transactions import commands
+from app.runtime.transactions import commands, runs
 from app.runtime.workspaces.cache import TreeCache
 from app.runtime.workspaces.held import Place
 from app.runtime.workspaces.keeper import Workspaces
 from app.sessions import Outcome, SandboxSpec
+from tests.unit.agent.test_tool_executor import Kept
 from tests.unit.runtime.conftest import stage
 from tests.unit.runtime.stage import Stage, make_sandboxes, make_setup
 from tests.unit.runtime.test_commands import statuses
 from tests.unit.runtime.test_deletions import NoOutputs, SlowFactory
 from tests.unit.runtime.test_lifecycle import RULES
 from tests.unit.runtime.test_registry import Model
+from tests.unit.runtime.test_subagents import delegated
 from tests.unit.workspaces.rig import MemoryStore
 
 __all__ = ["stage"]
@@ -279,3 +283,38 @@ async def test_commands_have_ended_with_the_node_that_ran_them(setup: RuntimeSet
     assert not await Tenures(setup).hold(stage.session_id)
     assert await statuses(stage) == ["interrupted", "interrupted"]
     assert (await stage.row()).outcome == Outcome.CANCELLED
+
+
+async def test_sub_agents_share_the_slots_of_their_node(setup: RuntimeSetup, stage: Stage, model: Model) -> None:
+    children = await delegated(stage, 2)
+    for child in children:
+        await child.change(status="running", sandbox=SPEC.model_dump())
+    tenures = Tenures(replace(setup, collector=lambda _, __, live, limit: Kept(live, limit)), 1)
+    model.hold()
+    held = asyncio.create_task(tenures.hold(stage.session_id))
+    await model.reached()
+    # The session waits for them, and one of them for the other one's slot.
+    assert (len(tenures), tenures.busy, tenures.resting) == (2, 1, 0)
+    assert [(await child.row()).owner for child in children] == ["this", None]
+    model.go()
+    assert not await held
+    assert [(await each.row()).outcome for each in (*children, stage)] == [Outcome.COMPLETED] * 3
+    assert [(await each.row()).owner for each in (*children, stage)] == [None] * 3
+
+
+async def test_only_a_sub_agent_without_a_session_is_taken_from_the_engine(setup: RuntimeSetup, stage: Stage) -> None:
+    (child,) = await delegated(stage)
+    await child.change(status="running", sandbox=SPEC.model_dump())
+    await child.write(lambda c: sessions.claim(c, child.session_id, "other"))
+    assert await setup.database.read(lambda c: ownership.with_work(c, None, 9)) == [stage.session_id]
+    assert not await Tenures(setup).hold(child.session_id)
+    assert ((await child.row()).owner, (await child.row()).epoch) == ("other", 1)
+
+    # A node has died between the end of the run and the cancel of the sub-agent.
+    await stage.act(lambda c: runs.finish(c, stage.session_id, 0, RunResult(Outcome.CANCELLED)))
+    await stage.change(status="idle")
+    assert await setup.database.read(lambda c: ownership.with_work(c, None, 9)) == [child.session_id]
+    before = (await stage.row()).nudges
+    assert not await Tenures(setup).hold(child.session_id)
+    assert ((await child.row()).owner, (await child.row()).outcome) == (None, Outcome.CANCELLED)
+    assert (await stage.row()).nudges == before + 1, "an owner of the session would look at it"

@@ -41,7 +41,6 @@ REFUSED = (
     "unknown_model",
     "missing_api_key",
     "unknown_tool",
-    "delegate_not_available",
     "mcp_address_refused",
     "too_many_mcp_servers",
     "invalid_compaction",

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Row, bindparam, func, or_, select, update
+from sqlalchemy import Connection, Row, bindparam, exists, func, or_, select, update
 
 from app.db.models import sessions
 from app.messages import now
@@ -127,10 +127,26 @@ def free_idle(connection: Connection, session_id: str, former: str) -> None:
     connection.execute(_FREE_IDLE, {"sid": session_id, "former": former})
 
 
+_parents = sessions.alias("parents")
+_WORKS_FOR_ANOTHER = exists(
+    select(1).where(
+        sessions.c.kind == SessionKind.SUBAGENT,
+        _parents.c.id == sessions.c.parent_id,
+        or_(_parents.c.status != Status.IDLE, _parents.c.owner.is_not(None)),
+    )
+)
+
+
+def works_for_another(connection: Connection, session_id: str) -> bool:
+    """Whether it is a sub-agent of a session that has an owner, or gets one, which owns the sub-agent too."""
+    query = select(1).where(sessions.c.id == session_id, _WORKS_FOR_ANOTHER)
+    return connection.execute(query).first() is not None
+
+
 def with_work(connection: Connection, quiet_since: datetime | None, limit: int) -> Sequence[str]:
-    """Ids of sessions that need an owner, oldest change first; only those without a change since a time, if one is
-    given: their owner may be gone."""
-    query = select(sessions.c.id).where(_HAS_WORK).order_by(sessions.c.updated_at).limit(limit)
+    """Ids of sessions that the engine has to find an owner for, oldest change first; only those without a change since
+    a time, if one is given: their owner may be gone."""
+    query = select(sessions.c.id).where(_HAS_WORK, ~_WORKS_FOR_ANOTHER).order_by(sessions.c.updated_at).limit(limit)
     if quiet_since is not None:
         query = query.where(sessions.c.updated_at < quiet_since)
     return connection.execute(query).scalars().all()

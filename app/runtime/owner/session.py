@@ -186,11 +186,12 @@ class SessionOwner:
     async def _bring_workspace(self) -> None:
         """Restores the workspace if another machine had it, before anything needs it; no step of a session that is
         handed over at once does."""
-        if self._setup.workspaces is not None and not self._hands_over:
-            await self._interrupt.unless_stopped(self._session.bring_workspace_first(), patient=True)
+        if (self._setup.workspaces is not None or self._subagents.are_left) and not self._hands_over:
+            await self._interrupt.unless_stopped(self._session.take_workspace_first(), patient=True)
 
     async def _work(self) -> None:
         await self._commands.recover()
+        await self._subagents.recover()
         await self._bring_workspace()
         row = self._claimed
         if row.status == Status.IDLE:
@@ -263,7 +264,7 @@ class SessionOwner:
             await self.catch_up()
         if self._setup.workspaces is not None:
             await self._commands.touch()
-            self._setup.workspaces.between_steps(self._session.id)
+            self._setup.workspaces.between_steps(self._session.workspace_id)
         await self._subagents.count(self._recorder, self._progress)
         await self._session.load_secrets()
         await self._interrupt.unless_stopped(self._mcp.prepare())

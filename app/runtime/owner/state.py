@@ -30,6 +30,7 @@ from app.runtime.owner.notes import keep_notes, read_notes, refresh_notes
 from app.runtime.sandboxes.slots import Lease
 from app.runtime.setup import RuntimeSetup
 from app.runtime.vault import read_masking
+from app.runtime.workspaces.keeper import Workspaces
 from app.sandbox.base import Sandbox
 from app.sessions import Limits, SandboxSpec, workspace_of
 from app.tools import client
@@ -70,7 +71,8 @@ class SessionState:
         self._window: tuple[int, BelievedSource] | None = None
         self._lease: Lease | None = None
         self._starting: asyncio.Task[None] | None = None
-        self._is_used = False
+        self._is_used = self._is_taken = False
+        self._taking = asyncio.Lock()
         self._notes: Notes | None = None
         self._spilled: set[str] = set()
         self._spill_failures = 0
@@ -237,33 +239,42 @@ class SessionState:
         if self.before_use is not None:
             await self.before_use()
         await self._setup.sandboxes.kinds.wait_for(self.row.sandbox["kind"])
-        workspaces = self._setup.workspaces
-        if workspaces is None:
-            if self._setup.node is not None and self._lease is None:
-                # The node that had it may be dead or frozen.
-                await self._hold().sandbox.end_left()
-            return await self._hold().start()
-        await self.bring_workspace()
-        return workspaces.fenced(self.id, await self._hold().start())
+        await self.take_workspace()
+        sandbox = await self._hold().start()
+        return sandbox if self._setup.workspaces is None else self._setup.workspaces.fenced(self.workspace_id, sandbox)
 
-    async def bring_workspace(self) -> None:
-        """Restores the workspace if another machine had it. Raises `WorkspaceStoreError` if its store does not answer,
-        and what the sandbox raises."""
+    async def take_workspace(self) -> None:
+        """Makes sure that nobody else uses the workspace, before this session or its sub-agents do: restores it if
+        another machine had it, or ends the commands that a node has left which may be dead or frozen. Sub-agents begin
+        after that. Raises `WorkspaceStoreError` if its store does not answer, and what the sandbox raises."""
         if self._setup.workspaces is not None:
-            await self._setup.workspaces.bring(self.id, SandboxSpec(**self.row.sandbox), self._epoch)
+            await self._bring_workspace(self._setup.workspaces)
+        elif self._setup.node is not None and self.workspace_id == self.id:
+            async with self._taking:
+                if not self._is_taken:
+                    await self._hold().sandbox.end_left()
+                    self._is_taken = True
 
-    async def bring_workspace_first(self) -> None:
-        """Like `bring_workspace`, before anything else; retried while the store does not answer. After that, each call
+    async def _bring_workspace(self, workspaces: Workspaces) -> None:
+        spec = SandboxSpec(**self.row.sandbox)
+        if self.workspace_id == self.id:
+            return await workspaces.bring(self.id, spec, self._epoch)
+        if not await self._setup.still_owns(self.id, self._epoch):
+            raise StaleOwnerError(f"Another owner has taken over session {self.id}.")
+        await workspaces.bring(self.workspace_id, spec)
+
+    async def take_workspace_first(self) -> None:
+        """Like `take_workspace`, before anything else; retried while the store does not answer. After that, each call
         that needs the sandbox tries again."""
         deadline = asyncio.get_running_loop().time() + BRING_WAIT_S
-        while self._setup.workspaces is not None:
+        while True:
             try:
                 await self._setup.sandboxes.kinds.wait_for(self.row.sandbox["kind"])
-                return await self.bring_workspace()
+                return await self.take_workspace()
             except (StaleOwnerError, SupersededError, StorageError):
                 raise
             except PalimpsestError as error:
-                log.warning("workspace_not_restored", session_id=self.id, code=error.code, reason=error.detail)
+                log.warning("workspace_not_taken", session_id=self.id, code=error.code, reason=error.detail)
                 if asyncio.get_running_loop().time() >= deadline:
                     return
                 await asyncio.sleep(BRING_RETRY_S)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from sqlalchemy import Connection, Row
@@ -12,8 +13,8 @@ from sqlalchemy import Connection, Row
 from app.agent.limits import Progress
 from app.context.budget import context_state, make_budget
 from app.context.policies import CompactionSettings
-from app.db.repositories import client_calls, sessions
-from app.errors import PalimpsestError, ToolError
+from app.db.repositories import client_calls, ownership, sessions
+from app.errors import PalimpsestError, StaleOwnerError, StorageError, SupersededError, ToolError
 from app.eventlog.log import Appender
 from app.runtime.admission import Draft, DraftedRow, check_fits
 from app.runtime.content import TakenContent, task_fields
@@ -45,6 +46,8 @@ class SessionSubagents:
         self._session = session
         self._known = subagents.Known()
         self._unwanted: list[str] = []
+        self.are_left = False
+        """Whether an earlier owner has left some that work."""
 
     def settle(self, connection: Connection, appender: Appender, waits: Sequence[Row[Any]]) -> None:
         """See `subagents.settle`; `committed` has to be called after the commit."""
@@ -61,21 +64,38 @@ class SessionSubagents:
 
     def committed(self) -> None:
         """What was written is committed: shows and runs the new sub-agents, and cancels unwanted ones."""
-        key = self._session.row.run_key
+        reach, session_id, key = self._setup.subagents, self._session.id, self._session.row.run_key
         for child_id, items in self._known.started.items():
             self._setup.bus.publish(child_id, items)
-            self._setup.subagents.wake(child_id, key)
+            reach.wake(session_id, child_id, key)
+        for child_id in self._known.working:
+            reach.resume(session_id, child_id)
         for child_id in self._unwanted:
-            self._setup.subagents.cancel(child_id)
+            reach.cancel(session_id, child_id)
         self._known.started.clear()
+        self._known.working.clear()
         self._unwanted.clear()
+
+    async def recover(self) -> None:
+        """In a cluster, fences off the sub-agents that an earlier owner, which may be frozen, has left, and cancels
+        those whose call no longer waits; `settle` has the others continue here. Raises `StorageError`."""
+        setup, session_id = self._setup, self._session.id
+        if setup.node is None or self._session.row.kind == SessionKind.SUBAGENT:
+            return
+        for child in await setup.database.read(lambda c: sessions.working_children(c, session_id)):
+            # In a transaction each: one of a sub-agent locks its own session first, then that of its parent.
+            fence = partial(_fence, session_id=session_id, child_id=child.id)
+            if await setup.database.writer.write(fence, session_id=child.id):
+                self.are_left = True
+            else:
+                setup.subagents.cancel(session_id, child.id)
 
     async def cancel_left(self) -> None:
         """Cancels sub-agents that still work although the run has ended, as after a crash of it."""
         if DELEGATE in (self._session.row.tools or ()):
             working = await self._setup.database.read(lambda c: sessions.working_children(c, self._session.id))
             for child in working:
-                self._setup.subagents.cancel(child.id)
+                self._setup.subagents.cancel(self._session.id, child.id)
 
     async def count(self, recorder: Recorder, progress: Progress) -> None:
         """Updates what counts against the limits: what the sub-agents have used and, for a sub-agent, what is left for
@@ -97,9 +117,15 @@ class SessionSubagents:
         return Draft(wait.child_id, TakenContent(arguments.message), f"delegate {wait.call_id}", fields)
 
 
+def _fence(connection: Connection, session_id: str, child_id: str) -> bool:
+    """Fences off the owner of a sub-agent; returns whether its call still waits."""
+    ownership.take_over(connection, child_id)
+    return client_calls.is_awaited(connection, session_id, child_id)
+
+
 async def check(setup: RuntimeSetup, session: SessionState, arguments: DelegateArguments) -> None:
     """Raises `ToolError` for a task that cannot be given. The workspace may be changed from now on."""
-    if not setup.subagents.available or session.row.kind == SessionKind.SUBAGENT:
+    if session.row.kind == SessionKind.SUBAGENT:
         raise ToolError("No sub-agent can be started here.")
     agents = setup.agents
     try:
@@ -107,7 +133,8 @@ async def check(setup: RuntimeSetup, session: SessionState, arguments: DelegateA
         await agents.ask_windows(fields["model"])
         tokens = TakenContent(arguments.message).tokens(agents.model_info(fields["model"]))
         check_fits(agents, DraftedRow(fields), tokens)
-    except ToolError:
+        await session.take_workspace()
+    except (ToolError, StaleOwnerError, SupersededError, StorageError):
         raise
     except PalimpsestError as error:
         raise ToolError(error.detail) from error

@@ -83,7 +83,8 @@ class CheckpointService:
 
     async def elsewhere(self, session_id: str) -> NodeAddress | None:
         """The node that runs the session, if that is another one: it looks at the workspace between its commands."""
-        owner = await self._database.read(lambda c: nodes.address_of_owner(c, session_id))
+        workspace_id = workspace_of(await self._session(session_id))
+        owner = await self._database.read(lambda c: nodes.address_of_owner(c, workspace_id))
         return None if owner is None or owner.id == self._files.node else owner
 
     async def list(self, session_id: str) -> CheckpointList:

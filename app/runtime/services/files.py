@@ -8,10 +8,10 @@ from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import IO, Literal
+from typing import IO, Any, Literal
 
 import orjson
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Row
 
 from app.db.repositories import commands, nodes, ownership, parts, sessions
 from app.errors import ConflictError, NotFoundError, PalimpsestError, PreconditionFailedError, StaleOwnerError
@@ -65,17 +65,24 @@ class FileService:
         changed where it is."""
         if self._workspaces is None or self.node is None:
             return None
-        owner = await self._database.read(lambda c: nodes.address_of_owner(c, session_id))
+        session = await self._session(session_id)
+        workspace_id = workspace_of(session)
+        owner = await self._database.read(lambda c: nodes.address_of_owner(c, workspace_id))
         if owner is None or owner.id == self.node:
             return None
         if changes:
             return owner
-        session = await self._session(session_id)
-        return owner if await self._workspaces.is_elsewhere(session_id, session.sandbox.kind) else None
+        return owner if await self._workspaces.is_elsewhere(workspace_id, session.sandbox.kind) else None
 
     async def has_lost(self, session_id: str, node: NodeAddress) -> bool:
-        """Whether another node has claimed a session since this one owned it."""
-        row = await self._database.read(lambda c: sessions.find(c, session_id))
+        """Whether another node has claimed a session, or the one that a sub-agent works for, since this one owned
+        it."""
+
+        def find(connection: Connection) -> Row[Any] | None:
+            row = sessions.find(connection, session_id)
+            return row if row is None else sessions.find(connection, workspace_of(row))
+
+        row = await self._database.read(find)
         return row is not None and row.epoch != node.epoch and row.owner != node.id
 
     async def list(self, session_id: str, path: str) -> FileList:
@@ -254,7 +261,7 @@ class FileService:
     async def _lease(self, session_id: str) -> Lease:
         session = await self._session(session_id)
         if self._workspaces is not None:
-            view = await self._workspaces.view(session_id, session.sandbox)
+            view = await self._workspaces.view(workspace_of(session), session.sandbox)
             if view is not None:
                 return view.lease()
         if self._checkpoints is not None:

@@ -31,10 +31,11 @@ Drafting = Callable[[Row[Any]], Draft]
 @dataclass(slots=True)
 class Known:
     """What the owner of a session knows of its sub-agents: those that have just started, with the events to publish
-    after the commit; and the calls that wait for approval according to the session's log, with the sub-agent of
-    each."""
+    after the commit; those that worked before; and the calls that wait for approval according to the session's log,
+    with the sub-agent of each."""
 
     started: dict[str, list[StreamItem]] = field(default_factory=dict)
+    working: list[str] = field(default_factory=list)
     held: dict[str, str] = field(default_factory=dict)
 
 
@@ -43,7 +44,7 @@ def settle(
 ) -> None:
     """Ends the waits whose sub-agents have ended, starts sub-agents for others while fewer than `MAX_RUNNING` work, and
     shows what those wait for. `waits` are the calls of one message, in the form of `client_calls.open_ones`."""
-    working: list[str] = []
+    working = known.working = []
     fresh: list[Row[Any]] = []
     for wait in waits:
         if wait.child_id is None or wait.ended_by is not None:

@@ -237,9 +237,10 @@ class Workspaces:
             held.leave()
 
     def between_steps(self, session_id: str) -> None:
-        """No command runs now: begins a snapshot if files may have changed and the last one is old enough."""
+        """The session or one of its sub-agents is between two steps: begins a snapshot if no command runs, files may
+        have changed, and the last one is old enough."""
         held = self._held.get(session_id)
-        if held is not None and held.is_due:
+        if held is not None and held.is_due and not held.users:
             self.storing.begin(held, self.place)
 
     async def settle(self, session_id: str, until: asyncio.Event) -> bool:

@@ -23,7 +23,7 @@ from tests.unit.db.rows import add_session
 from tests.unit.runtime.stage import GENERATION_OPENED, USAGE, Attempt, Stage, call_part, make_sandboxes, make_setup
 
 
-async def _delegate(stage: Stage, count: int = 1) -> list[Stage]:
+async def delegated(stage: Stage, count: int = 1) -> list[Stage]:
     """A session whose calls of `delegate` wait for sub-agents, which are running; returns those."""
     await stage.post("task")
     await stage.commit(GENERATION_OPENED)
@@ -47,7 +47,7 @@ async def _totals(stage: Stage) -> Totals:
 
 
 async def test_a_session_that_only_waits_for_sub_agents_is_running(stage: Stage) -> None:
-    (child,) = await _delegate(stage)
+    (child,) = await delegated(stage)
     assert (await stage.row()).status == Status.RUNNING
     assert (await stage.database.read(lambda c: pending(c, stage.session_id))).items == ()
     await child.change(status=Status.AWAITING_APPROVAL)
@@ -57,7 +57,7 @@ async def test_a_session_that_only_waits_for_sub_agents_is_running(stage: Stage)
 
 async def test_a_sub_agent_whose_call_no_longer_waits_is_cancelled_when_it_is_claimed(stage: Stage) -> None:
     """A server may crash between the end of the wait and the cancel."""
-    wanted, unwanted = await _delegate(stage, 2)
+    wanted, unwanted = await delegated(stage, 2)
     calls = await stage.database.read(lambda c: client_calls.open_ones(c, stage.session_id))
     await stage.write(lambda c: client_calls.end(c, stage.session_id, [calls[1].call_id], "cancel", now()))
     for child, cancelled in ((wanted, False), (unwanted, True)):
@@ -67,7 +67,7 @@ async def test_a_sub_agent_whose_call_no_longer_waits_is_cancelled_when_it_is_cl
 
 
 async def test_a_parked_run_does_not_wait_for_sub_agents(stage: Stage) -> None:
-    await _delegate(stage)
+    await delegated(stage)
     epoch = await stage.claim()
     result = await stage.act(lambda c: recovery.recover(c, stage.session_id, epoch, parks=True))
     assert result is not None
@@ -76,7 +76,7 @@ async def test_a_parked_run_does_not_wait_for_sub_agents(stage: Stage) -> None:
 
 
 async def test_a_crashed_run_waits_no_longer(stage: Stage) -> None:
-    (child,) = await _delegate(stage)
+    (child,) = await delegated(stage)
     epoch = await stage.claim()
     crashed = recovery.parked()
     await stage.act(lambda c: runs.finish(c, stage.session_id, epoch, crashed))
@@ -86,7 +86,7 @@ async def test_a_crashed_run_waits_no_longer(stage: Stage) -> None:
 async def test_usage_counts_once_for_both_and_limits_are_shared(stage: Stage) -> None:
     limits = Limits(max_tokens=100, max_cost_usd=1.0)
     await stage.change(limits=limits.model_dump())
-    one, two = await _delegate(stage, 2)
+    one, two = await delegated(stage, 2)
     await one.commit(GENERATION_OPENED, *Attempt().whole())
     used = USAGE.total_tokens
     assert Usage(**(await stage.row()).usage) == Usage(**(await one.row()).usage) == USAGE
@@ -104,7 +104,7 @@ async def test_usage_counts_once_for_both_and_limits_are_shared(stage: Stage) ->
 
 
 async def test_they_go_with_their_parent_and_are_not_listed(stage: Stage) -> None:
-    (child,) = await _delegate(stage)
+    (child,) = await delegated(stage)
     await child.change(status=Status.IDLE)
     await stage.change(status=Status.IDLE)
     later = now() + timedelta(days=1)
@@ -120,7 +120,7 @@ async def test_they_go_with_their_parent_and_are_not_listed(stage: Stage) -> Non
 
 
 async def test_a_workspace_is_not_replaced_while_a_sub_agent_works_in_it(stage: Stage) -> None:
-    (child,) = await _delegate(stage)
+    (child,) = await delegated(stage)
     setup = make_setup(stage, make_sandboxes())
     files = FileService(setup, IncomingArchives(1000))
     await files.check_no_command(stage.session_id)

@@ -1,0 +1,120 @@
+"""Sub-agents in a cluster are owned with their session: they move together, and the next owner fences them off."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import subprocess
+
+from tests.behavior.approving import command, decide, pending, runs
+from tests.behavior.checks import assert_sound, following, log_of, requests_of
+from tests.behavior.harness import Client, of_type, shows
+from tests.behavior.test_subagents import TOOLS, assert_usage_counts_once, children_of, delegate
+from tests.cluster.rig import Cluster
+from tests.cluster.test_take_over import running_on, until
+from tests.cluster.test_workspaces import Start, start
+from tests.provider import FakeProvider, Gate, Hang, Reply, Text, ToolCall
+
+__all__ = ["start"]
+
+LONG = "sleep 98761"
+
+
+async def test_sub_agents_continue_with_their_session_on_another_worker(
+    cluster: Cluster, a: Client, provider: FakeProvider
+) -> None:
+    """One worker freezes; then the one that has continued is killed, and the first one continues."""
+    for name in ("w1", "w2"):
+        cluster.start(name, "worker")
+    slow = ToolCall("execute_command", {"command": f"echo working >> runs; {LONG}"})
+    provider.script_for("task working", Reply(slow), Reply(Gate("works"), Hang()), Reply(Text("worked")))
+    asks = ToolCall("write_file", {"path": "asked", "content": "x"})
+    provider.script_for("task asking", Reply(asks), Reply(Text("asked")))
+    halves = [Reply(Text("half"), Gate(gate), Hang()) for gate in ("half", "again")]
+    provider.script_for("task writing", Reply(command("writing")), *halves, Reply(Text("wrote")))
+    names = ("working", "asking", "writing")
+    provider.script(Reply(*[delegate(f"task {name}") for name in names]), Reply(Text("done")))
+    approval = {"policy": {"tools": ["write_file"]}, "timeout_s": 120}
+    session_id = (await a.create("parent", tools=[*TOOLS, "write_file"], approval=approval))["id"]
+    async with following(a, session_id) as follower:
+        await follower.type("approval.requested")
+        working, asking, writing = [child["id"] for child in await children_of(a, session_id)]
+        ids = (session_id, working, asking, writing)
+        while "working" not in await runs(a, session_id):  # noqa: ASYNC110 - it is another process's
+            await asyncio.sleep(0.02)
+        await provider.reached("half")
+        first = cluster.worker_of(session_id)
+        owner = cluster.row(session_id)["owner"]
+        assert [cluster.row(each)["owner"] for each in ids] == [owner] * 4
+
+        cluster.nodes[first].freeze()
+        await a.wait_for(working, shows("session.recovered"))
+        for gate in ("works", "again"):
+            await provider.reached(gate)
+        await until(lambda: cluster.row(asking)["owner"] not in (owner, None))
+        assert len({cluster.row(each)["owner"] for each in ids} | {owner}) == 2
+        left = await asyncio.to_thread(subprocess.run, ["pgrep", "-f", LONG], check=False)
+        assert left.returncode == 1, "the command of the frozen worker has ended"
+        (asked,) = await pending(a, session_id)
+        assert (await decide(a, session_id, asked["call_id"], "approve")).status_code == 204
+        await follower.type("subagent.finished")
+        logs = [await log_of(a, each) for each in ids]
+        cluster.nodes[first].thaw()
+        await until(lambda: cluster.log(first).count("session_taken_over") >= 3)
+        await until(lambda: running_on(cluster.nodes[first]) == 0)
+        assert [await log_of(a, each) for each in ids] == logs, "what was frozen writes nothing"
+
+        (second,) = {"w1", "w2"} - {first}
+        cluster.nodes[second].end(signal.SIGKILL)
+        await follower.type("session.idle")
+    events = await assert_sound(a, session_id)
+    for child in ids[1:]:
+        await assert_sound(a, child)
+    assert [event.data["outcome"] for event in of_type(events, "subagent.finished")] == ["completed"] * 3
+    (_, last) = requests_of(provider, "parent")
+    answers = [output.splitlines()[1] for output in last.tool_results.values()]
+    assert answers == ["worked", "asked", "wrote"]
+    assert sorted((await runs(a, session_id)).split()) == ["working", "writing"]
+    assert (await a.session(session_id))["answer"] == "done"
+    await assert_usage_counts_once(a, session_id)
+    assert provider.refusals == []
+
+
+async def test_a_stopped_worker_hands_over_its_session_when_the_steps_of_sub_agents_have_ended(
+    cluster: Cluster, provider: FakeProvider, start: Start
+) -> None:
+    """To a machine that has only the snapshot taken after those steps."""
+    stores = Reply(Gate("begun"), ToolCall("execute_command", {"command": "echo stored > file"}))
+    reads = Reply(ToolCall("execute_command", {"command": "cat file"}))
+    provider.script_for("task storing", stores, reads, Reply(Text("stored it")))
+    asks = ToolCall("write_file", {"path": "asked", "content": "x"})
+    provider.script_for("task asking", Reply(asks), Reply(Text("asked")))
+    provider.script(Reply(delegate("task storing"), delegate("task asking")), Reply(Text("done")))
+    approval = {"policy": {"tools": ["write_file"]}, "timeout_s": 120}
+    async with Client(start("a", "api")) as client:
+        start("one", "worker")
+        session_id = (await client.create("parent", tools=[*TOOLS, "write_file"], approval=approval))["id"]
+        await client.wait_for(session_id, shows("approval.requested"))
+        await provider.reached("begun")
+        storing, asking = [child["id"] for child in await children_of(client, session_id)]
+        start("two", "worker")
+        ending = asyncio.create_task(asyncio.to_thread(cluster.nodes["one"].end, signal.SIGTERM))
+        await until(lambda: "worker_draining" in cluster.log("one"))
+        assert not ending.done()
+        provider.open("begun")
+        events = await client.until_idle(storing)
+        assert [event.data["status"] for event in of_type(events, "tool.result")] == ["completed"] * 2
+        assert of_type(events, "tool.result")[-1].data["output"].startswith("stored")
+        assert [event.data["interrupted_step"] for event in of_type(events, "session.recovered")] == [None]
+        await ending
+        listed = (await client.http.get(f"/v1/sessions/{storing}/files")).json()
+        assert ([item["path"] for item in listed["items"]], listed["as_of"]) == (["file"], None)
+        (asked,) = await pending(client, session_id)
+        assert (await decide(client, asking, asked["call_id"], "approve")).status_code == 204
+        [recovered] = of_type(await client.until_idle(session_id), "session.recovered")
+        assert recovered.data["workspace_as_of"]
+        assert (await client.session(session_id))["answer"] == "done"
+        assert [each["outcome"] for each in await children_of(client, session_id)] == ["completed"] * 2
+        for each in (session_id, storing, asking):
+            await assert_sound(client, each)
+    assert provider.refusals == []
