@@ -41,12 +41,12 @@ class Interrupt:
         return self.reason is not None and self.reason != "interrupt"
 
     def end_after_step(self) -> None:
-        """Ends the run like a shutdown, but only once the current step has ended."""
+        """Ends the run like a shutdown once the current step has ended, unless it is cancelled by then."""
         self._ends_after_step = True
 
     def step_ended(self) -> None:
         """Nothing is running now; what was to end after the step ends."""
-        if self._ends_after_step:
+        if self._ends_after_step and self.reason != "cancel":
             self.fire("shutdown")
 
     def fire(self, reason: StopReason) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import signal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -393,3 +395,31 @@ async def test_no_token_is_spent_on_it_unless_it_is_named(client: Client, provid
     assert "delegate" not in first.tool_names
     assert "sub-agent" not in str(first.body)
     assert "There is no tool 'delegate'" in str(second.tool_results)
+
+
+async def test_they_continue_in_a_workspace_that_their_session_restores(
+    start_server: StartServer, provider: FakeProvider, tmp_path: Path
+) -> None:
+    (tmp_path / "store").mkdir()
+    store = f"file://{tmp_path}/store"
+    looks = Reply(ToolCall("execute_command", {"command": "cat runs"}))
+    provider.script_for("task", Reply(command("kept")), Reply(Gate("begun"), Hang()), looks, Reply(Text("seen")))
+    provider.script(Reply(delegate("task")), Reply(Text("done")))
+    first = start_server(workspace_store=store)
+    async with Client(first.url) as client:
+        session_id = (await client.create("parent", tools=TOOLS))["id"]
+        await provider.reached("begun")
+    await asyncio.to_thread(first.stop)
+    workspaces = first.settings.data_dir / "workspaces"
+    assert [each.name for each in workspaces.iterdir()] == [session_id]
+    shutil.rmtree(workspaces / session_id)
+    async with Client(start_server(workspace_store=store).url) as client:
+        (recovered,) = of_type(await client.until_idle(session_id), "session.recovered")
+        assert recovered.data["workspace_as_of"]
+        assert (await client.session(session_id))["answer"] == "done"
+        (child,) = await children_of(client, session_id)
+        (_, result) = of_type(await assert_sound(client, child["id"]), "tool.result")
+        assert result.data["output"].startswith("kept")
+        (file,) = (await client.get(f"/v1/sessions/{child['id']}/files"))["items"]
+        assert file["path"] == "runs"
+    assert provider.refusals == []

@@ -9,6 +9,7 @@ import subprocess
 from tests.behavior.approving import command, decide, pending, runs
 from tests.behavior.checks import assert_sound, following, log_of, requests_of
 from tests.behavior.harness import Client, of_type, shows
+from tests.behavior.test_cancel_resume import cancel
 from tests.behavior.test_subagents import TOOLS, assert_usage_counts_once, children_of, delegate
 from tests.cluster.rig import Cluster
 from tests.cluster.test_take_over import running_on, until
@@ -118,3 +119,34 @@ async def test_a_stopped_worker_hands_over_its_session_when_the_steps_of_sub_age
         for each in (session_id, storing, asking):
             await assert_sound(client, each)
     assert provider.refusals == []
+
+
+async def test_cancels_reach_the_sub_agents_of_a_frozen_worker(
+    cluster: Cluster, a: Client, provider: FakeProvider
+) -> None:
+    """The node that gets the request stores them: there is no other worker."""
+    cluster.start("w", "worker")
+    names = ("one", "two")
+    for name in names:
+        provider.script_for(f"task {name}", Reply(Text("half"), Gate(name), Hang()))
+    provider.script(Reply(*[delegate(f"task {name}") for name in names]), Reply(Text("again")))
+    session_id = (await a.create("parent", tools=TOOLS))["id"]
+    for name in names:
+        await provider.reached(name)
+    one, two = [child["id"] for child in await children_of(a, session_id)]
+    cluster.nodes["w"].freeze()
+    for cancelled, ended in ((one, (one,)), (session_id, (two, session_id))):
+        await cancel(a, cancelled)
+        for each in ended:
+            await a.wait_for(each, shows("session.idle"))
+    assert {(await a.session(each))["outcome"] for each in (one, two, session_id)} == {"cancelled"}
+    assert [cluster.row(each)["owner"] for each in (one, two, session_id)] == [None] * 3
+    logs = [await log_of(a, each) for each in (one, two, session_id)]
+    cluster.nodes["w"].thaw()
+    await until(lambda: running_on(cluster.nodes["w"]) == 0)
+    assert [await log_of(a, each) for each in (one, two, session_id)] == logs
+    await a.say(session_id, "go on")
+    ends = of_type(await assert_sound(a, session_id), "subagent.finished")
+    assert [event.data["outcome"] for event in ends] == ["cancelled"] * 2
+    for each in (one, two):
+        await assert_sound(a, each)

@@ -175,13 +175,15 @@ class SessionOwner:
 
     async def _settle(self) -> None:
         """Stores the workspace before the session is left to other machines, unless there is new work here. If that
-        fails, an idle session is kept for a while, without a slot, so that no request replaces its files."""
-        if (workspaces := self._setup.workspaces) is None:
+        fails, an idle session is kept for a while, without a slot, so that no request replaces its files. A sub-agent
+        stores it only if its session has left before it, as after a cancel."""
+        workspaces, session = self._setup.workspaces, self._session
+        if workspaces is None or (session.is_subagent and workspaces.is_owned(session.workspace_id)):
             return
         until = asyncio.Event() if self._hands_over else self._has_work
-        if not await workspaces.settle(self._session.id, until) and not (self._hands_over or until.is_set()):
+        if not await workspaces.settle(session.workspace_id, until) and not (self._hands_over or until.is_set()):
             self._rests(True)
-            await workspaces.settle_late(self._session.id, until)
+            await workspaces.settle_late(session.workspace_id, until)
 
     async def _bring_workspace(self) -> None:
         """Restores the workspace if another machine had it, before anything needs it; no step of a session that is

@@ -184,7 +184,7 @@ class SessionState:
 
     async def load_secrets(self) -> None:
         """Reads the secrets again if they may have been changed. Sub-agents are not notified of their parent's."""
-        if not self.has_new_secrets and self.workspace_id == self.id:
+        if not self.has_new_secrets and not self.is_subagent:
             return
         self.has_new_secrets = False
         try:
@@ -220,7 +220,7 @@ class SessionState:
         """Starts the sandbox while the session's first model call is under way, if the model may use it; a failure
         concerns only the call that needs it. `until_read` is awaited first. In a cluster it starts when it is needed:
         the session may continue on another machine. Sub-agents have their parent's."""
-        is_shared = self._setup.node is not None or self._setup.workspaces is not None or self.workspace_id != self.id
+        is_shared = self._setup.node is not None or self._setup.workspaces is not None or self.is_subagent
         if is_shared or self.row.steps or self._starting is not None:
             return
         self._starting = asyncio.create_task(self._start_ahead(until_read), name=f"sandbox-{self.id}")
@@ -249,7 +249,7 @@ class SessionState:
         after that. Raises `WorkspaceStoreError` if its store does not answer, and what the sandbox raises."""
         if self._setup.workspaces is not None:
             await self._bring_workspace(self._setup.workspaces)
-        elif self._setup.node is not None and self.workspace_id == self.id:
+        elif self._setup.node is not None and not self.is_subagent:
             async with self._taking:
                 if not self._is_taken:
                     await self._hold().sandbox.end_left()
@@ -257,7 +257,7 @@ class SessionState:
 
     async def _bring_workspace(self, workspaces: Workspaces) -> None:
         spec = SandboxSpec(**self.row.sandbox)
-        if self.workspace_id == self.id:
+        if not self.is_subagent:
             return await workspaces.bring(self.id, spec, self._epoch)
         if not await self._setup.still_owns(self.id, self._epoch):
             raise StaleOwnerError(f"Another owner has taken over session {self.id}.")
@@ -278,6 +278,11 @@ class SessionState:
                 if asyncio.get_running_loop().time() >= deadline:
                     return
                 await asyncio.sleep(BRING_RETRY_S)
+
+    @property
+    def is_subagent(self) -> bool:
+        """Whether the workspace is that of another session, for which it works."""
+        return self.workspace_id != self.id
 
     @property
     def leases(self) -> int:

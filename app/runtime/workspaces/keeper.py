@@ -243,6 +243,11 @@ class Workspaces:
         if held is not None and held.is_due and not held.users:
             self.storing.begin(held, self.place)
 
+    def is_owned(self, session_id: str) -> bool:
+        """Whether the owner of a session is here, which stores its workspace."""
+        held = self._held.get(session_id)
+        return held is not None and held.epoch is not None
+
     async def settle(self, session_id: str, until: asyncio.Event) -> bool:
         """The session's work has ended: takes a snapshot if there were changes, and waits for it, at most until the
         event, since the session may have new work. False if it has failed and will be tried again."""

@@ -38,12 +38,16 @@ def check_all(stage: Stage, workspaces: Mapping[str, Sequence[str] | None]) -> N
             stored = load(connection, ledger.id)
             if stored is None:
                 continue
-            tokens = tokens_of(stored.events)
-            known |= tokens
-            for detail in check_commands(stored.events, witness.ran(tokens)):
-                book.violated("no command runs twice", detail, ledger.id)
+            book.counts["sub-agents"] += len(stored.children)
+            for each in (stored, *stored.children):
+                for detail in check_commands(each.events, witness.ran(tokens_of(each.events))):
+                    book.violated("no command runs twice", detail, each.row["id"])
+            # They share a workspace.
+            events = [event for each in (stored, *stored.children) for event in each.events]
+            known |= (tokens := tokens_of(events))
             if (lines := workspaces.get(ledger.id)) is not None:
-                for detail in check_workspace(stored.events, lines, set(witness.ran(tokens))):
+                events.sort(key=lambda event: event.data["at"])
+                for detail in check_workspace(events, lines, set(witness.ran(tokens))):
                     book.violated("a workspace has what its commands wrote", detail, ledger.id)
         for session_id, detail in check_writers(writes(connection)):
             book.violated("only the owner writes", detail, session_id)

@@ -29,7 +29,7 @@ from tests.soak.cluster.witness import Witness
 from tests.soak.host import LARGE_WINDOW, SMALL_WINDOW, ServerFailed
 from tests.soak.ledger import Book
 from tests.soak.log_watch import LogWatch
-from tests.soak.model import Model, Weather
+from tests.soak.model import TOOLS, Model, Weather
 from tests.soak.plan import sessions_of
 from tests.soak.rig import KEPT_REQUESTS
 from tests.soak.users import User, pause, read_logs
@@ -252,7 +252,8 @@ class ClusterWork:
                 return
             self._live += 1
             try:
-                await User(self._caller, self._stage.book, plan, self._options.seed, self._stopping).run()
+                book, seed = self._stage.book, self._options.seed
+                await User(self._caller, book, plan, seed, self._stopping, tools=TOOLS).run()
             finally:
                 self._live -= 1
 
