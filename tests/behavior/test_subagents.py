@@ -183,8 +183,8 @@ async def test_limits_of_the_session_stop_its_sub_agents(client: Client, provide
 
 @pytest.mark.shared_server
 async def test_cancels_and_interrupts_reach_sub_agents(client: Client, provider: FakeProvider) -> None:
-    provider.script_for("hangs", Reply(Hang()))
-    provider.script_for("works", Reply(ToolCall("execute_command", {"command": "sleep 987"})))
+    provider.script_for("hangs", *[Reply(Hang())] * 3)
+    provider.script_for("works", *[Reply(ToolCall("execute_command", {"command": "sleep 987"}))] * 2)
     both = Reply(delegate("hangs"), delegate("works"))
     provider.script(both, Reply(Gate("turn"), Text("I turn to that.")), both)
     session_id = (await client.create("parent", tools=TOOLS))["id"]
