@@ -144,7 +144,7 @@ class Tenures:
     async def _own(self, tenure: Tenure) -> bool:
         """Owns a session; returns whether it still has work."""
         row = await self._setup.database.read(lambda c: sessions.find(c, tenure.session_id))
-        if row is None or not await _is_wanted(tenure) or await self._is_anothers(tenure, row):
+        if row is None or not await _is_wanted(tenure) or await self._has_other_owner(tenure, row):
             return False
         if not ownership.has_work(row) or ownership.is_barred(row, now()):
             if row.owner is not None and row.has_commands:
@@ -259,7 +259,7 @@ class Tenures:
         while tenure.children:
             await asyncio.wait([child.task for child in tenure.children.values() if child.task is not None])
 
-    async def _is_anothers(self, tenure: Tenure, row: Row[Any]) -> bool:
+    async def _has_other_owner(self, tenure: Tenure, row: Row[Any]) -> bool:
         """Whether it is a sub-agent that the engine was asked for, such as by a cancel, while its session's owner has
         it."""
         if row.kind != SessionKind.SUBAGENT or tenure.parent is not None or tenure.drains:
