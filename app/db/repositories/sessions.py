@@ -93,10 +93,12 @@ def count_subagents(connection: Connection) -> int:
     return connection.execute(query).scalar_one()
 
 
+_PARENT = select(sessions.c.parent_id).where(sessions.c.id == bindparam("sid"), sessions.c.kind == SessionKind.SUBAGENT)
+
+
 def refuse_subagent(connection: Connection, session_id: str) -> None:
     """Raises `ConflictError` (code `subagent_session`) for a sub-agent: requests may only read and cancel it."""
-    query = select(sessions.c.parent_id).where(sessions.c.id == session_id, sessions.c.kind == SessionKind.SUBAGENT)
-    if (parent_id := connection.execute(query).scalar()) is not None:
+    if (parent_id := connection.execute(_PARENT, {"sid": session_id}).scalar()) is not None:
         raise ConflictError(
             f"Session {session_id} is a sub-agent of {parent_id}: it can be read and cancelled, nothing else.",
             code="subagent_session",
@@ -250,16 +252,18 @@ def old_outputs(connection: Connection, before: datetime, limit: int) -> list[St
     return [StoredOutput(*row) for row in connection.execute(query.limit(limit))]
 
 
+_PART = message_parts.c
+_OUTPUTS = (
+    select(_PART.session_id, _PART.call_id, _PART.output_ref)
+    .join(messages, and_(messages.c.session_id == _PART.session_id, messages.c.id == _PART.message_id))
+    .where(_PART.session_id == bindparam("sid"), _PART.output_ref.is_not(None), _PART.output_swept_at.is_(None))
+    .order_by(messages.c.seq, _PART.index)
+)
+
+
 def outputs_of(connection: Connection, session_id: str) -> list[StoredOutput]:
     """Raw outputs of one session, oldest first."""
-    part = message_parts.c
-    query = (
-        select(part.session_id, part.call_id, part.output_ref)
-        .join(messages, and_(messages.c.session_id == part.session_id, messages.c.id == part.message_id))
-        .where(part.session_id == session_id, part.output_ref.is_not(None), part.output_swept_at.is_(None))
-        .order_by(messages.c.seq, part.index)
-    )
-    return [StoredOutput(*row) for row in connection.execute(query)]
+    return [StoredOutput(*row) for row in connection.execute(_OUTPUTS, {"sid": session_id})]
 
 
 def mark_swept(connection: Connection, outputs: Collection[StoredOutput], at: datetime) -> list[str]:
