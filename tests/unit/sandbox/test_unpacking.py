@@ -114,6 +114,15 @@ def test_a_hostile_entry_of_a_zip_is_refused(name: str, mode: int, reason: str) 
         check(io.BytesIO(hostile), (), BOUNDS)
 
 
+def test_digits_in_a_header_take_no_quadratic_time() -> None:
+    names = "/".join(["1" * 255] * 15)
+    assert check(io.BytesIO(packed((names, b"", {}), link("l", names))), (), BOUNDS).files == 2
+    for digits in (" ".join(["1" * 2_000] * 10), "1" * 500_000):
+        hostile = packed(("x", b"", {"pax_headers": {"comment": digits}}))
+        with pytest.raises(InvalidRequestError, match="damaged"):
+            check(io.BytesIO(hostile), (), BOUNDS)
+
+
 def test_names_in_a_zip_are_those_that_were_packed() -> None:
     name = "ü/日.txt"
     flagged = zipped((name, b"", 0o100644))
