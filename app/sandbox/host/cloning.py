@@ -40,6 +40,8 @@ MESSAGE_BYTES = 64 * 1024
 """Bytes of git's messages that are read for its error."""
 PORTS = {"https": 443, "ssh": 22}
 _HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_HOST = re.compile(r"(?:\[[0-9A-Fa-f.:]+\]|[A-Za-z0-9_.][A-Za-z0-9_.\-]*)(?::[0-9]*)?")
+"""A host with its port; Python also takes brackets with something around them."""
 _FORWARDED = ("PATH", "GIT_SSL_CAINFO", "GIT_SSL_CAPATH", "SSL_CERT_FILE", "SSL_CERT_DIR")
 """Variables of the server that git gets: which certificate authorities are trusted."""
 _CONFIG = (
@@ -191,7 +193,7 @@ def check_url(url: str) -> tuple[str, int]:
         raise _invalid("must begin with https:// or ssh:// and have a host")
     if parts.password is not None or (parts.username is not None and parts.scheme == "https"):
         raise _invalid("must not contain a user or password; name a secret in `credential`")
-    if parts.query or parts.fragment or not re.fullmatch(r"[A-Za-z0-9.\-:_]+", host) or host.startswith("-"):
+    if parts.query or parts.fragment or not _HOST.fullmatch(parts.netloc.rpartition("@")[2]):
         raise _invalid("is not the URL of a repository")
     if parts.username is not None and not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]*", parts.username):
         raise _invalid("has an invalid user")
