@@ -94,8 +94,10 @@ def _entry(archive: tarfile.TarFile, folder: Path, name: str, say: Callable[[str
     try:
         # None for a socket, unlike its published type.
         info = cast(tarfile.TarInfo | None, archive.gettarinfo(path, arcname=name))
-        if info is not None and info.isreg():
+        if info is not None and (info.isreg() or info.islnk()):
             os.close(os.open(path, os.O_RDONLY | os.O_NONBLOCK))
+        elif info is not None and info.isdir():
+            os.scandir(path).close()
     except FileNotFoundError:
         return None  # removed, but still in git's index
     except OSError as error:
@@ -155,11 +157,16 @@ def _is_folder(path: Path) -> bool:
 def _walk(folder: Path, above: str, rules: list[tuple[str, GitIgnoreSpec]], *, all_of_it: bool) -> Iterator[str]:
     """The entries below `above`; `rules` are those of the folders on the way, each with its folder."""
     here = folder / above
+    try:
+        with os.scandir(here) as found:
+            entries = sorted(found, key=lambda entry: entry.name)
+    except OSError:
+        if not above:
+            raise
+        return  # it was reported, or is gone
     if not all_of_it and (here / IGNORES).is_file():
         lines = (here / IGNORES).read_text("utf-8", "replace").splitlines()
         rules = [*rules, (above, GitIgnoreSpec.from_lines(lines))]
-    with os.scandir(here) as found:
-        entries = sorted(found, key=lambda entry: entry.name)
     for entry in entries:
         name = f"{above}{entry.name}"
         is_folder = stat.S_ISDIR(entry.stat(follow_symlinks=False).st_mode)

@@ -10,9 +10,10 @@ import orjson
 from sqlalchemy import Connection, Row, and_, bindparam, delete, func, insert, or_, select, tuple_, update
 
 from app.db.dialects import insert_new, lock_session, streamed, upsert
-from app.db.models import message_parts, messages, server, sessions
+from app.db.models import message_parts, messages, server, sessions, webhook_cursors, webhooks
 from app.db.repositories import parts, queue
 from app.db.repositories.events import session_not_found
+from app.db.repositories.webhooks import ACTIVE
 from app.errors import ConflictError
 from app.messages import new_id
 from app.sessions import (
@@ -297,14 +298,33 @@ def swept_since(connection: Connection, since: datetime) -> Sequence[str]:
     return [ref for ref in connection.execute(query).scalars() if ref is not None]
 
 
+_UNDELIVERED = (
+    select(webhooks.c.id)
+    .select_from(webhooks)
+    .outerjoin(
+        webhook_cursors,
+        (webhook_cursors.c.webhook_id == webhooks.c.id) & (webhook_cursors.c.session_id == sessions.c.id),
+    )
+    .where(
+        webhooks.c.status == ACTIVE,
+        or_(webhooks.c.session_id.is_(None), webhooks.c.session_id == sessions.c.id),
+        func.coalesce(webhook_cursors.c.seq, 0) < sessions.c.last_seq,
+    )
+    .correlate(sessions)
+    .exists()
+)
+_OLD = and_(_IDLE, ~_UNDELIVERED)
+
+
 def old_sessions(connection: Connection, before: datetime, limit: int) -> Sequence[str]:
-    """Idle sessions without activity since a time, oldest first. Sub-agents go with their parents."""
-    query = select(sessions.c.id).where(_IDLE, sessions.c.updated_at < before, sessions.c.kind == SessionKind.SESSION)
+    """Idle sessions without activity since a time, oldest first; not those with events that a webhook still gets, which
+    are deleted with them. Sub-agents go with their parents."""
+    query = select(sessions.c.id).where(_OLD, sessions.c.updated_at < before, sessions.c.kind == SessionKind.SESSION)
     query = query.order_by(sessions.c.updated_at)
     return connection.execute(query.limit(limit)).scalars().all()
 
 
 def is_old(connection: Connection, session_id: str, before: datetime) -> bool:
     """Whether a session may still be removed."""
-    query = select(sessions.c.id).where(_IDLE, sessions.c.id == session_id, sessions.c.updated_at < before)
+    query = select(sessions.c.id).where(_OLD, sessions.c.id == session_id, sessions.c.updated_at < before)
     return connection.execute(query).first() is not None

@@ -67,7 +67,10 @@ class SessionCommands:
             self._recorder.submit(lambda c: transactions.ended(c, session_id, call_id, End("stopped")))
             raise
         self._started.add(call_id)
-        running = await self._setup.commands.start(self._setup, session_id, call_id, command, sandbox=sandbox, env=env)
+        masking = self._session.masking
+        running = await self._setup.commands.start(
+            self._setup, session_id, call_id, command, sandbox=sandbox, env=env, masking=masking
+        )
         return self._see(running.state())
 
     async def output(self, command_id: str, since: int | None, wait_s: float, most: int) -> CommandPiece:

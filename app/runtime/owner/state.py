@@ -78,7 +78,7 @@ class SessionState:
         self.has_new_secrets = True
         """Whether the secrets may have changed since they were read."""
         self.masking = Masking({})
-        """The session's secrets, as of `load_secrets`."""
+        """The session's secrets, and those that its files may have from its parent, as of `load_secrets`."""
         self.client_tools = {spec.name: spec for spec in client.load(row.client_tools)}
         """All tools that a step may have been offered, by name."""
         self.instructions = FolderInstructions()
@@ -186,8 +186,8 @@ class SessionState:
             return
         self.has_new_secrets = False
         try:
-            rows = await self._setup.database.read(lambda c: secrets.of_session(c, self.workspace_id))
-            self.masking = await read_masking(self._setup.vault, rows)
+            rows = await self._setup.database.read(lambda c: secrets.of_line(c, self.workspace_id))
+            self.masking = await read_masking(self._setup.vault, rows, self.workspace_id)
         except BaseException:
             self.has_new_secrets = True
             raise

@@ -96,6 +96,19 @@ def test_links_out_and_special_files_are_left_out_and_named(folder: Path) -> Non
     assert left_out == {"left out src/out", "left out passwd", "left out pipe", "left out socket"}
 
 
+def test_a_folder_that_cannot_be_read_does_not_stop_the_others(folder: Path) -> None:
+    for name in ("first", "last"):
+        (folder / name).mkdir()
+        (folder / name / "file").touch()
+    found = chosen(Folder(folder, all=True))
+    assert "first" in found
+    # Tests may run as root, who can read all that is there.
+    (folder / "first").rename(folder.with_name("elsewhere"))
+    assert "last/file" in [*found]
+    with pytest.raises(OSError, match="No such file"):
+        list(chosen(Folder(folder / "first", all=True)))
+
+
 def test_a_repository_may_have_a_ref() -> None:
     def git_of(text: str) -> object:
         return TaskOptions(git=text).body("x")["source"]["git"]
