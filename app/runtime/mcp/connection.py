@@ -121,7 +121,7 @@ class Connection:
     @asynccontextmanager
     async def _lenient(self) -> AsyncIterator[Streams]:
         async with self._transport(self.received, self._closing.set) as (reading, writing):
-            yield LenientStream(reading, self._version, self._note_malformed), writing
+            yield LenientStream(reading, self._version, self._note_malformed, self.received.check_values), writing
 
     def _version(self) -> str | None:
         return None if self._client is None else self._client.protocol_version
