@@ -351,6 +351,8 @@ async def test_a_hostile_list_and_hostile_results_are_contained(
         "late": lambda _: None,
         "nothing": lambda a: result(a, {}),
         "other": lambda a: result({**a, "id": 999}, {"content": []}),
+        "cut": lambda _: (200, "application/json", iter([b'{"jsonrpc":'])),
+        "status": lambda _: (504, "text/html", iter([b"no answer in time"])),
         "huge": lambda a: (200, "application/json", endless(b" " * 65_536)),
     }  # fmt: skip
     calls: list[str] = []
@@ -382,6 +384,9 @@ async def test_a_hostile_list_and_hostile_results_are_contained(
             assert "no such thing" in results["error"]["output"]
             assert "did not answer within 1 seconds" in results["late"]["output"]
             assert "more than 8 MiB" in results["huge"]["output"]
+            assert "The answer has status 504." in results["status"]["output"]
+            unsure = {way for way, data in results.items() if "may have been carried out" in data["output"]}
+            assert unsure == said.keys() - {"error"}
             assert calls == list(said)
 
 
