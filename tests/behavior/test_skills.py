@@ -51,6 +51,7 @@ async def test_skills_are_named_in_the_system_text_and_read_on_demand(
         context = (await client.get(f"/v1/sessions/{session_id}/context"))["system"]
         shown, sections = context["text"], context["sections"]
         results = await run_in(client, session_id, "go")
+        assert (await client.get(f"/v1/sessions/{session_id}/tools"))["system"] == sections
 
     (system,) = {request.system for request in provider.requests}
     assert shown == system
