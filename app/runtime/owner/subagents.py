@@ -120,7 +120,15 @@ def _fields(setup: RuntimeSetup, session: SessionState, arguments: DelegateArgum
     agents, row = setup.agents, session.row
     model = arguments.model or row.model
     agents.models.resolve(model)
-    budget = make_budget(agents.model_info(model), CompactionSettings(**row.compaction))
+    info = agents.model_info(model)
+    if (
+        model != row.model
+        and row.limits["max_cost_usd"] is not None
+        and None in (info.prices.input, info.prices.output)
+    ):
+        # The session's model would choose one whose cost no limit counts.
+        raise ToolError(f"The session has a cost limit, and the price of {model} is unknown: choose another model.")
+    budget = make_budget(info, CompactionSettings(**row.compaction))
     most = [each for each in (arguments.max_steps, row.limits["max_steps"]) if each is not None]
     return {
         "kind": SessionKind.SUBAGENT,
