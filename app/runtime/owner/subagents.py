@@ -55,9 +55,9 @@ class SessionSubagents:
     def withdraw(self, connection: Connection, appender: Appender, by: ApprovalEnd) -> None:
         """Called in the transaction that ends all waits of the session, before it does: its sub-agents are cancelled
         once that is committed."""
-        waits = client_calls.open_ones(connection, self._session.id)
-        self._unwanted = [wait.child_id for wait in waits if wait.child_id is not None]
-        subagents.withdraw(appender, by, self._known)
+        waits = [wait for wait in client_calls.open_ones(connection, self._session.id) if wait.child_id is not None]
+        self._unwanted = [wait.child_id for wait in waits]
+        subagents.withdraw(connection, appender, by, waits, self._known)
 
     def committed(self) -> None:
         """What was written is committed: shows and runs the new sub-agents, and cancels unwanted ones."""

@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import orjson
 from sqlalchemy import Connection, Row
 
-from app.db.repositories import messages, sessions, steps
+from app.db.repositories import events, messages, sessions, steps
 from app.errors import PalimpsestError
 from app.eventlog.log import Appender, StreamItem
 from app.events import ApprovalRequested, ApprovalResolved, SubagentStarted
@@ -32,10 +33,25 @@ Drafting = Callable[[Row[Any]], Draft]
 class Known:
     """What the owner of a session knows of its sub-agents: those that have just started, with the events to publish
     after the commit; and the calls that wait for approval according to the session's log, with the sub-agent of
-    each."""
+    each, None until `read_log`."""
 
     started: dict[str, list[StreamItem]] = field(default_factory=dict)
-    held: dict[str, str] = field(default_factory=dict)
+    held: dict[str, str] | None = None
+
+    def read_log(self, connection: Connection, session_id: str, waits: Sequence[Row[Any]]) -> dict[str, str]:
+        """`held`, which an earlier owner of the session may have left in its log. `waits` are not empty."""
+        if self.held is None:
+            self.held = {}
+            (asked,) = messages.named(connection, session_id, [waits[0].message_id])
+            last = sessions.row(connection, session_id).last_seq
+            types = (ApprovalRequested.type, ApprovalResolved.type)
+            for event in events.between(connection, session_id, asked.seq, last, types, newest_first=False):
+                data = orjson.loads(event.data)
+                if event.type == ApprovalResolved.type:
+                    self.held.pop(data["call_id"], None)
+                elif data.get("subagent_id") is not None:
+                    self.held[data["call_id"]] = data["subagent_id"]
+        return self.held
 
 
 def settle(
@@ -57,32 +73,35 @@ def settle(
             working.append(child.id)
     for wait in fresh[: max(0, MAX_RUNNING - len(working))]:
         _start(connection, appender, wait, draft, known)
-    _show_approvals(connection, appender, working, known)
+    _show_approvals(connection, appender, working, known.read_log(connection, appender.session_id, waits))
     runs.show_waits(connection, appender)
 
 
-def _show_approvals(connection: Connection, appender: Appender, working: Sequence[str], known: Known) -> None:
+def _show_approvals(connection: Connection, appender: Appender, working: Sequence[str], held: dict[str, str]) -> None:
     """Repeats the approvals of sub-agents in the session's log, for clients that follow only that."""
     waiting = {row.call_id: row for child_id in working for row in steps.open_approvals(connection, child_id)}
     for call_id, row in waiting.items():
-        if call_id not in known.held:
+        if call_id not in held:
             call = {"name": row.body["name"], "arguments": parse_arguments(row.body["arguments_text"])}
             expires_at, child_id = row.expires_at, row.session_id
             appender.emit(ApprovalRequested, call_id=call_id, expires_at=expires_at, subagent_id=child_id, **call)
-            known.held[call_id] = child_id
-    for call_id in [each for each in known.held if each not in waiting]:
-        child_id = known.held.pop(call_id)
+            held[call_id] = child_id
+    for call_id in [each for each in held if each not in waiting]:
+        child_id = held.pop(call_id)
         decided = steps.get_approval(connection, child_id, call_id)
         if decided is not None:
             end = {"decision": decided.decision, "by": decided.decided_by}
             appender.emit(ApprovalResolved, call_id=call_id, subagent_id=child_id, **end)
 
 
-def withdraw(appender: Appender, by: ApprovalEnd, known: Known) -> None:
-    """Ends the approvals that the session's log shows: the sub-agents will be cancelled."""
-    for call_id, child_id in known.held.items():
+def withdraw(
+    connection: Connection, appender: Appender, by: ApprovalEnd, waits: Sequence[Row[Any]], known: Known
+) -> None:
+    """Ends the approvals that the session's log shows: the sub-agents that carry out `waits` will be cancelled."""
+    held = known.read_log(connection, appender.session_id, waits) if waits else known.held or {}
+    for call_id, child_id in held.items():
         appender.emit(ApprovalResolved, call_id=call_id, subagent_id=child_id, decision="cancelled", by=by)
-    known.held.clear()
+    held.clear()
 
 
 def _start(connection: Connection, appender: Appender, wait: Row[Any], draft: Drafting, known: Known) -> None:
