@@ -21,7 +21,7 @@ from app.runtime.owner.recorder import Recorder
 from app.runtime.owner.state import SessionState
 from app.runtime.setup import RuntimeSetup
 from app.runtime.transactions import steps, subagents
-from app.sessions import ApprovalEnd, Limits, SessionKind
+from app.sessions import Limits, SessionKind
 from app.tools.background import NAMES as BACKGROUND_TOOLS
 from app.tools.delegate import NAME as DELEGATE
 from app.tools.delegate import DelegateArguments
@@ -52,12 +52,12 @@ class SessionSubagents:
         if any(wait.child_id is not None for wait in waits):
             subagents.settle(connection, appender, waits, self._draft, self._known)
 
-    def withdraw(self, connection: Connection, appender: Appender, by: ApprovalEnd) -> None:
+    def withdraw(self, connection: Connection) -> None:
         """Called in the transaction that ends all waits of the session, before it does: its sub-agents are cancelled
         once that is committed."""
-        waits = [wait for wait in client_calls.open_ones(connection, self._session.id) if wait.child_id is not None]
-        self._unwanted = [wait.child_id for wait in waits]
-        subagents.withdraw(connection, appender, by, waits, self._known)
+        waits = client_calls.open_ones(connection, self._session.id)
+        self._unwanted = [wait.child_id for wait in waits if wait.child_id is not None]
+        self._known.held = None
 
     def committed(self) -> None:
         """What was written is committed: shows and runs the new sub-agents, and cancels unwanted ones."""

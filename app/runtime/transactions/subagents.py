@@ -7,17 +7,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import orjson
 from sqlalchemy import Connection, Row
 
-from app.db.repositories import events, messages, sessions, steps
+from app.db.repositories import messages, sessions, steps
 from app.errors import PalimpsestError
 from app.eventlog.log import Appender, StreamItem
 from app.events import ApprovalRequested, ApprovalResolved, SubagentStarted
 from app.messages import parse_arguments
 from app.runtime.admission import Draft
 from app.runtime.transactions import lifecycle, runs
-from app.sessions import ApprovalEnd, Outcome, Status
+from app.sessions import Outcome, Status
 
 MAX_RUNNING = 4
 """Sub-agents of a session that work at the same time; other calls of the message wait for their turn."""
@@ -33,25 +32,10 @@ Drafting = Callable[[Row[Any]], Draft]
 class Known:
     """What the owner of a session knows of its sub-agents: those that have just started, with the events to publish
     after the commit; and the calls that wait for approval according to the session's log, with the sub-agent of
-    each, None until `read_log`."""
+    each, None until the log is read."""
 
     started: dict[str, list[StreamItem]] = field(default_factory=dict)
     held: dict[str, str] | None = None
-
-    def read_log(self, connection: Connection, session_id: str, waits: Sequence[Row[Any]]) -> dict[str, str]:
-        """`held`, which an earlier owner of the session may have left in its log. `waits` are not empty."""
-        if self.held is None:
-            self.held = {}
-            (asked,) = messages.named(connection, session_id, [waits[0].message_id])
-            last = sessions.row(connection, session_id).last_seq
-            types = (ApprovalRequested.type, ApprovalResolved.type)
-            for event in events.between(connection, session_id, asked.seq, last, types, newest_first=False):
-                data = orjson.loads(event.data)
-                if event.type == ApprovalResolved.type:
-                    self.held.pop(data["call_id"], None)
-                elif data.get("subagent_id") is not None:
-                    self.held[data["call_id"]] = data["subagent_id"]
-        return self.held
 
 
 def settle(
@@ -59,6 +43,8 @@ def settle(
 ) -> None:
     """Ends the waits whose sub-agents have ended, starts sub-agents for others while fewer than `MAX_RUNNING` work, and
     shows what those wait for. `waits` are the calls of one message, in the form of `client_calls.open_ones`."""
+    if known.held is None:
+        known.held = runs.shown_approvals(connection, appender.session_id)
     working: list[str] = []
     fresh: list[Row[Any]] = []
     for wait in waits:
@@ -73,7 +59,7 @@ def settle(
             working.append(child.id)
     for wait in fresh[: max(0, MAX_RUNNING - len(working))]:
         _start(connection, appender, wait, draft, known)
-    _show_approvals(connection, appender, working, known.read_log(connection, appender.session_id, waits))
+    _show_approvals(connection, appender, working, known.held)
     runs.show_waits(connection, appender)
 
 
@@ -92,16 +78,6 @@ def _show_approvals(connection: Connection, appender: Appender, working: Sequenc
         if decided is not None:
             end = {"decision": decided.decision, "by": decided.decided_by}
             appender.emit(ApprovalResolved, call_id=call_id, subagent_id=child_id, **end)
-
-
-def withdraw(
-    connection: Connection, appender: Appender, by: ApprovalEnd, waits: Sequence[Row[Any]], known: Known
-) -> None:
-    """Ends the approvals that the session's log shows: the sub-agents that carry out `waits` will be cancelled."""
-    held = known.read_log(connection, appender.session_id, waits) if waits else known.held or {}
-    for call_id, child_id in held.items():
-        appender.emit(ApprovalResolved, call_id=call_id, subagent_id=child_id, decision="cancelled", by=by)
-    held.clear()
 
 
 def _start(connection: Connection, appender: Appender, wait: Row[Any], draft: Drafting, known: Known) -> None:

@@ -124,16 +124,12 @@ async def test_the_next_owner_ends_the_approvals_that_the_log_shows(stage: Stage
         )
         return None, appender.flush()
 
-    def withdrawn(connection: Connection) -> tuple[None, list[StreamItem]]:
-        appender = Appender(connection, stage.session_id)
-        waits = client_calls.open_ones(connection, stage.session_id)
-        subagents.withdraw(connection, appender, "cancel", waits, subagents.Known())
-        return None, appender.flush()
-
     await stage.act(settled(subagents.Known()))
     await one.act(denied)
+    await one.change(status=Status.IDLE, outcome=Outcome.COMPLETED)
     await stage.act(settled(subagents.Known()))
-    await stage.act(withdrawn)
+    epoch = await stage.claim()
+    await stage.act(lambda c: runs.finish(c, stage.session_id, epoch, recovery.parked()))
     shown = [each for each in await stage.log() if each.type.startswith("approval.")]
     assert [(each.data.get("decision"), each.data["subagent_id"]) for each in shown] == [
         (None, one.session_id),
