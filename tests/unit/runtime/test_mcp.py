@@ -296,7 +296,7 @@ async def test_a_server_that_has_forgotten_the_connection_is_noticed_by_a_ping()
 @pytest.mark.parametrize("protocol", ["2025-06-18", "2026-07-28"])
 async def test_messages_of_very_many_values_end_the_connection_at_once(protocol: str) -> None:
     """The package would check each in the event loop, which takes seconds."""
-    many = [{}] * 200_000
+    many: list[Any] = [{}] * 200_000
 
     def answer(asked: dict[str, Any]) -> Any:
         match asked["method"]:
@@ -313,17 +313,17 @@ async def test_messages_of_very_many_values_end_the_connection_at_once(protocol:
         return handshake(asked)
 
     with raw_server(answer) as url:
-        for ask in (
-            lambda to: to.call("x", {}, 5, lambda *_: None),
-            lambda to: to.list_tools(),
-        ):
+        for asks in ("tools/call", "tools/list"):
             connection = await connected(url)
             assert connection.protocol == protocol
             rows = await connection.call("rows", {}, 5, lambda *_: None)
+            assert isinstance(rows, types.CallToolResult)
             assert rows.structured_content == {"rows": many}
             began = time.thread_time()
             with pytest.raises((ServerError, UnansweredError), match="more than 20,000 values"):
-                await ask(connection)
+                await (
+                    connection.list_tools() if asks == "tools/list" else connection.call("x", {}, 5, lambda *_: None)
+                )
             assert time.thread_time() - began < 1
             await until_ended(connection)
             assert connection.failure is not None
