@@ -16,7 +16,7 @@ from app.cli import screen
 from app.cli.client import Client
 from app.cli.diffs import edit_counts
 from app.cli.listing import print_json
-from app.cli.screen import CliError, one_line, visible
+from app.cli.screen import CliError, Screen, one_line, visible
 from app.messages import now
 
 _SAID = {"approve": "approved", "deny": "denied"}
@@ -69,8 +69,9 @@ async def show_all(client: Client, fields: Sequence[str] | None) -> None:
         name = one_line(session["title"] or session["task"] or "", 60)
         typer.echo(visible(f"session {screen.short(session['id'], list(calls))}  {name}"))
         _print_calls(calls[session["id"]])
-    if not sessions and sys.stdout.isatty():
-        typer.echo("No calls are waiting for approval.")
+    if sys.stdout.isatty():
+        decide_with = "`palimpsest approve SESSION CALL` (or `deny`) decides." if sessions else "No calls are waiting."
+        Screen().line(decide_with, dim=True)
 
 
 def _print_calls(items: list[dict[str, Any]]) -> None:

@@ -932,8 +932,7 @@ ${Ia}`,s),i=o<0?t.length:o+1,r=t.slice(s,t.indexOf(`
   </ul>`}function BT({point:t,isNewest:e}){if(t.mark)return c`<${qT} mark=${t.mark} />`;let{step:n,attempt:s,context:o,usage:i,duration_ms:r}=t.step;return c`<b>Step ${x(n)}</b>${e?" (newest)":""}${s>1?`, attempt ${s}`:""}:
     ${" "}${x(o.tokens)} of ${x(o.usable)} usable tokens (${o.source}).
     ${Dn(i)>0&&c` Read ${x(Dn(i))}, ${x(i.cache_read_tokens)} of them cached
-      (${Fe(xn(i))} reuse); wrote ${x(i.output_tokens)}; cost ${jr(i)}; took
-      ${" "}${_e(r)}.`}`}function qT({mark:{kind:t,item:e,before:n,after:s}}){let o=`${x(n)} → ${x(s)} tokens`,i=`${Fe(Bs(e))} less`;return t==="prune"?c`<b>${Hr(e)} cleared</b>:
+      (${Fe(xn(i))} reuse); wrote ${x(i.output_tokens)}; cost ${jr(i)}${r===null?"":`; took ${_e(r)}`}.`}`}function qT({mark:{kind:t,item:e,before:n,after:s}}){let o=`${x(n)} → ${x(s)} tokens`,i=`${Fe(Bs(e))} less`;return t==="prune"?c`<b>${Hr(e)} cleared</b>:
       ${" "}${o}, ${i}; ${rc[e.reason]??e.reason}. No model call, $0.`:c`<b>Compaction ${e.round}</b>${e.status==="reverted"?" (reverted)":""}:
     ${" "}${o}, ${i};
     ${" "}${_s[e.reason]??e.reason}. Cost ${jr(e.usage)}:
