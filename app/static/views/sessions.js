@@ -54,7 +54,7 @@ export function Sessions() {
   const { status, q } = list.filter.value;
   const isFirst = list.loaded.value && list.items.value.length === 0 && !status && !q;
   const { isOver, ...dropping } = useFileDrop((event) => {
-    isCreating.value = true;
+    if (!isFirst) isCreating.value = true;
     takeFiles(event);
   });
   return html`<main
