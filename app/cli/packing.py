@@ -18,7 +18,7 @@ from typing import IO, cast
 import typer
 from pathspec import GitIgnoreSpec
 
-from app.cli.screen import CliError, UsageError, one_line, visible
+from app.cli.screen import CliError, UsageError, columns, one_line, visible
 
 SHOW_S, PAUSE_S = 1.0, 0.1
 """Seconds until progress is shown, and between two lines of it."""
@@ -46,7 +46,7 @@ def project_folder(given: str) -> Path:
 
 
 class Meter:
-    """One changing line on a terminal, for what takes longer than a moment."""
+    """One changing line on a terminal, for what takes longer than a moment; nothing elsewhere."""
 
     def __init__(self) -> None:
         self._next = time.monotonic() + SHOW_S
@@ -56,7 +56,8 @@ class Meter:
         if time.monotonic() >= self._next and sys.stderr.isatty():
             self._next = time.monotonic() + PAUSE_S
             self._is_shown = True
-            typer.echo(f"\r{visible(text())}\x1b[K", nl=False, err=True)
+            # A longer line would wrap, and the next one would not replace it.
+            typer.echo(f"\r{visible(text())[: columns(sys.stderr) - 1]}\x1b[K", nl=False, err=True)
 
     def clear(self) -> None:
         if self._is_shown:
