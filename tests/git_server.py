@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import os
 import ssl
 import subprocess
 import threading
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -81,6 +83,18 @@ class GitServer:
         text = f"tree {self.object('tree', tree)}\nauthor {author}\ncommitter {author}\n\nx\n"
         return self.object("commit", text.encode())
 
+    def delta(self, base: bytes, copies: int) -> tuple[str, str]:
+        """Adds `base`, and a blob of so many copies of it that is stored as their description; returns both hashes.
+        `base` has less than 16 MiB."""
+        whole = _length(len(base)) + _length(len(base) * copies)
+        whole += (b"\xf0" + len(base).to_bytes(3, "little")) * copies
+        pack = b"PACK" + (2).to_bytes(4, "big") * 2
+        pack += _head(3, len(base)) + zlib.compress(base, 9)
+        pack += _head(7, len(whole)) + _blob(base).digest() + zlib.compress(whole, 9)
+        argv = ["git", "-C", str(self.folder / "project.git"), "index-pack", "--stdin"]
+        subprocess.run(argv, check=True, input=pack + hashlib.sha1(pack).digest(), capture_output=True)
+        return _blob(base).hexdigest(), _blob(base, copies).hexdigest()
+
     def point(self, branch: str, commit: str) -> None:
         """Has a branch end at a commit."""
         (self.folder / "project.git" / "refs" / "heads" / branch).write_text(commit + "\n")
@@ -96,6 +110,25 @@ class GitServer:
 
     def _run(self, *argv: str) -> None:
         subprocess.run(argv, check=True, capture_output=True, cwd=self.folder)
+
+
+def _head(kind: int, size: int) -> bytes:
+    """The head of an object in a pack."""
+    first, rest = kind << 4 | size & 15, size >> 4
+    return bytes([first | 0x80]) + _length(rest) if rest else bytes([first])
+
+
+def _length(size: int) -> bytes:
+    """A number in groups of seven bits, the lowest first."""
+    rest = size >> 7
+    return bytes([size & 0x7F | 0x80]) + _length(rest) if rest else bytes([size])
+
+
+def _blob(base: bytes, copies: int = 1) -> hashlib._Hash:
+    made = hashlib.sha1(b"blob %d\0" % (len(base) * copies))
+    for _ in range(copies):
+        made.update(base)
+    return made
 
 
 def _handler(git: GitServer) -> type[BaseHTTPRequestHandler]:

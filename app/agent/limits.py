@@ -20,10 +20,14 @@ from app.context.prompts import control_text
 from app.errors import PalimpsestError
 from app.messages import Message, Role, ToolCallPart, ToolResultPart, Usage
 from app.sessions import Limits
+from app.tools.background import CommandOutput
 
 LONGEST_CIRCLE = 3
 """Steps of the longest cycle that is detected: A B C A B C. Models have been seen to repeat one call or to alternate
 between two."""
+WAITED_MS = 10_000
+"""A call of `command_output` that has waited this long, in milliseconds, is no repetition: a build may print nothing
+for an hour, and calling it again is the way to wait."""
 
 
 class LimitReached(PalimpsestError):
@@ -212,7 +216,7 @@ class LoopGuard:
             self._over = False
         elif message.role is Role.ASSISTANT:
             self._calls = {call.call_id: call for call in message.tool_calls}
-        elif message.role is Role.TOOL and not self._over:
+        elif message.role is Role.TOOL and not self._over and not _has_waited(message):
             self._steps.append(hash(frozenset(map(self._happened, message.tool_results))))
         elif message.role is Role.CONTROL:
             self._warned = self._warned or message.text == TOLD
@@ -236,6 +240,10 @@ class LoopGuard:
         while same + length < len(steps) and steps[-1 - same] == steps[-1 - same - length]:
             same += 1
         return (same + length) // length if len(steps) >= length else 0
+
+
+def _has_waited(message: Message) -> bool:
+    return any(result.name == CommandOutput.name and result.duration_ms >= WAITED_MS for result in message.tool_results)
 
 
 TOLD = control_text("loop_guard")

@@ -46,7 +46,7 @@ from app.tools.base import (
 from app.tools.client import ClientTool
 from app.tools.delegate import NAME as DELEGATE
 from app.tools.output import OutputLimit
-from app.tools.registry import AnyTool, ToolRegistry, path_of
+from app.tools.registry import AnyTool, ToolRegistry, paths_of
 
 log = structlog.get_logger(__name__)
 MAX_PARALLEL = 8
@@ -295,11 +295,11 @@ class ToolExecutor:
         """Runs the call; exceptions become an error that the model sees and can act on."""
         try:
             tool, arguments = self._setup.registry().parse(call.name, call.arguments_text, self._allowed())
-            path = path_of(tool, arguments)
-            if path is not None:
+            paths = paths_of(tool, arguments)
+            for path in paths:
                 await self._setup.files.before(path)
             outcome = await tool.run(arguments, self._context(call, live, collector, limit))
-            if path is not None:
+            for path in paths:
                 self._setup.files.after(path)
             return outcome
         except PalimpsestError as error:

@@ -24,7 +24,7 @@ from app.api.auth import (
     parse_host,
 )
 from app.api.errors import ForeignOriginError, WrongHostError, problem_response
-from app.api.request_bodies import IMAGES_CHARS, MAX_HELD_BYTES, Bodies, Body, too_large
+from app.api.request_bodies import ARCHIVES, IMAGES_CHARS, MAX_HELD_BYTES, Bodies, Body, too_large
 from app.api.uploads import MULTIPART
 from app.errors import ForbiddenError, MalformedRequestError, PalimpsestError
 
@@ -67,7 +67,10 @@ class Guard:
     def __init__(self, app: ASGIApp, rules: GuardRules) -> None:
         self.app = app
         self.rules = rules
-        self.bodies = Bodies(max(MAX_HELD_BYTES, rules.max_history_bytes, rules.max_upload_bytes))
+        self.bodies = Bodies(
+            max(MAX_HELD_BYTES, rules.max_history_bytes, rules.max_upload_bytes),
+            most_on_disk=ARCHIVES * (rules.max_archive_bytes + _more_parts(rules)),
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
@@ -135,14 +138,17 @@ def body_limit(scope: Scope, rules: GuardRules) -> int:
     if scope["method"] == "PUT" and _UPLOAD.fullmatch(scope["path"]):
         return rules.max_upload_bytes
     if has_archive(scope):
-        return rules.max_archive_bytes + (
-            rules.max_json_bytes + IMAGES_CHARS + PARTS_BYTES if scope["method"] == "POST" else 0
-        )
+        return rules.max_archive_bytes + (_more_parts(rules) if scope["method"] == "POST" else 0)
     if scope["method"] == "POST" and scope["path"] == "/v1/sessions":
         return rules.max_history_bytes
     if scope["method"] in ("POST", "PATCH") and _QUEUE.fullmatch(scope["path"]):
         return rules.max_json_bytes + IMAGES_CHARS
     return rules.max_json_bytes
+
+
+def _more_parts(rules: GuardRules) -> int:
+    """Bytes that a body may have in addition to the archive that is one of its parts."""
+    return rules.max_json_bytes + IMAGES_CHARS + PARTS_BYTES
 
 
 def has_archive(scope: Scope) -> bool:

@@ -29,6 +29,10 @@ from app.raw_messages import RawMessages
 
 MAX_HELD_BYTES = 96 * 1024 * 1024
 """Total for all bodies; raised only if a single body may be larger."""
+ARCHIVES = 4
+"""Archives of the largest size that may be on the disk at the same time, until they are unpacked; any number of small
+ones."""
+MAX_DISK_BYTES = ARCHIVES * 1024 * 1024 * 1024
 GRACE_S = 30.0
 """Seconds that a client may keep the server waiting for a body, in addition to the time that it takes at `PACE`."""
 DRAIN_S = 60.0
@@ -51,12 +55,29 @@ _UNCLEAN = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])")
 
 
 class Bodies:
-    """The memory that all request bodies hold."""
+    """What all request bodies hold, in bytes of memory or, with an archive, of temporary files."""
 
-    def __init__(self, most: int = MAX_HELD_BYTES, grace_s: float = GRACE_S) -> None:
+    def __init__(
+        self, most: int = MAX_HELD_BYTES, grace_s: float = GRACE_S, most_on_disk: int = MAX_DISK_BYTES
+    ) -> None:
         self.most = most
+        self.most_on_disk = most_on_disk
         self.grace_s = grace_s
         self.held = 0
+        self.on_disk = 0
+
+    def count(self, size: int, *, is_kept: bool) -> None:
+        if is_kept:
+            self.held += size
+        else:
+            self.on_disk += size
+
+    def check(self, *, is_kept: bool) -> None:
+        """Raises `ServerBusyError` (`too_many_bodies`) if there is too much of it."""
+        if is_kept and self.held > self.most:
+            raise ServerBusyError("The memory for request bodies is in use by other requests.", code="too_many_bodies")
+        if not is_kept and self.on_disk > self.most_on_disk:
+            raise ServerBusyError("The disk for archives is in use by other requests.", code="too_many_bodies")
 
 
 class Body:
@@ -92,8 +113,7 @@ class Body:
 
     def release(self) -> None:
         """Frees the body's memory after the response."""
-        if self._is_kept:
-            self._bodies.held -= self._taken
+        self._bodies.count(-self._taken, is_kept=self._is_kept)
         self._taken = 0
 
     async def _in_time(self) -> Message:
@@ -111,12 +131,11 @@ class Body:
     def _take(self, size: int) -> None:
         self._taken += size
         self._patience_s += size / PACE
-        if self._is_kept:
-            self._bodies.held += size
+        self._bodies.count(size, is_kept=self._is_kept)
         if self._taken > self._limit:
             raise too_large(self._limit)
-        if size and self._is_kept and self._bodies.held > self._bodies.most:
-            raise ServerBusyError("The memory for request bodies is in use by other requests.", code="too_many_bodies")
+        if size:
+            self._bodies.check(is_kept=self._is_kept)
 
 
 def too_large(limit: int, what: str = "The body") -> TooLargeError:

@@ -12,7 +12,7 @@ from fastapi import Request
 from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 
-from app.errors import MalformedRequestError, ValidationFailedError
+from app.errors import MalformedRequestError, TooLargeError, ValidationFailedError
 
 MULTIPART = "multipart/form-data"
 PARTS = ("session", "archive")
@@ -55,12 +55,16 @@ async def parts(
     """The parts of a body: `session`, as JSON of limited size, and the file `archive`. JSON that is sent as a file may
     be larger, since it is on the disk until it is its turn among the large bodies.
 
-    Raises `MalformedRequestError` for an invalid body, and `ValidationFailedError` for missing or unknown parts.
+    Raises `MalformedRequestError` for an invalid body, `TooLargeError` for a field that is too large, and
+    `ValidationFailedError` for missing or unknown parts.
     """
     parser = MultiPartParser(request.headers, request.stream(), max_files=2, max_fields=2, max_part_size=max_json_bytes)
     try:
         form = await parser.parse()
     except MultiPartException as exc:
+        if exc.message.startswith("Part exceeded"):
+            detail = f"A part that is not a file is larger than {max_json_bytes} bytes."
+            raise TooLargeError(detail, limit_bytes=max_json_bytes) from None
         raise MalformedRequestError(f"The multipart body is invalid: {exc.message}") from None
     try:
         for name in PARTS:

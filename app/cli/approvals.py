@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import sys
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,7 +16,7 @@ from app.cli import screen
 from app.cli.client import Client
 from app.cli.diffs import edit_counts
 from app.cli.listing import print_json
-from app.cli.screen import CliError, one_line, visible
+from app.cli.screen import CliError, Screen, one_line, visible
 from app.messages import now
 
 _SAID = {"approve": "approved", "deny": "denied"}
@@ -52,7 +53,28 @@ async def show(client: Client, prefix: str, fields: Sequence[str] | None) -> Non
     items = await pending(client, await client.find(prefix))
     if fields is not None:
         print_json(items, fields)
+    else:
+        _print_calls(items)
+
+
+async def show_all(client: Client, fields: Sequence[str] | None) -> None:
+    """Prints the waiting calls of all sessions; as JSON, each has its `session_id` too."""
+    sessions = [each async for each in client.sessions(status="awaiting_approval")]
+    calls = {each["id"]: await pending(client, each["id"]) for each in sessions}
+    if fields is not None:
+        items = [{"session_id": session_id, **item} for session_id, found in calls.items() for item in found]
+        print_json(items, ["session_id", *fields])
         return
+    for session in sessions:
+        name = one_line(session["title"] or session["task"] or "", 60)
+        typer.echo(visible(f"session {screen.short(session['id'], list(calls))}  {name}"))
+        _print_calls(calls[session["id"]])
+    if sys.stdout.isatty():
+        decide_with = "`palimpsest approve SESSION CALL` (or `deny`) decides." if sessions else "No calls are waiting."
+        Screen().line(decide_with, dim=True)
+
+
+def _print_calls(items: list[dict[str, Any]]) -> None:
     known = _ids(items)
     for item in items:
         until = f", until {item['expires_at']}" if item["expires_at"] else ""

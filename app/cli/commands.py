@@ -216,8 +216,16 @@ def fork(
 
 
 @app.command(cls=Listing)
-def approvals(session: SessionId, json: Fields = None, server: Server = None, key: Key = None) -> None:
-    """List a session's calls that wait for approval.
+def approvals(
+    session: Annotated[
+        str | None,
+        typer.Argument(metavar="ID", help="The session's id, or enough of its start or end; default: all sessions."),
+    ] = None,
+    json: Fields = None,
+    server: Server = None,
+    key: Key = None,
+) -> None:
+    """List the calls that wait for approval, of all sessions or of one.
 
     Shows the short id that `palimpsest approve` and `palimpsest deny` take, and the time left to decide.
     """
@@ -226,7 +234,10 @@ def approvals(session: SessionId, json: Fields = None, server: Server = None, ke
     from app.runtime.values.queue import PendingApproval
 
     fields = chosen(json, PendingApproval)
-    connected(server, key, lambda client: work.show(client, session, fields))
+    if session is None:
+        connected(server, key, lambda client: work.show_all(client, fields))
+    else:
+        connected(server, key, lambda client: work.show(client, session, fields))
 
 
 @app.command()

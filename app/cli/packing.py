@@ -18,7 +18,7 @@ from typing import IO, cast
 import typer
 from pathspec import GitIgnoreSpec
 
-from app.cli.screen import CliError, UsageError, one_line, visible
+from app.cli.screen import CliError, UsageError, columns, one_line, visible
 
 SHOW_S, PAUSE_S = 1.0, 0.1
 """Seconds until progress is shown, and between two lines of it."""
@@ -46,7 +46,7 @@ def project_folder(given: str) -> Path:
 
 
 class Meter:
-    """One changing line on a terminal, for what takes longer than a moment."""
+    """One changing line on a terminal, for what takes longer than a moment; nothing elsewhere."""
 
     def __init__(self) -> None:
         self._next = time.monotonic() + SHOW_S
@@ -56,7 +56,8 @@ class Meter:
         if time.monotonic() >= self._next and sys.stderr.isatty():
             self._next = time.monotonic() + PAUSE_S
             self._is_shown = True
-            typer.echo(f"\r{visible(text())}\x1b[K", nl=False, err=True)
+            # A longer line would wrap, and the next one would not replace it.
+            typer.echo(f"\r{visible(text())[: columns(sys.stderr) - 1]}\x1b[K", nl=False, err=True)
 
     def clear(self) -> None:
         if self._is_shown:
@@ -94,8 +95,10 @@ def _entry(archive: tarfile.TarFile, folder: Path, name: str, say: Callable[[str
     try:
         # None for a socket, unlike its published type.
         info = cast(tarfile.TarInfo | None, archive.gettarinfo(path, arcname=name))
-        if info is not None and info.isreg():
+        if info is not None and (info.isreg() or info.islnk()):
             os.close(os.open(path, os.O_RDONLY | os.O_NONBLOCK))
+        elif info is not None and info.isdir():
+            os.scandir(path).close()
     except FileNotFoundError:
         return None  # removed, but still in git's index
     except OSError as error:
@@ -155,11 +158,16 @@ def _is_folder(path: Path) -> bool:
 def _walk(folder: Path, above: str, rules: list[tuple[str, GitIgnoreSpec]], *, all_of_it: bool) -> Iterator[str]:
     """The entries below `above`; `rules` are those of the folders on the way, each with its folder."""
     here = folder / above
+    try:
+        with os.scandir(here) as found:
+            entries = sorted(found, key=lambda entry: entry.name)
+    except OSError:
+        if not above:
+            raise
+        return  # it was reported, or is gone
     if not all_of_it and (here / IGNORES).is_file():
         lines = (here / IGNORES).read_text("utf-8", "replace").splitlines()
         rules = [*rules, (above, GitIgnoreSpec.from_lines(lines))]
-    with os.scandir(here) as found:
-        entries = sorted(found, key=lambda entry: entry.name)
     for entry in entries:
         name = f"{above}{entry.name}"
         is_folder = stat.S_ISDIR(entry.stat(follow_symlinks=False).st_mode)

@@ -80,11 +80,15 @@ def session_rows(items: Sequence[dict[str, Any]], now: datetime) -> list[list[Ce
             Cell(_state(item).replace("_", " "), _state(item), {"fg": _COLORS.get(_state(item), "yellow")}),
             Cell(ago(item["updated_at"], now), item["updated_at"], {"dim": True}),
             Cell(f"{item['steps']:,}", str(item["steps"])),
-            Cell(screen.money(item["usage"]["cost_usd"]), str(item["usage"]["cost_usd"] or 0)),
+            Cell(_cost(item["usage"]["cost_usd"]), str(item["usage"]["cost_usd"] or 0)),
             Cell(item["title"] or item["task"] or ""),
         ]
         for item in items
     ]
+
+
+def _cost(cost_usd: float | None) -> str:
+    return "-" if cost_usd is None else screen.money(cost_usd)
 
 
 def _state(session: dict[str, Any]) -> str:

@@ -207,7 +207,8 @@ class View:
         call_id = short(data["call_id"], self._pending)
         until = f" until {data['expires_at']}" if data["expires_at"] else ""
         self._note(f"call {call_id} waits for approval{until}", fg="yellow")
-        self._note(whole(Call(data["name"], data["arguments"])), fg="yellow")
+        if data["name"] != COMMAND or data["call_id"] != self._current:  # else it is the line above
+            self._note(whole(Call(data["name"], data["arguments"])), fg="yellow")
 
     def _approved(self, data: Data) -> None:
         ended = {"approve": "approved", "deny": "denied"}.get(data["decision"], data["decision"])

@@ -28,7 +28,7 @@ from app.context.validator import Repair
 from app.db.repositories import compactions, messages, parts, queue, steps
 from app.llm.base import ModelInfo, ToolSchema
 from app.llm.known_models import offered_effort
-from app.messages import Message, Role, Usage, clearing_key
+from app.messages import ImagePart, Message, Role, ToolResultPart, Usage, clearing_key
 from app.runtime.learned_models import LearnedCalibrations, LearnedQuirks, LearnedWindows
 from app.runtime.mcp.offer import NOTHING, Offer
 from app.runtime.skills import OperatorSkills
@@ -274,8 +274,9 @@ def _may_stay(message: Message) -> bool:
 
 def in_force_of(history: Sequence[Message], checkpoints: Sequence[Checkpoint]) -> InForce:
     """What is in force according to these checkpoints and the marks on the messages read."""
-    marked = (part for message in history for part in message.parts if getattr(part, "compacted_at", None) is not None)
-    return InForce(tuple(checkpoints), frozenset(key for part in marked if (key := clearing_key(part)) is not None))
+    clearable = (part for message in history for part in message.parts if isinstance(part, ToolResultPart | ImagePart))
+    cleared = (clearing_key(part) for part in clearable if part.compacted_at is not None)
+    return InForce(tuple(checkpoints), frozenset(key for key in cleared if key is not None))
 
 
 def read_again(connection: Connection, session_id: str) -> tuple[InForce, list[Message]]:

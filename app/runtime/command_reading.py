@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import codecs
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
 
 
 async def read_output(setup: RuntimeSetup, row: Row[Any], since: int | None, most: int) -> CommandPiece:
-    """At most `most` bytes of the output of the command in this row, from `since` or the last ones."""
+    """At most `most` bytes of the output of the command in this row, from `since` or the last ones. A piece ends
+    between two characters unless nothing follows."""
     running, key = setup.commands.of(row.session_id).get(row.call_id), f"{row.session_id}/{row.call_id}"
     if running is not None:
         state, log = running.state(), running.log
@@ -28,11 +30,23 @@ async def read_output(setup: RuntimeSetup, row: Row[Any], since: int | None, mos
         if not data and start < state.bytes:
             # Not stored: the output is larger than what is kept of it.
             start, data = log.recent
-        return CommandPiece(state, data[:most], start)
+        return _piece(state, data[:most], start, since)
     size = await asyncio.to_thread(_size, setup.output_path, key)
     start = _start(since, size, most)
     data = await asyncio.to_thread(_read, setup.output_path, key, start, most)
-    return CommandPiece(_state(row, size), data, start)
+    return _piece(_state(row, size), data, start, since)
+
+
+def _piece(state: CommandState, data: bytes, start: int, since: int | None) -> CommandPiece:
+    if start != since:
+        skipped = next((place for place, byte in enumerate(data[:4]) if byte & 0xC0 != 0x80), 0)
+        data, start = data[skipped:], start + skipped
+    if state.status == "running" or start + len(data) < state.bytes:
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        decoder.decode(data)
+        begun, _ = decoder.getstate()
+        data = data[: len(data) - len(begun)]
+    return CommandPiece(state, data, start)
 
 
 def _start(since: int | None, size: int, most: int) -> int:

@@ -149,11 +149,12 @@ class BackgroundCommands:
         *,
         sandbox: Sandbox,
         env: Mapping[str, str],
+        masking: Masking,
     ) -> RunningCommand:
         """Runs a command that is stored as started, and returns once it does or has ended already. Cancelling this
         stops it."""
         inner = CommandLog(server.collector(session_id, call_id, lambda *_: None, OutputLimit(2)))
-        running = RunningCommand(session_id, call_id, inner, MaskedCollector(inner, Masking(env)))
+        running = RunningCommand(session_id, call_id, inner, MaskedCollector(inner, masking))
         self._running.setdefault(session_id, {})[call_id] = running
         running.execution = asyncio.create_task(
             sandbox.exec(command, timeout_s=LIFE_S, on_output=running.sink.write, stdin=running.stdin, env=env)

@@ -18,8 +18,8 @@ from app.agent.conversation import Conversation, run_off_loop
 from app.agent.record import StoredConversation
 from app.context.policies import CompactionSettings
 from app.context.projection import Transcript
-from app.context.prompts import Generation, Notes, sections_of
-from app.context.tokens import estimate_text, estimate_tools
+from app.context.prompts import Generation, Notes
+from app.context.tokens import estimate_tools
 from app.context.validator import repair
 from app.db.repositories import compactions, events, messages, parts, sessions, steps
 from app.db.repositories.steps import Period
@@ -177,12 +177,8 @@ def _view(row: Row[Any], step: int | None, transcript: Transcript, state: Contex
 
 
 def _system(generation: Generation) -> SystemView:
-    parts = sections_of(generation.system)
-    return SystemView(
-        text=generation.system,
-        tokens=generation.system_tokens,
-        sections=tuple(SystemSection(source=source, tokens=estimate_text(text)) for source, text in parts),
-    )
+    sections = SystemSection.all_of(generation.system)
+    return SystemView(text=generation.system, tokens=generation.system_tokens, sections=sections)
 
 
 def round_list(connection: Connection, session_id: str) -> CompactionList:

@@ -62,7 +62,7 @@ class Sources:
         if git.credential is not None:
             credential = await self._secret_of(session_id, git.credential)
             if credential is None:
-                raise CloneError(f"The secret {git.credential!r} was removed.", code="clone_unauthorized")
+                raise CloneError(f"The session has no secret {git.credential!r}.", code="clone_unauthorized")
         wanted = Repository(git.url, git.ref, git.depth)
         async with self._cloner.cloned(wanted, credential, self._most_bytes) as clone:
             into = await sandbox()

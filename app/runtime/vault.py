@@ -112,12 +112,15 @@ class Vault:
             raise StorageError(f"The key of the secrets, {self._file}, cannot be used: {error.strerror}.") from error
 
 
-async def read_masking(vault: Vault, rows: Sequence[Row[Any]], *, by_line: bool = False) -> Masking:
-    """The secrets in these rows. Without the key the session has none: its runs continue."""
+async def read_masking(vault: Vault, rows: Sequence[Row[Any]], session_id: str, *, by_line: bool = False) -> Masking:
+    """The secrets in these rows: those of the session, and others that are only masked. Without the key the session has
+    none: its runs continue."""
+    own = [row for row in rows if row.session_id == session_id]
     try:
-        return Masking(await vault.decrypt(rows), by_line=by_line)
+        others = [item for row in rows if row not in own for item in (await vault.decrypt([row])).items()]
+        return Masking(await vault.decrypt(own), others=others, by_line=by_line)
     except (StorageError, UnavailableError) as error:
-        log.error("secrets_unreadable", session_id=rows[0].session_id, reason=error.detail)
+        log.error("secrets_unreadable", session_id=session_id, reason=error.detail)
         return Masking({})
 
 

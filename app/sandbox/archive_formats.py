@@ -27,14 +27,22 @@ PIECE = 64 * 1024
 """Bytes of content read at a time."""
 HEADER_BYTES = 1024 * 1024
 """Largest header of a tar entry, with its extensions: `tarfile` reads it whole, and a name has 4,095 bytes at most."""
+DIGIT_STEPS = 2 * 17 * 255**2
+"""What the digits of a header may cost: a name and a link of digits alone. Before Python 3.11.10 and 3.12.6, `tarfile`
+looks at each digit again for each one before it (CVE-2024-6232): one header of 1 MiB stopped the server for half an
+hour."""
 DIRECTORY_BYTES = 32 * 1024 * 1024
 """Largest central directory of a zip file, which `zipfile` reads whole."""
 WINDOW_LOG = 27
 """Largest window of a zstd stream, 128 MiB: what the `zstd` command takes without `--long`."""
+_DIGITS = bytes(byte if chr(byte).isdecimal() else ord(" ") for byte in range(256))
+"""Makes spaces of all but digits."""
 _OLDEST = 315_532_800
 """1980-01-01, the earliest time that a zip file can have."""
 _ZIPPED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _ZIP_ENTRY = b"PK\x01\x02"
+_UNIX, _UTF_8 = 3, 0x800
+"""The system that made an entry, and the flag of names in UTF-8."""
 Kind = Literal["file", "directory", "symlink", "hardlink", "other"]
 
 
@@ -164,6 +172,8 @@ class _Forward:
         if self._header_left < 0:
             raise tarfile.ReadError("a header is too large")
         self.last = self._take(size)
+        if sum(len(digits) ** 2 for digits in self.last.translate(_DIGITS).split()) > DIGIT_STEPS:
+            raise tarfile.ReadError("a header has too many digits")
         return self.last
 
     def content(self, size: int) -> Iterator[bytes]:
@@ -250,14 +260,14 @@ def _zip_entries(file: IO[bytes], bounds: Bounds) -> Iterator[ArchiveEntry]:
 
 
 def _zip_entry(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> ArchiveEntry:
-    name = info.orig_filename.encode("utf-8", "surrogateescape")
+    name = _zip_name(info)
     if b"\\" in name or b"\0" in name:
         raise unreadable("has a name with a backslash or NUL character", name)
     if info.flag_bits & 1:
         raise unreadable("is encrypted", name)
     if info.compress_type not in _ZIPPED:
         raise unreadable("is compressed by another method than deflate", name)
-    mode = info.external_attr >> 16 if info.create_system == 3 else 0
+    mode = info.external_attr >> 16 if info.create_system == _UNIX else 0
     kind = _zip_kind(info, mode)
     mode = stat.S_IMODE(mode) or (0o755 if kind == "directory" else 0o644)
     size, target = (info.file_size, b"") if kind == "file" else (0, b"")
@@ -266,6 +276,14 @@ def _zip_entry(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> ArchiveEntry:
             raise unreadable("is a link with a target that is too long", name)
         target = b"".join(_unzipped(archive, info))
     return ArchiveEntry(name, kind, mode, _zip_time(info), size, target, lambda: _unzipped(archive, info))
+
+
+def _zip_name(info: zipfile.ZipInfo) -> bytes:
+    """The bytes of a name. On Unix, `zip` writes those of the file system and does not mark them as UTF-8; `zipfile`
+    reads them as code page 437, which loses none."""
+    if info.create_system == _UNIX and not info.flag_bits & _UTF_8:
+        return info.orig_filename.encode("cp437")
+    return info.orig_filename.encode("utf-8", "surrogateescape")
 
 
 def _zip_kind(info: zipfile.ZipInfo, mode: int) -> Kind:

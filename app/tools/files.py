@@ -94,7 +94,7 @@ class ReadFile:
     name: ClassVar[str] = "read_file"
     description: ClassVar[str] = (
         "Returns a text file, or the lines start_line to end_line of it, without line numbers. A long file comes in "
-        "part, with a note on how to read on. A PNG, JPEG, GIF or WebP image is shown."
+        "part, with a note on how to read on. An image is shown."
     )
     parallel_safe: ClassVar[bool] = True
     arguments: type[Arguments] = ReadFileArguments

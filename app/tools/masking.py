@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode, urlsafe_b64encode
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Generic, NamedTuple, Protocol, TypeVar
 from urllib.parse import quote, quote_plus
 
@@ -32,15 +32,22 @@ class _Span(NamedTuple):
 
 
 class Masking:
-    """The secrets of a session by name, in all forms that are recognized."""
+    """The secrets of a session by name, in all forms that are recognized. False without any."""
 
-    def __init__(self, values: Mapping[str, str], *, by_line: bool = False) -> None:
-        """`by_line` is for texts with something in front of each line, such as patches: values are found line by line,
-        and the number of lines stays."""
+    def __init__(
+        self, values: Mapping[str, str], *, others: Iterable[tuple[str, str]] = (), by_line: bool = False
+    ) -> None:
+        """`others` are names and values that are masked too, but are not the session's. `by_line` is for texts with
+        something in front of each line, such as patches: values are found line by line, and the number of lines
+        stays."""
         self.values = dict(values)
         known = _forms_by_line if by_line else forms
-        found = {data: f"[secret {name}]".encode() for name, value in values.items() for data in known(value)}
+        named = (*others, *values.items())
+        found = {data: f"[secret {name}]".encode() for name, value in named for data in known(value)}
         self._forms = [_Form(data, label) for data, label in found.items()]
+
+    def __bool__(self) -> bool:
+        return bool(self._forms)
 
     def text(self, text: str) -> str:
         """A complete text without the secrets."""

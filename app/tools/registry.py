@@ -8,6 +8,7 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from functools import cache
+from itertools import islice
 from typing import Any
 
 import orjson
@@ -30,6 +31,8 @@ from app.tools.shell import ExecuteCommand, ExecuteCommandArguments
 MAX_NAMED_ERRORS = 10
 MAX_SHORT_CHARS = 2_000
 """Longest short form of a tool: a session's own may have a large schema."""
+MAX_OUR_FILES = 20
+"""Palimpsest's own files that are found in one command."""
 AnyTool = Tool[Any]
 
 _LEAST = (ExecuteCommand.name, WriteFile.name, Recall.name)
@@ -44,6 +47,8 @@ _FILE_TOOLS = frozenset(tool.name for tool in (ReadFile, WriteFile, EditFile, Li
 _IN_SANDBOX = _FILE_TOOLS | {ExecuteCommand.name}
 _CD = re.compile(r"\s*cd\s+([\w./@+-]+)\s*(?:&&|;|\n)")
 """How a command begins that works in a folder."""
+_OUR_FILES = re.compile(r"(?<![\w.-])\.palimpsest/[\w./@+-]+")
+"""Palimpsest's own files in a command: some are only there once they are used."""
 _DROPPED = frozenset({"title", "minLength", "maxLength", "minimum", "maximum", "exclusiveMinimum", "maxItems"})
 """Keywords that cost tokens in every request. Bounds are checked when a call is parsed, with an error that names them;
 several providers ignore or refuse them in a schema."""
@@ -191,13 +196,16 @@ def _without(schema: ToolSchema, name: str) -> ToolSchema:
     return replace(schema, parameters={**schema.parameters, "properties": fields})
 
 
-def path_of(tool: AnyTool, arguments: Arguments) -> str | None:
-    """The file or folder that a call uses, as far as that can be told: of a command, the folder of a `cd` in front."""
+def paths_of(tool: AnyTool, arguments: Arguments) -> list[str]:
+    """The files and folders that a call uses, as far as that can be told: of a command, the folder of a `cd` in front,
+    and Palimpsest's own files."""
     if tool.name in _FILE_TOOLS:
-        return str(getattr(arguments, "path", None) or ".")
-    if isinstance(arguments, ExecuteCommandArguments) and (found := _CD.match(arguments.command)):
-        return found[1]
-    return None
+        return [str(getattr(arguments, "path", None) or ".")]
+    if isinstance(arguments, ExecuteCommandArguments):
+        folder = _CD.match(arguments.command)
+        ours = islice(_OUR_FILES.finditer(arguments.command), MAX_OUR_FILES)
+        return [*([folder[1]] if folder else []), *(found[0] for found in ours)]
+    return []
 
 
 def tools_for(window: int) -> tuple[str, ...] | None:

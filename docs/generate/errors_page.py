@@ -89,7 +89,7 @@ RUN_CODES: Mapping[str, tuple[str, str]] = {
     "clone_host_key_unknown": (FAILED, "The SSH host's key is not in `PALIMPSEST_GIT_KNOWN_HOSTS`."),
     "clone_ref_not_found": (FAILED, "The repository has no such branch, tag or commit."),
     "clone_timeout": (FAILED, "The clone took longer than ten minutes."),
-    "clone_too_large": (FAILED, "The clone would be larger than the sandbox's disk."),
+    "clone_too_large": (FAILED, "The clone would take more disk or memory than it may."),
     "clone_unauthorized": (FAILED, "The repository demands a credential, or another one."),
     "git_missing": (FAILED, "git is not installed on the server."),
     "invalid_source": (FAILED, "`source.git.url` is not the URL of a repository."),

@@ -139,6 +139,7 @@ async def _take(browser: Browser, url: str, session_id: str, scheme: Any) -> Non
 
         await page.goto("/")
         await expect(page.locator(f'[data-session-id="{session_id}"]')).to_be_visible()
+        await expect(page.get_by_role("button", name="Approve")).to_be_visible()
         await shoot("sessions")
         await open_session(page, session_id)
         await expect(messages(page).last).to_contain_text("What is left is a note")

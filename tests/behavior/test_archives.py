@@ -169,7 +169,9 @@ async def test_a_body_in_parts_has_both_of_them_and_no_others(client: Client) ->
     for session, code in ((b"{", "invalid_json"), (b"[" * 300, "invalid_json"), (b'{"id":1,"id":2}', "invalid_json")):
         answer = await client.http.post("/v1/sessions", files={"session": (None, session), "archive": archive})
         assert_refused(answer, 400, code)
-    large = {"session": ("session.json", b'{"task":"%s"}' % (b"x" * 2_000_000)), "archive": archive}
+    large: dict[str, Any] = {"session": ("session.json", b'{"task":"%s"}' % (b"x" * 2_000_000)), "archive": archive}
+    assert_refused(await client.http.post("/v1/sessions", files=large), 413, "too_large")
+    large["session"] = (None, large["session"][1])
     assert_refused(await client.http.post("/v1/sessions", files=large), 413, "too_large")
     headers = {"content-type": "multipart/form-data; boundary=x"}
     assert_refused(await client.http.post("/v1/sessions", content=b"junk", headers=headers), 400, "malformed_request")

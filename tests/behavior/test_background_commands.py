@@ -175,7 +175,9 @@ async def test_a_command_of_a_killed_server_is_reported_as_interrupted(
 
 @pytest.mark.shared_server
 async def test_no_more_than_the_tools_that_are_offered(client: Client, provider: FakeProvider) -> None:
-    provider.script(Reply(Text("done")))
-    await client.run("task", tools=["execute_command"])
+    provider.script(Reply(background("sleep 600")), Reply(Text("done")))
+    session, events = await client.run("task", tools=["execute_command"])
     (tool,) = provider.requests[0].body["tools"]
     assert "background" not in str(tool)
+    assert outputs(events) == ["Error: This session cannot run commands in the background: it has no command_output."]
+    assert await commands(client, session["id"]) == []

@@ -17,7 +17,7 @@ from mcp.server import MCPServer
 from tests.behavior.conftest import StartProcess, StartServer
 from tests.behavior.harness import ANTHROPIC, OPENAI, RESPONSES, Client, of_type, shows
 from tests.mcp_servers import PIXEL, SCRIPT, Answer, handshake, mcp_server, raw_server, result
-from tests.provider import FakeProvider, Reply, Text, ToolCall
+from tests.provider import FakeProvider, Gate, Reply, Text, ToolCall
 from tests.provider.images import images_of
 
 LOOPBACK = (ipaddress.ip_network("127.0.0.0/8"),)
@@ -87,15 +87,21 @@ async def test_a_changed_list_is_noticed_and_servers_can_be_changed(
         async with Client(server.url) as client:
             provider.script(
                 Reply(ToolCall("mcp__test__grow", {})),
-                Reply(ToolCall("mcp__test__grown", {})),
+                Reply(Gate("changed"), ToolCall("mcp__test__grown", {})),
                 Reply(Text("done")),
             )
-            session, events = await client.run("grow", model=OPENAI, mcp_servers={"test": {"url": tools.url}})
-            assert [event.data["output"] for event in of_type(events, "tool.result")][1] == "grown up"
-            assert len(of_type(events, "mcp.ready")) == 2
-
+            session = await client.create("grow", model=OPENAI, mcp_servers={"test": {"url": tools.url}})
+            await provider.reached("changed")
             changed = {"test": None, "other": {"url": other.url, "tools": ["add"], "approval": "always"}}
             await client.change(session["id"], mcp_servers=changed)
+            provider.open("changed")
+            events = await client.until_idle(session["id"])
+            outputs = [event.data["output"] for event in of_type(events, "tool.result")]
+            assert outputs[1] == "grown up", "a step keeps the servers that it was offered"
+            servers = [event.data["server"] for event in of_type(events, "mcp.ready")]
+            assert servers == ["test", "test", "other"]
+            session = await client.session(session["id"])
+
             provider.script(Reply(ToolCall("mcp__other__add", {"a": 1, "b": 2})), Reply(Text("done")))
             await client.post(session["id"], "add")
             asked = await client.wait_for(session["id"], shows("approval.requested"), session["last_seq"])
@@ -345,6 +351,8 @@ async def test_a_hostile_list_and_hostile_results_are_contained(
         "late": lambda _: None,
         "nothing": lambda a: result(a, {}),
         "other": lambda a: result({**a, "id": 999}, {"content": []}),
+        "cut": lambda _: (200, "application/json", iter([b'{"jsonrpc":'])),
+        "status": lambda _: (504, "text/html", iter([b"no answer in time"])),
         "huge": lambda a: (200, "application/json", endless(b" " * 65_536)),
     }  # fmt: skip
     calls: list[str] = []
@@ -376,6 +384,9 @@ async def test_a_hostile_list_and_hostile_results_are_contained(
             assert "no such thing" in results["error"]["output"]
             assert "did not answer within 1 seconds" in results["late"]["output"]
             assert "more than 8 MiB" in results["huge"]["output"]
+            assert "The answer has status 504." in results["status"]["output"]
+            unsure = {way for way, data in results.items() if "may have been carried out" in data["output"]}
+            assert unsure == said.keys() - {"error"}
             assert calls == list(said)
 
 

@@ -99,9 +99,10 @@ async def test_a_secret_is_found_nowhere(
             ids = [await printed(client, provider, model) for model in (OPENAI, ANTHROPIC)]
             fork = (await client.http.post(f"/v1/sessions/{ids[0]}/fork", json={})).json()
             path = f"/v1/sessions/{ids[0]}"
-            provider.script(Reply(command('echo "[$TOKEN]"')), Reply(Text("done")))
+            # It has its parent's files, but not the secret.
+            provider.script(Reply(command('echo "[$TOKEN]"; cat leak.txt')), Reply(Text("done")))
             forked = await client.say(fork["id"], "print", fork["last_seq"])
-            assert of_type(forked, "tool.result")[0].data["output"] == "[]\n"
+            assert of_type(forked, "tool.result")[0].data["output"] == "[]\n[secret TOKEN]\n"
             views = [(await client.http.get(f"{path}{view}")).raise_for_status().text for view in VIEWS]
             for event in await client.until_idle(ids[0]):
                 if event.type == "tool.result":
@@ -148,6 +149,10 @@ async def test_a_file_with_a_secret_is_in_no_checkpoint(
     patch = (await client.http.get(f"{path}/changes", params=query)).content
     await asyncio.to_thread(subprocess.run, ["git", "apply"], input=patch, cwd=tmp_path, check=True)
     assert (tmp_path / "plain").read_text() == "[secret LATER]\n"
+    fork = (await client.http.post(f"{path}/fork", json={})).json()["id"]
+    first, last = (await client.get(f"/v1/sessions/{fork}/checkpoints"))["items"]
+    query = {"format": "patch", "from": first["id"], "to": last["id"]}
+    assert (await client.http.get(f"/v1/sessions/{fork}/changes", params=query)).content == patch
     restored = await client.http.post(f"{path}/checkpoints/{begun['id']}/restore")
     assert restored.json()["skipped"]["items"] == []
     assert "plain" in {item["path"] for item in restored.json()["not_covered"]["items"]}

@@ -29,11 +29,14 @@ async def test_skills_are_named_in_the_system_text_and_read_on_demand(
     (ours / "deploy" / "SKILL.md").write_bytes(skill("deploy", "Deploys the service."))
     (ours / "deploy" / "scripts" / "run.sh").write_text("echo deployed\n")
     (ours / "deploy" / "secret").symlink_to("/etc/hostname")
+    (ours / "lint").mkdir()
+    (ours / "lint" / "SKILL.md").write_bytes(skill("lint", "Checks the code."))
     (ours / "broken").mkdir()
     (ours / "broken" / "SKILL.md").write_text("no front matter")
     copied = ".palimpsest/skills/deploy"
     provider.script(
         Reply(read(".agents/skills/pdf/SKILL.md"), read(f"{copied}/SKILL.md")),
+        Reply(ToolCall("execute_command", {"command": "cd .agents && cat ../.palimpsest/skills/lint/SKILL.md"})),
         Reply(ToolCall("execute_command", {"command": f"cd / && cd /workspace/{copied} && sh scripts/run.sh; ls"})),
         Reply(Text("done")),
     )
@@ -48,6 +51,7 @@ async def test_skills_are_named_in_the_system_text_and_read_on_demand(
         context = (await client.get(f"/v1/sessions/{session_id}/context"))["system"]
         shown, sections = context["text"], context["sections"]
         results = await run_in(client, session_id, "go")
+        assert (await client.get(f"/v1/sessions/{session_id}/tools"))["system"] == sections
 
     (system,) = {request.system for request in provider.requests}
     assert shown == system
@@ -60,6 +64,7 @@ async def test_skills_are_named_in_the_system_text_and_read_on_demand(
     texts = [result["output"] for result in results]
     assert any("Use the tool pdf." in text for text in texts)
     assert any("Use the tool deploy." in text for text in texts)
+    assert "Use the tool lint." in texts[-2], "a command reads one as well"
     assert texts[-1].splitlines() == ["deployed", "SKILL.md", "scripts"]
     assert provider.refusals == []
 

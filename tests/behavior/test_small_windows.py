@@ -25,6 +25,9 @@ OPTIONAL = {*BACKGROUND, DELEGATE}
 FIRST_REQUEST = 2_000
 """Maximum tokens of a new session's first request, with a task of one line."""
 
+DEFINITIONS = 1_249
+"""Maximum tokens of the definitions of tools in it: what a session does not use should not add to them."""
+
 STEPS = 40 if LONG else 24
 
 LEAST = ["execute_command", "write_file", "recall"]
@@ -41,9 +44,16 @@ def window_of(tokens: int) -> dict[str, Any]:
 def tokens_of(request: RecordedRequest) -> int:
     """Tokens of a request's texts and of its tools as JSON, by tiktoken's encoding o200k_base, whose vocabulary comes
     with the package."""
-    tools = (json.dumps(tool, separators=(",", ":"), ensure_ascii=False) for tool in request.body["tools"])
+    return counted(request.system, request.last_user_text) + tokens_of_tools(request)
+
+
+def tokens_of_tools(request: RecordedRequest) -> int:
+    return counted(*(json.dumps(tool, separators=(",", ":"), ensure_ascii=False) for tool in request.body["tools"]))
+
+
+def counted(*texts: str) -> int:
     tokenizer = Tokenizer.from_pretrained("o200k_base")
-    return sum(len(tokenizer.encode(text)) for text in (request.system, request.last_user_text, *tools))
+    return sum(len(tokenizer.encode(text)) for text in texts)
 
 
 async def test_the_first_request_of_a_session_is_small(start_server: StartServer, provider: FakeProvider) -> None:
@@ -53,6 +63,7 @@ async def test_the_first_request_of_a_session_is_small(start_server: StartServer
         shown = await client.get(f"/v1/sessions/{session['id']}/context", step=1)
     assert {tool["name"] for tool in shown["tools"]} == {tool.name for tool in default_tools()} - OPTIONAL
     assert tokens_of(provider.requests[0]) <= FIRST_REQUEST
+    assert tokens_of_tools(provider.requests[0]) <= DEFINITIONS
     assert sum(part["tokens"] for part in (shown["system"], *shown["tools"], *shown["messages"])) <= FIRST_REQUEST
     assert shown["tokens"] <= FIRST_REQUEST
 

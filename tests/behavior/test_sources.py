@@ -183,6 +183,8 @@ REFUSED = {
     "https://token@git.example.com/x": "invalid_source",
     "https://-oProxyCommand=id/x": "invalid_source",
     "https://g%69t.example.com/x": "invalid_source",
+    "https://127.0.0.1[2001:db8::1]/x": "invalid_source",
+    "https://[2001:db8::1].example.com/x": "invalid_source",
     "https://git.example\t.com/x": "invalid_source",
     "https://127.0.0.1/x": "source_not_allowed",
     "https://[::1]/x": "source_not_allowed",

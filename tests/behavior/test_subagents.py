@@ -13,7 +13,7 @@ import pytest
 from tests.behavior.approving import command, decide, pending, runs
 from tests.behavior.checks import assert_sound, following, requests_of
 from tests.behavior.conftest import StartProcess, StartServer
-from tests.behavior.harness import OPENAI, Client, of_type
+from tests.behavior.harness import ANTHROPIC, OPENAI, Client, of_type
 from tests.behavior.test_approvals import statuses
 from tests.behavior.test_cancel_resume import cancel
 from tests.provider import FakeProvider, Gate, Hang, Reply, Text, Tokens, ToolCall
@@ -363,6 +363,15 @@ async def test_calls_that_cannot_be_carried_out_get_errors(client: Client, provi
     for output, part in zip(outputs, wanted, strict=True):
         assert part in output
     assert await children_of(client, session_id) == []
+
+    # A model cannot choose another one whose cost the session's limit would not count.
+    provider.script(Reply(delegate("free", model=ANTHROPIC), delegate("counted", model=OPENAI)), Reply(Text("done")))
+    provider.script_for("counted", Reply(Text("done")))
+    session_id = (await client.create("parent", model=OPENAI, tools=TOOLS, limits={"max_cost_usd": 1}))["id"]
+    await client.until_idle(session_id)
+    results = sorted(of_type(await assert_sound(client, session_id), "tool.result"), key=lambda e: e.data["index"])
+    assert [result.data["status"] for result in results] == ["error", "completed"]
+    assert f"the price of {ANTHROPIC} is unknown" in results[0].data["output"]
 
     # A sub-agent cannot delegate, and only four work at once.
     provider.script_for("nested", Reply(delegate("deeper")), Reply(Text("could not")))

@@ -72,6 +72,7 @@ async def test_sub_agents_continue_with_their_session_on_another_worker(
     for child in ids[1:]:
         await assert_sound(a, child)
     assert [event.data["outcome"] for event in of_type(events, "subagent.finished")] == ["completed"] * 3
+    assert len(of_type(events, "approval.requested")) == len(of_type(events, "approval.resolved")) == 1
     (_, last) = requests_of(provider, "parent")
     answers = [output.splitlines()[1] for output in last.tool_results.values()]
     assert answers == ["worked", "asked", "wrote"]

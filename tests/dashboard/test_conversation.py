@@ -16,6 +16,11 @@ from tests.provider import Reply, Text
 pytestmark = [*IN_BROWSER]
 
 SHARE = "(box) => box.clientHeight / innerHeight"
+IS_ON_TOP = """(box) => {
+  const { left, bottom } = box.getBoundingClientRect();
+  return box.contains(document.elementFromPoint(left + 8, bottom - 4));
+}"""
+"""Whether the end of a box is not covered by something else."""
 
 
 async def test_the_conversation_explains_itself_and_keeps_its_room(page: Page, site: Site, client: Client) -> None:
@@ -24,7 +29,7 @@ async def test_the_conversation_explains_itself_and_keeps_its_room(page: Page, s
         long,
         *(Reply(Text(f"Part {part}."), command(f"seq {part} {part + 900}")) for part in (1, 2, 3)),
         Reply(Text("Half is done.")),
-        Reply(Text("Now the rest."), command("make deploy")),
+        Reply(Text("Now the rest."), command("make deploy STAGE=production REGION=eu-central-1")),
     )
     approval = {"policy": {"tools": [], "commands": ["deploy"]}, "timeout_s": 600}
     session_id = (await client.create(task, model=SMALL, approval=approval, compaction={"policy": "seed-reactive"}))[
@@ -63,6 +68,9 @@ async def test_the_conversation_explains_itself_and_keeps_its_room(page: Page, s
     for width, height in ((1280, 720), (390, 844)):
         await page.set_viewport_size({"width": width, "height": height})
         await expect(button(page, "Approve")).to_be_in_viewport(ratio=1)
+        command_box = page.get_by_role("region", name="command", exact=True)
+        await expect(command_box).to_be_in_viewport(ratio=1)
+        assert await command_box.evaluate(IS_ON_TOP)
         await expect(button(page, "Cancel run")).to_be_in_viewport(ratio=1)
         assert await page.get_by_role("feed", name="Messages").evaluate(SHARE) >= 0.6
     await client.http.post(f"/v1/sessions/{session_id}/cancel")

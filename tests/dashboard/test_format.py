@@ -42,6 +42,30 @@ async def test_escape_codes_are_removed_and_invisible_characters_are_shown(bare:
     assert dict(zip(PLAIN, found, strict=True)) == PLAIN
 
 
+PREVIEWS = {
+    "# All tests pass.\n\n- **Cause**: `total`\n2. [the fix](http://x/a)": "All tests pass.  Cause: total the fix",
+    "> said\n```python\nx = a * b * c - 1\n```": "said  x = a * b * c - 1",
+    "snake_case stays, a <b> and 3. too": "snake_case stays, a <b> and 3. too",
+    "![" * 50_000: "![" * 50_000,
+}
+AGES = {
+    "2026-11-26T09:59:30": "30 sec. ago",
+    "2026-11-25T23:30:00": "11 hr. ago",
+    "2026-11-25T08:00:00": "yesterday",
+    "2026-11-24T23:00:00": "2 days ago",
+    "2026-09-26T10:00:00": "2 mo. ago",
+}
+
+
+async def test_previews_and_ages(bare: Page) -> None:
+    previews = await module(bare, "core/format.js", "({ markdownLine }, texts) => texts.map(markdownLine)", [*PREVIEWS])
+    script = "({ ago }, times) => times.map((time) => ago(time, new Date('2026-11-26T10:00:00').getTime()))"
+    ages = await module(bare, "core/format.js", script, [*AGES])
+
+    assert dict(zip(PREVIEWS, previews, strict=True)) == PREVIEWS
+    assert dict(zip(AGES, ages, strict=True)) == AGES
+
+
 STEPS = [
     # step, attempt, start in s, ms of all, of the model, and waiting; the last round before it
     (1, 1, 0, None, 400, 0, 0),

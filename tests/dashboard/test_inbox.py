@@ -62,6 +62,11 @@ async def test_the_list_shows_what_needs_the_user_and_what_each_session_does(
     site.provider.open("inbox-1")
     await expect(row(page, running["id"])).to_contain_text("Run sleep 9")
 
+    # The list scrolls in the page; the window does not, or it would show nothing.
+    await page.set_viewport_size({"width": 1280, "height": 400})
+    assert await page.evaluate("document.documentElement.scrollHeight - innerHeight") == 0
+    await page.set_viewport_size({"width": 1280, "height": 800})
+
     # Approved by keyboard, from the row that has the focus.
     await expect(row(page, asks["id"])).to_contain_text("echo two")
     await row(page, asks["id"]).locator("a").focus()

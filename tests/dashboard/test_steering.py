@@ -66,7 +66,7 @@ async def test_a_compaction_that_the_run_waits_for_is_shown(page: Page, site: Si
 
     await expect(page.get_by_text("Compacting the context")).to_be_visible()
     await page.get_by_role("radio", name="Interrupt").check()
-    await expect(page.get_by_text("Waits for the running compaction")).to_be_visible()
+    await expect(page.get_by_text("Ends the step once the compaction is done")).to_be_visible()
 
     site.provider.open("compaction-seen")
     await expect(page.get_by_text("Compacting the context")).to_be_hidden()

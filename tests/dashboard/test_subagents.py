@@ -38,7 +38,7 @@ async def test_a_sub_agent_is_shown_without_a_message_box(page: Page, site: Site
     await note.get_by_role("link").click()
     await expect(page.get_by_text("There are three.").first).to_be_visible()
     await expect(page.get_by_role("textbox", name="Message")).to_be_hidden()
-    await expect(button(page, "Continue")).to_be_hidden()
+    await expect(button(page, "Fork")).to_be_hidden()
     await button(page, "Actions").click()
     await expect(page.get_by_role("menuitem")).to_have_count(2)
     await page.keyboard.press("Escape")

@@ -61,7 +61,6 @@ from app.runtime.values.history import (
     ToolView,
     UnpackedArchive,
 )
-from app.runtime.values.mcp import McpServerView, SessionTool, ToolList
 from app.runtime.values.queue import (
     ApprovalList,
     PendingApproval,
@@ -86,6 +85,7 @@ from app.runtime.values.server import (
 from app.runtime.values.sessions import (
     SessionPage,
 )
+from app.runtime.values.tools import McpServerView, SessionTool, ToolList
 from app.sessions import QueueMode
 
 _QUEUED = QueuedMessage(
@@ -127,6 +127,7 @@ _TOOLS = ToolList(
             whole=False,
         ),
     ),
+    system=(SystemSection(source="instructions", tokens=310), SystemSection(source="environment", tokens=120)),
     servers=(
         McpServerView(
             name="docs",

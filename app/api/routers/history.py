@@ -39,8 +39,8 @@ from app.runtime.values.history import (
     StepPage,
     ToolCallView,
 )
-from app.runtime.values.mcp import ToolList
 from app.runtime.values.sessions import Text
+from app.runtime.values.tools import ToolList
 from app.sessions import CompactionEvent
 
 router = APIRouter(prefix="/v1/sessions/{session_id}", tags=["history"], route_class=JsonRoute, dependencies=STRICT)

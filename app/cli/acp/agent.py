@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -40,6 +41,8 @@ from app.errors import PalimpsestError
 FOLDER, OPEN_TURN = "acp_folder", "acp_open_turn"
 """Keys of a session's metadata: its folder, and the last checkpoint before a turn whose changes are not yet applied."""
 PAGE = 500
+MAX_NAME_CHARS = 28
+"""Longest name of an MCP server, without a number; a session takes 32 characters."""
 _HELD_BACK = frozenset({"tool.result", "step.finished", "session.idle", "message.created"})
 """Events after which what a step has written can no longer be voided."""
 
@@ -98,7 +101,7 @@ class PalimpsestAgent:
     async def new_session(self, cwd: str, mcp_servers: Sequence[Any] | None = None, **_: Any) -> NewSessionResponse:
         with _protocol_errors():
             project = Project(project_folder(cwd))
-            more = {"title": project.path.name, "metadata": {FOLDER: cwd}, "mcp_servers": _servers(mcp_servers or ())}
+            more = {"title": project.path.name, "metadata": {FOLDER: cwd}, "mcp_servers": servers_of(mcp_servers or ())}
             session = await project.create(self._client, {**self._options.body(None), **more})
         self._projects[session["id"]] = project
         return NewSessionResponse(session_id=session["id"])
@@ -196,10 +199,14 @@ class PalimpsestAgent:
             await self._editor.session_update(session_id, update)
 
 
-def _servers(given: Sequence[Any]) -> dict[str, Any] | None:
-    """The MCP servers with a URL. The others are commands on the editor's machine, which the sandbox does not have."""
-    reached = [server for server in given if isinstance(server, HttpMcpServer)]
-    return {
-        server.name: {"url": server.url, "headers": {header.name: header.value for header in server.headers}}
-        for server in reached
-    } or None
+def servers_of(given: Sequence[Any]) -> dict[str, Any] | None:
+    """The MCP servers with a URL. The others are commands on the editor's machine, which the sandbox does not have.
+    Their names may be any text; of two that become the same, the later one gets a number."""
+    servers: dict[str, Any] = {}
+    for server in given:
+        if isinstance(server, HttpMcpServer):
+            plain = re.sub(r"[^a-zA-Z0-9]+", "-", server.name)[:MAX_NAME_CHARS].strip("-") or "server"
+            names = (plain, *(f"{plain}-{number}" for number in range(2, len(given) + 1)))
+            name = next(name for name in names if name not in servers)
+            servers[name] = {"url": server.url, "headers": {header.name: header.value for header in server.headers}}
+    return servers or None

@@ -28,6 +28,7 @@ class StoredCheckpoint(NamedTuple):
 
 
 # By id, which begins with the time, since several may have the same millisecond.
+_ADD = insert(checkpoints)
 _OF_SESSION = select(checkpoints).where(checkpoints.c.session_id == bindparam("sid"))
 _ALL = _OF_SESSION.order_by(checkpoints.c.id)
 _LAST = _OF_SESSION.order_by(checkpoints.c.id.desc()).limit(1)
@@ -59,7 +60,7 @@ def get(connection: Connection, session_id: str, checkpoint_id: str) -> StoredCh
 
 
 def add(connection: Connection, row: StoredCheckpoint) -> None:
-    connection.execute(insert(checkpoints), row._asdict())
+    connection.execute(_ADD, row._asdict())
 
 
 def last_message(connection: Connection, session_id: str) -> str | None:

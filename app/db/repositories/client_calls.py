@@ -13,6 +13,11 @@ from app.db.repositories import parts
 
 _WITH_CALLS = parts.with_calls(client_calls)
 _OPEN = _WITH_CALLS.where(client_calls.c.ended_by.is_(None))
+_COUNT_OPEN = (
+    select(func.count())
+    .select_from(client_calls)
+    .where(client_calls.c.session_id == bindparam("sid"), client_calls.c.ended_by.is_(None))
+)
 _OF_MESSAGE = _WITH_CALLS.where(client_calls.c.message_id == bindparam("mid"))
 
 
@@ -54,9 +59,7 @@ def open_ones(connection: Connection, session_id: str) -> Sequence[Row[Any]]:
 
 
 def count_open(connection: Connection, session_id: str) -> int:
-    query = select(func.count()).select_from(client_calls)
-    query = query.where(client_calls.c.session_id == session_id, client_calls.c.ended_by.is_(None))
-    return connection.execute(query).scalar_one()
+    return connection.execute(_COUNT_OPEN, {"sid": session_id}).scalar_one()
 
 
 def is_awaited(connection: Connection, session_id: str, child_id: str) -> bool:

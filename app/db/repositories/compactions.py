@@ -7,13 +7,28 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Row, bindparam, func, insert, select, update
 
 from app.db.models import compaction_events, generations, message_parts, messages
 from app.messages import Usage
 from app.sessions import CompactionEvent
 
 _C = compaction_events.c
+_OURS = _C.session_id == bindparam("sid")
+_IN_FORCE = select(_C.round, _C.checkpoint).where(_OURS, _C.checkpoint.is_not(None), _C.status == "completed")
+_REVERTED = select(_C.round, _C.tokens_before, _C.tokens_after).where(_OURS, _C.status == "reverted")
+_LAST_COMPLETED = select(func.coalesce(func.max(_C.round), 0)).where(_OURS, _C.status == "completed")
+_UNUSED = (
+    select(_C.tokens_before)
+    .where(_OURS, _C.background, _C.status != "running", _C.round > _LAST_COMPLETED.scalar_subquery())
+    .order_by(_C.round.desc())
+    .limit(1)
+)
+_CLEARED = (
+    select(generations.c.pruned, generations.c.restored)
+    .where(generations.c.session_id == bindparam("sid"), generations.c.number <= bindparam("newest"))
+    .order_by(generations.c.number)
+)
 
 
 def _of(session_id: str) -> ColumnElement[bool]:
@@ -67,16 +82,13 @@ def is_running(connection: Connection, session_id: str) -> bool:
 
 def saved_by_reverted(connection: Connection, session_id: str) -> Mapping[int, int]:
     """The reverted rounds, each with the tokens that it had saved."""
-    query = select(_C.round, _C.tokens_before, _C.tokens_after).where(_of(session_id), _C.status == "reverted")
-    return {row.round: row.tokens_before - row.tokens_after for row in connection.execute(query)}
+    rows = connection.execute(_REVERTED, {"sid": session_id})
+    return {row.round: row.tokens_before - row.tokens_after for row in rows}
 
 
 def unused_round_tokens(connection: Connection, session_id: str) -> int:
     """The context's tokens when the last background round since the last completed one started; 0 without one."""
-    completed = select(func.coalesce(func.max(_C.round), 0)).where(_of(session_id), _C.status == "completed")
-    since = _C.round > completed.scalar_subquery()
-    query = select(_C.tokens_before).where(_of(session_id), _C.background, _C.status != "running", since)
-    return connection.execute(query.order_by(_C.round.desc()).limit(1)).scalar() or 0
+    return connection.execute(_UNUSED, {"sid": session_id}).scalar() or 0
 
 
 def view(row: Row[Any]) -> CompactionEvent:
@@ -94,9 +106,10 @@ def checkpoints(
 ) -> list[tuple[int, dict[str, Any]]]:
     """Number and checkpoint of the rounds in force, or of the named ones, whether in force or not; in the order of
     their summaries."""
-    query = select(_C.round, _C.checkpoint).where(_of(session_id), _C.checkpoint.is_not(None))
-    query = query.where(_C.status == "completed" if rounds is None else _C.round.in_(rounds))
-    found = [(row.round, row.checkpoint) for row in connection.execute(query)]
+    query = _IN_FORCE
+    if rounds is not None:
+        query = select(_C.round, _C.checkpoint).where(_OURS, _C.checkpoint.is_not(None), _C.round.in_(rounds))
+    found = [(row.round, row.checkpoint) for row in connection.execute(query, {"sid": session_id})]
     if len(found) < 2:
         return found
     made = _seqs(connection, session_id, [checkpoint["summary_message_id"] for _, checkpoint in found])
@@ -161,11 +174,8 @@ def pruned_calls(connection: Connection, session_id: str) -> frozenset[str]:
 
 def pruned_in(connection: Connection, session_id: str, generation: int) -> frozenset[str]:
     """The calls whose results were cleared in a generation."""
-    query = select(generations.c.pruned, generations.c.restored).where(
-        generations.c.session_id == session_id, generations.c.number <= generation
-    )
     cleared: set[str] = set()
-    for row in connection.execute(query.order_by(generations.c.number)):
+    for row in connection.execute(_CLEARED, {"sid": session_id, "newest": generation}):
         cleared.update(row.pruned or ())
         cleared.difference_update(row.restored or ())
     return frozenset(cleared)

@@ -77,6 +77,13 @@ def add_tokens(connection: Connection, session_id: str, message_id: str, tokens:
     connection.execute(_ADD_TOKENS, {"sid": session_id, "mid": message_id, "more": tokens})
 
 
+_HISTORY = (
+    select(messages)
+    .where(messages.c.session_id == bindparam("sid"), messages.c.seq > bindparam("after_seq"))
+    .order_by(messages.c.seq)
+)
+
+
 def history(
     connection: Connection,
     session_id: str,
@@ -86,14 +93,16 @@ def history(
     limit: int | None = None,
 ) -> list[Message]:
     """Messages with their parts, in order, between two seqs, both excluded."""
-    query = select(messages).where(messages.c.session_id == session_id, messages.c.seq > after)
-    if before is not None:
-        query = query.where(messages.c.seq < before)
-    rows = connection.execute(query.order_by(messages.c.seq).limit(limit)).all()
+    query = _HISTORY if before is None else _HISTORY.where(messages.c.seq < before)
+    rows = connection.execute(
+        query if limit is None else query.limit(limit), {"sid": session_id, "after_seq": after}
+    ).all()
     if limit is not None:
         return _with_parts(connection, session_id, rows, [row.id for row in rows])
-    is_part = after > 0 or before is not None
-    return _with_parts(connection, session_id, rows, query.with_only_columns(messages.c.id) if is_part else None)
+    if after == 0 and before is None:
+        return _with_parts(connection, session_id, rows, None)
+    ids = select(messages.c.id).where(messages.c.session_id == session_id, messages.c.seq > after)
+    return _with_parts(connection, session_id, rows, ids if before is None else ids.where(messages.c.seq < before))
 
 
 def named(connection: Connection, session_id: str, ids: Collection[str]) -> list[Message]:
@@ -155,7 +164,7 @@ def has_more(connection: Connection, session_id: str, most_bytes: int) -> bool:
 
 
 def _message(row: Row[Any], content: Iterable[Part]) -> Message:
-    fields = dict(row._mapping)
+    fields = dict(zip(row._fields, row, strict=True))
     del fields["session_id"]
     return Message(**fields, parts=tuple(content))
 
@@ -271,15 +280,22 @@ def last_before(connection: Connection, session_id: str, seq: int) -> Message | 
     return _message(row, parts.by_message(connection, session_id, [row.id]).get(row.id, ()))
 
 
-def last_of_model(connection: Connection, session_id: str) -> Message | None:
-    """The newest message that a model wrote, except summaries and void ones; None without one."""
-    query = select(messages).where(
-        messages.c.session_id == session_id,
+_LAST_OF_MODEL = (
+    select(messages)
+    .where(
+        messages.c.session_id == bindparam("sid"),
         messages.c.role == Role.ASSISTANT,
         messages.c.is_summary.is_(False),
         messages.c.voided_at.is_(None),
     )
-    row = connection.execute(query.order_by(messages.c.seq.desc()).limit(1)).first()
+    .order_by(messages.c.seq.desc())
+    .limit(1)
+)
+
+
+def last_of_model(connection: Connection, session_id: str) -> Message | None:
+    """The newest message that a model wrote, except summaries and void ones; None without one."""
+    row = connection.execute(_LAST_OF_MODEL, {"sid": session_id}).first()
     if row is None:
         return None
     return _message(row, parts.by_message(connection, session_id, [row.id]).get(row.id, ()))

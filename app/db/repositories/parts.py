@@ -164,15 +164,27 @@ def part_of(row: Row[Any]) -> Part:
     return _TYPES[row.type].model_validate(fields)
 
 
+_OF_SESSION = (
+    select(message_parts)
+    .where(message_parts.c.session_id == bindparam("sid"))
+    .order_by(message_parts.c.message_id, message_parts.c.index)
+)
+_OF_MESSAGES = _OF_SESSION.where(message_parts.c.message_id.in_(bindparam("ids", expanding=True)))
+
+
 def by_message(
     connection: Connection, session_id: str, ids: Sequence[str] | Select[tuple[str]] | None
 ) -> dict[str, list[Part]]:
     """The parts of these messages, or of all, by message and in order; `ids` may be a query."""
-    query = select(message_parts).where(message_parts.c.session_id == session_id)
-    if ids is not None:
-        query = query.where(message_parts.c.message_id.in_(ids))
+    given: dict[str, Any] = {"sid": session_id}
+    if ids is None:
+        query = _OF_SESSION
+    elif isinstance(ids, Select):
+        query = _OF_SESSION.where(message_parts.c.message_id.in_(ids))
+    else:
+        query, given = _OF_MESSAGES, {**given, "ids": ids}
     found: dict[str, list[Part]] = {}
-    for row in connection.execute(query.order_by(message_parts.c.message_id, message_parts.c.index)):
+    for row in connection.execute(query, given).all():
         found.setdefault(row.message_id, []).append(part_of(row))
     return found
 

@@ -17,6 +17,13 @@ _FOLLOW_UPS_LAST = case((queue.c.mode == QueueMode.FOLLOW_UP, 1), else_=0)
 """Steers and interrupts are delivered in order of acceptance; follow-ups come after them."""
 
 
+_ADD = insert(queue)
+_FIRST = select(queue.c.id).where(queue.c.session_id == bindparam("sid")).order_by(queue.c.ordinal).limit(1)
+_SET_STATUS = (
+    update(queue)
+    .where(queue.c.session_id == bindparam("sid"), queue.c.id.in_(bindparam("ids", expanding=True)))
+    .values(status=bindparam("new_status"))
+)
 _IS_PENDING = (queue.c.session_id == bindparam("sid")) & (queue.c.status == PENDING)
 _PENDING = select(queue).where(_IS_PENDING).order_by(_FOLLOW_UPS_LAST, queue.c.ordinal)
 _COUNT = select(func.count()).select_from(queue).where(_IS_PENDING)
@@ -56,7 +63,7 @@ class Size(NamedTuple):
 
 
 def add(connection: Connection, session_id: str, message: Accepted) -> None:
-    connection.execute(insert(queue).values(session_id=session_id, status=PENDING, **message._asdict()))
+    connection.execute(_ADD, {"session_id": session_id, "status": PENDING, **message._asdict()})
 
 
 def get(connection: Connection, session_id: str, message_id: str) -> Row[Any] | None:
@@ -72,8 +79,8 @@ def has_any(connection: Connection, session_id: str) -> bool:
 
 def first_id(connection: Connection, session_id: str) -> str | None:
     """The id of the message that was accepted first, in whatever state it is now; None without one."""
-    query = select(queue.c.id).where(queue.c.session_id == session_id).order_by(queue.c.ordinal).limit(1)
-    return connection.execute(query).scalar()
+    id: str | None = connection.execute(_FIRST, {"sid": session_id}).scalar()
+    return id
 
 
 def pending(connection: Connection, session_id: str) -> Sequence[Row[Any]]:
@@ -128,7 +135,7 @@ def position(connection: Connection, session_id: str, message_id: str) -> int:
 
 
 def set_status(connection: Connection, session_id: str, ids: Sequence[str], status: str) -> None:
-    connection.execute(update(queue).where(queue.c.session_id == session_id, queue.c.id.in_(ids)).values(status=status))
+    connection.execute(_SET_STATUS, {"sid": session_id, "ids": ids, "new_status": status})
 
 
 def edit(connection: Connection, session_id: str, message_id: str, **columns: Any) -> None:

@@ -10,12 +10,15 @@ from sqlalchemy import Connection, Row, bindparam, delete, func, select
 
 from app.db.dialects import upsert
 from app.db.models import secrets
+from app.db.repositories import sessions
 
 _PUT = upsert(
     secrets,
     key=("session_id", "name"),
     changed=lambda new: {"value": new["value"], "updated_at": new["updated_at"]},
 )
+FORKS = 100
+"""Sessions of which a fork's line is followed."""
 _OF_SESSION = select(secrets).where(secrets.c.session_id == bindparam("sid")).order_by(secrets.c.name)
 
 
@@ -34,6 +37,19 @@ def remove(connection: Connection, session_id: str, name: str) -> bool:
 def of_session(connection: Connection, session_id: str) -> Sequence[Row[Any]]:
     """By name."""
     return connection.execute(_OF_SESSION, {"sid": session_id}).all()
+
+
+def of_line(connection: Connection, session_id: str) -> list[Row[Any]]:
+    """Those of a session, then those of the sessions that it is a fork of, whose files it has."""
+    found: list[Row[Any]] = []
+    next_id: str | None = session_id
+    for _ in range(FORKS):
+        row = None if next_id is None else sessions.find(connection, next_id)
+        if row is None:
+            break
+        found += of_session(connection, row.id)
+        next_id = row.parent_id
+    return found
 
 
 def count_others(connection: Connection, session_id: str, name: str) -> int:

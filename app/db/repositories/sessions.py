@@ -10,9 +10,10 @@ import orjson
 from sqlalchemy import Connection, Row, and_, bindparam, delete, func, insert, or_, select, tuple_, update
 
 from app.db.dialects import insert_new, lock_session, streamed, upsert
-from app.db.models import message_parts, messages, server, sessions
+from app.db.models import message_parts, messages, server, sessions, webhook_cursors, webhooks
 from app.db.repositories import parts, queue
 from app.db.repositories.events import session_not_found
+from app.db.repositories.webhooks import ACTIVE
 from app.errors import ConflictError
 from app.messages import new_id
 from app.sessions import (
@@ -93,10 +94,12 @@ def count_subagents(connection: Connection) -> int:
     return connection.execute(query).scalar_one()
 
 
+_PARENT = select(sessions.c.parent_id).where(sessions.c.id == bindparam("sid"), sessions.c.kind == SessionKind.SUBAGENT)
+
+
 def refuse_subagent(connection: Connection, session_id: str) -> None:
     """Raises `ConflictError` (code `subagent_session`) for a sub-agent: requests may only read and cancel it."""
-    query = select(sessions.c.parent_id).where(sessions.c.id == session_id, sessions.c.kind == SessionKind.SUBAGENT)
-    if (parent_id := connection.execute(query).scalar()) is not None:
+    if (parent_id := connection.execute(_PARENT, {"sid": session_id}).scalar()) is not None:
         raise ConflictError(
             f"Session {session_id} is a sub-agent of {parent_id}: it can be read and cancelled, nothing else.",
             code="subagent_session",
@@ -250,16 +253,18 @@ def old_outputs(connection: Connection, before: datetime, limit: int) -> list[St
     return [StoredOutput(*row) for row in connection.execute(query.limit(limit))]
 
 
+_PART = message_parts.c
+_OUTPUTS = (
+    select(_PART.session_id, _PART.call_id, _PART.output_ref)
+    .join(messages, and_(messages.c.session_id == _PART.session_id, messages.c.id == _PART.message_id))
+    .where(_PART.session_id == bindparam("sid"), _PART.output_ref.is_not(None), _PART.output_swept_at.is_(None))
+    .order_by(messages.c.seq, _PART.index)
+)
+
+
 def outputs_of(connection: Connection, session_id: str) -> list[StoredOutput]:
     """Raw outputs of one session, oldest first."""
-    part = message_parts.c
-    query = (
-        select(part.session_id, part.call_id, part.output_ref)
-        .join(messages, and_(messages.c.session_id == part.session_id, messages.c.id == part.message_id))
-        .where(part.session_id == session_id, part.output_ref.is_not(None), part.output_swept_at.is_(None))
-        .order_by(messages.c.seq, part.index)
-    )
-    return [StoredOutput(*row) for row in connection.execute(query)]
+    return [StoredOutput(*row) for row in connection.execute(_OUTPUTS, {"sid": session_id})]
 
 
 def mark_swept(connection: Connection, outputs: Collection[StoredOutput], at: datetime) -> list[str]:
@@ -293,14 +298,33 @@ def swept_since(connection: Connection, since: datetime) -> Sequence[str]:
     return [ref for ref in connection.execute(query).scalars() if ref is not None]
 
 
+_UNDELIVERED = (
+    select(webhooks.c.id)
+    .select_from(webhooks)
+    .outerjoin(
+        webhook_cursors,
+        (webhook_cursors.c.webhook_id == webhooks.c.id) & (webhook_cursors.c.session_id == sessions.c.id),
+    )
+    .where(
+        webhooks.c.status == ACTIVE,
+        or_(webhooks.c.session_id.is_(None), webhooks.c.session_id == sessions.c.id),
+        func.coalesce(webhook_cursors.c.seq, 0) < sessions.c.last_seq,
+    )
+    .correlate(sessions)
+    .exists()
+)
+_OLD = and_(_IDLE, ~_UNDELIVERED)
+
+
 def old_sessions(connection: Connection, before: datetime, limit: int) -> Sequence[str]:
-    """Idle sessions without activity since a time, oldest first. Sub-agents go with their parents."""
-    query = select(sessions.c.id).where(_IDLE, sessions.c.updated_at < before, sessions.c.kind == SessionKind.SESSION)
+    """Idle sessions without activity since a time, oldest first; not those with events that a webhook still gets, which
+    are deleted with them. Sub-agents go with their parents."""
+    query = select(sessions.c.id).where(_OLD, sessions.c.updated_at < before, sessions.c.kind == SessionKind.SESSION)
     query = query.order_by(sessions.c.updated_at)
     return connection.execute(query.limit(limit)).scalars().all()
 
 
 def is_old(connection: Connection, session_id: str, before: datetime) -> bool:
     """Whether a session may still be removed."""
-    query = select(sessions.c.id).where(_IDLE, sessions.c.id == session_id, sessions.c.updated_at < before)
+    query = select(sessions.c.id).where(_OLD, sessions.c.id == session_id, sessions.c.updated_at < before)
     return connection.execute(query).first() is not None

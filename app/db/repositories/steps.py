@@ -23,6 +23,11 @@ _WITH_CALLS = parts.with_calls(approvals)
 _APPROVALS_OPEN = _WITH_CALLS.where(approvals.c.decision.is_(None))
 
 
+_OF_SESSION = generations.c.session_id == bindparam("sid")
+_NEWEST_GENERATION = select(generations).where(_OF_SESSION).order_by(generations.c.number.desc()).limit(1)
+_REPAIRS = select(generations.c.repairs).where(_OF_SESSION).order_by(generations.c.number)
+
+
 def add_generation(connection: Connection, session_id: str, columns: Mapping[str, Any]) -> None:
     """Adds a generation; `pruned`, `restored` and `repairs` are its differences from the one before."""
     connection.execute(insert(generations).values({**columns, "session_id": session_id}))
@@ -30,16 +35,13 @@ def add_generation(connection: Connection, session_id: str, columns: Mapping[str
 
 def generation(connection: Connection, session_id: str, number: int | None = None) -> Row[Any] | None:
     """A generation by its number, or the newest."""
-    query = select(generations).where(generations.c.session_id == session_id)
-    if number is not None:
-        query = query.where(generations.c.number == number)
-    return connection.execute(query.order_by(generations.c.number.desc()).limit(1)).first()
+    query = _NEWEST_GENERATION if number is None else _NEWEST_GENERATION.where(generations.c.number == number)
+    return connection.execute(query, {"sid": session_id}).first()
 
 
 def repairs(connection: Connection, session_id: str) -> list[dict[str, Any]]:
     """All repairs ever made in the session's contexts, oldest first."""
-    query = select(generations.c.repairs).where(generations.c.session_id == session_id)
-    found = connection.execute(query.order_by(generations.c.number)).scalars()
+    found = connection.execute(_REPAIRS, {"sid": session_id}).scalars()
     return [repair for repairs in found for repair in repairs or ()]
 
 
@@ -96,12 +98,17 @@ def usage_of(connection: Connection, session_id: str, step: int) -> Usage:
     return sum((Usage(**usage) for usage in connection.execute(query).scalars()), Usage())
 
 
+_SUBAGENTS = select(sessions.c.id).where(
+    sessions.c.parent_id == bindparam("sid"), sessions.c.kind == SessionKind.SUBAGENT
+)
+_KNOWN_COST = select(
+    func.coalesce(func.sum(json_number(type_coerce(steps.c.usage, JsonText), literal_column("'cost_usd'"))), 0.0)
+).where(or_(steps.c.session_id == bindparam("sid"), steps.c.session_id.in_(_SUBAGENTS)))
+
+
 def known_cost_usd(connection: Connection, session_id: str) -> float:
     """The total cost of the attempts with a known price, in US dollars, including those of sub-agents."""
-    cost = func.coalesce(func.sum(json_number(type_coerce(steps.c.usage, JsonText), literal_column("'cost_usd'"))), 0.0)
-    children = select(sessions.c.id).where(sessions.c.parent_id == session_id, sessions.c.kind == SessionKind.SUBAGENT)
-    theirs = or_(steps.c.session_id == session_id, steps.c.session_id.in_(children))
-    return float(connection.execute(select(cost).where(theirs)).scalar_one())
+    return float(connection.execute(_KNOWN_COST, {"sid": session_id}).scalar_one())
 
 
 def last_attempt(connection: Connection, session_id: str, step: int) -> Row[Any] | None:
@@ -115,16 +122,22 @@ def page(connection: Connection, session_id: str, *, after_seq: int, limit: int)
     return connection.execute(query.order_by(steps.c.opened_seq).limit(limit)).all()
 
 
+_NEWEST = (
+    select(steps)
+    .where(steps.c.session_id == bindparam("sid"))
+    .order_by(steps.c.step.desc(), steps.c.attempt.desc())
+    .limit(1)
+)
+
+
 def newest(connection: Connection, session_id: str) -> Row[Any] | None:
     """The newest attempt."""
-    query = select(steps).where(steps.c.session_id == session_id)
-    return connection.execute(query.order_by(steps.c.step.desc(), steps.c.attempt.desc()).limit(1)).first()
+    return connection.execute(_NEWEST, {"sid": session_id}).first()
 
 
 def last_closed(connection: Connection, session_id: str) -> Row[Any] | None:
     """The newest attempt that has ended."""
-    query = select(steps).where(steps.c.session_id == session_id, steps.c.finish_reason.is_not(None))
-    return connection.execute(query.order_by(steps.c.step.desc(), steps.c.attempt.desc()).limit(1)).first()
+    return connection.execute(_NEWEST.where(steps.c.finish_reason.is_not(None)), {"sid": session_id}).first()
 
 
 _ADD_USAGE = upsert(

@@ -215,10 +215,12 @@ class Repository:
 
     async def commits(self) -> set[str]:
         """The commits that are kept."""
-        return set((await self._refs()).values()) if (self.path / "HEAD").is_file() else set()
+        return set((await self._refs()).values())
 
     async def _refs(self) -> dict[str, str]:
-        """The commits by reference."""
+        """The commits by reference; none if nothing was ever kept."""
+        if not (self.path / "HEAD").is_file():
+            return {}
         listed = (await self.run("for-each-ref", "--format=%(refname) %(objectname)")).decode()
         return dict(line.split(" ") for line in listed.splitlines())
 
@@ -246,11 +248,8 @@ class Repository:
 
     def size(self) -> tuple[int, int]:
         """Bytes on disk, and the number of files. Blocks."""
-        sizes = [
-            os.lstat(os.path.join(folder, name)).st_blocks * 512
-            for folder, _, names in os.walk(self.path)
-            for name in names
-        ]
+        files = (os.path.join(folder, name) for folder, _, names in os.walk(self.path) for name in names)
+        sizes = [os.lstat(file).st_blocks * 512 for file in files]
         return sum(sizes), len(sizes)
 
     def copy_to(self, target: Path) -> None:

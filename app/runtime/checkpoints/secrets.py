@@ -4,17 +4,11 @@ files it has."""
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
-
-from sqlalchemy import Connection, Row
 
 from app.db.engine import Database
-from app.db.repositories import secrets, sessions
+from app.db.repositories import secrets
 from app.runtime.vault import Vault, read_masking
 from app.tools.masking import MaskedStream, Masking
-
-FORKS = 100
-"""Sessions of which a fork's line is followed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,23 +35,11 @@ async def no_secrets(_: str) -> Secrets:
 async def read_secrets(database: Database, vault: Vault, session_id: str) -> Secrets:
     """What a session's checkpoints must not contain. Without the key the session has no secrets, and what was looked at
     meanwhile is looked at again later."""
-    rows = await database.read(lambda c: _of_line(c, session_id))
-    values: dict[str, str] = {}
+    rows = await database.read(lambda c: secrets.of_line(c, session_id))
+    values: list[tuple[str, str]] = []
     ids: set[str] = set()
     for row in rows:
-        for name, value in (await read_masking(vault, [row])).values.items():
-            values[name if row.session_id == session_id else f"{name} of {row.session_id}"] = value
+        for named in (await read_masking(vault, [row], row.session_id)).values.items():
+            values.append(named)
             ids.add(f"{row.session_id} {row.name} {row.updated_at}")
-    return Secrets(Masking(values), frozenset(ids))
-
-
-def _of_line(connection: Connection, session_id: str) -> list[Row[Any]]:
-    found: list[Row[Any]] = []
-    next_id: str | None = session_id
-    for _ in range(FORKS):
-        row = None if next_id is None else sessions.find(connection, next_id)
-        if row is None:
-            break
-        found += secrets.of_session(connection, row.id)
-        next_id = row.parent_id
-    return found
+    return Secrets(Masking({}, others=values), frozenset(ids))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from typing import Any
 
 MAX_MESSAGE_BYTES = 8 * 1024 * 1024
 """Largest message: an image of 5 MB is 6.7 MB in base64."""
@@ -13,6 +14,11 @@ BYTES_PER_S = 1024 * 1024
 LINE_BYTES = 2_048
 """Bytes that a line counts for in addition to its own, since each may be a message that takes time to read: thousands
 of short ones would otherwise block the event loop for seconds."""
+MAX_VALUES = 20_000
+"""Values of one message that the `mcp` package checks in the event loop, up to 30 µs each; the definitions of 256 tools
+have about 15,000."""
+VALUE_BYTES = 256
+"""Bytes that such a value counts for in addition to its own."""
 
 
 class ServerError(Exception):
@@ -38,7 +44,9 @@ class Received:
 
     def take(self, data: bytes, *, lines: bool) -> None:
         """Counts bytes, and lines where each may be a message. Raises `ServerError` (code `flooded`)."""
-        size = len(data) + (LINE_BYTES * data.count(b"\n") if lines else 0)
+        self._charge(len(data) + (LINE_BYTES * data.count(b"\n") if lines else 0))
+
+    def _charge(self, size: int) -> None:
         now = time.monotonic()
         self._left = min(float(BURST_BYTES), self._left + (now - self._at) * BYTES_PER_S) - size
         self._at = now
@@ -49,6 +57,19 @@ class Received:
         """Raises `ServerError` (code `too_large`) for a message of so many bytes."""
         if size > MAX_MESSAGE_BYTES:
             raise self.fail("too_large", f"The server sent a message of more than {MAX_MESSAGE_BYTES // 2**20} MiB.")
+
+    def check_values(self, message: Any) -> None:
+        """Counts the values in a parsed message. Raises `ServerError` (code `too_large` for one with too many, or
+        `flooded`)."""
+        count, left = 0, [message]
+        while left:
+            value = left.pop()
+            inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+            count += len(inner)
+            if count > MAX_VALUES:
+                raise self.fail("too_large", f"The server sent a message of more than {MAX_VALUES:,} values.")
+            left += inner
+        self._charge(VALUE_BYTES * count)
 
     def forget_status(self) -> None:
         """Resets `status`, so that only a later request sets it."""

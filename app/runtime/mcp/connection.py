@@ -121,7 +121,7 @@ class Connection:
     @asynccontextmanager
     async def _lenient(self) -> AsyncIterator[Streams]:
         async with self._transport(self.received, self._closing.set) as (reading, writing):
-            yield LenientStream(reading, self._version, self._note_malformed), writing
+            yield LenientStream(reading, self._version, self._note_malformed, self.received.check_values), writing
 
     def _version(self) -> str | None:
         return None if self._client is None else self._client.protocol_version
@@ -235,6 +235,7 @@ class Connection:
         send = self._open_client().session.send_request(
             request, _RESULT, request_read_timeout_seconds=timeout_s, progress_callback=heard
         )
+        self.received.forget_status()
         try:
             return await self._own(send)
         except MCPError as error:
@@ -243,8 +244,13 @@ class Connection:
                 self._closing.set()
             if error.code in (types.CONNECTION_CLOSED, types.REQUEST_TIMEOUT) or self.received.broken:
                 raise UnansweredError(self._why_unanswered(error, timeout_s)) from error
-            if self.received.status is not None:
+            if error.code == types.PARSE_ERROR:
+                raise UnansweredError("The server's answer is invalid.") from error
+            if (status := self.received.status) is not None:
                 self.received.doubt.set()
+                if status >= 500:
+                    # Often from a proxy that no longer waits for the server.
+                    raise UnansweredError(f"The answer has status {status}.") from error
             raise ServerError("refused", f"{error.message[:MAX_DETAIL_CHARS]} (code {error.code})") from error
         except (ValidationError, RuntimeError, ValueError) as error:
             raise UnansweredError("The server's answer is invalid.") from error

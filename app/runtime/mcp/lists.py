@@ -1,5 +1,5 @@
-"""Lists of tools in which some are malformed: those are taken out before the `mcp` package reads the list, since it
-would refuse all of it."""
+"""Messages of servers as the `mcp` package gets them: within bounds, and with lists of tools without malformed ones,
+since it would refuse the whole list."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import mcp_types as types
 from mcp.client._transport import ReadStream
 from mcp.shared.inbound import find_invalid_x_mcp_header
 from mcp.shared.message import SessionMessage
-from mcp_types.jsonrpc import JSONRPCResponse
+from mcp_types.jsonrpc import JSONRPCError, JSONRPCMessage, JSONRPCResponse
 from mcp_types.methods import validate_server_result
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
@@ -25,14 +25,20 @@ Received = SessionMessage | Exception
 
 class LenientStream:
     """Messages from a server, with every list of tools made readable. `protocol` returns the version in use, and
-    `malformed` gets the name of each tool that is taken out, with what is wrong with it."""
+    `malformed` gets the name of each tool that is taken out, with what is wrong with it. `check` gets the content of
+    each message and raises an error for one that would take too long to read."""
 
     def __init__(
-        self, stream: ReadStream[Received], protocol: Callable[[], str | None], malformed: Callable[[str, str], None]
+        self,
+        stream: ReadStream[Received],
+        protocol: Callable[[], str | None],
+        malformed: Callable[[str, str], None],
+        check: Callable[[Any], None],
     ) -> None:
         self._stream = stream
         self._protocol = protocol
         self._malformed = malformed
+        self._check = check
 
     @property
     def last_context(self) -> Any:
@@ -47,6 +53,7 @@ class LenientStream:
 
     def _checked(self, received: Received) -> Received:
         message = received.message if isinstance(received, SessionMessage) else None
+        self._check(_content(message))
         # Only the result of a list has this key.
         if isinstance(message, JSONRPCResponse) and isinstance(message.result.get("tools"), list):
             for name, problem in take_out(message.result, self._protocol()):
@@ -67,6 +74,18 @@ class LenientStream:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> bool | None:
         return await self._stream.__aexit__(kind, error, traceback)
+
+
+def _content(message: JSONRPCMessage | None) -> Any:
+    """What the package checks of a message; structured content can be anything."""
+    match message:
+        case JSONRPCResponse():
+            return {name: value for name, value in message.result.items() if name != "structuredContent"}
+        case JSONRPCError():
+            return message.error.data
+        case None:
+            return None
+    return message.params
 
 
 def take_out(result: dict[str, Any], protocol: str | None) -> list[tuple[str, str]]:

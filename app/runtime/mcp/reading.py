@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from app.agent.protocols import AgentConfig
+from app.context.prompts import with_plan
 from app.context.tokens import estimate_tools
 from app.db.repositories import mcp, sessions
 from app.runtime.agents import AgentSetup
@@ -16,7 +17,9 @@ from app.runtime.mcp.config import servers_of
 from app.runtime.mcp.host import McpHost
 from app.runtime.mcp.offer import NOTHING, Offer, make_offer, server_of
 from app.runtime.transactions.mcp import catalogs
-from app.runtime.values.mcp import McpServerView, SessionTool, ToolList
+from app.runtime.values.history import SystemSection
+from app.runtime.values.tools import McpServerView, SessionTool, ToolList
+from app.sessions import PlanItem
 from app.tools import client
 from app.tools.submit import NAME as SUBMIT_OUTPUT
 
@@ -40,8 +43,10 @@ def read_tools(connection: Connection, session_id: str, agents: AgentSetup, host
     clients = {spec.name for spec in client.load(row.client_tools)}
     whole = _whole(config, listed, clients)
     hidden = [_of_server(tool, whole=False) for tool in known.hidden]
+    plan = [PlanItem(**item) for item in row.plan]
     return ToolList(
         items=(*whole, *hidden),
+        system=SystemSection.all_of(with_plan(config.system, plan)),
         servers=_servers(connection, row, host),
         tokens=sum(tool.tokens for tool in whole),
         window=config.budget.limit,

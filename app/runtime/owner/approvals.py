@@ -145,7 +145,7 @@ class StoredWaits:
         def work(connection: Connection) -> tuple[None, list[StreamItem]]:
             appender = Appender(connection, self._session_id, epoch=self._epoch)
             if self._subagents is not None:
-                self._subagents.withdraw(connection, appender, by)
+                self._subagents.withdraw(connection)
             withdraw_waits(connection, appender, by)
             return None, appender.flush()
 

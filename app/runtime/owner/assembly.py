@@ -110,7 +110,7 @@ def make_step(
     def collector(call_id: str, live: Callable[[Stream, str, int], None], limit: OutputLimit) -> Collector:
         """Also masks what tools that run no command show: a command may have written it to a file."""
         plain = setup.collector(session.id, call_id, live, limit)
-        return MaskedCollector(plain, session.masking) if session.masking.values else plain
+        return MaskedCollector(plain, session.masking) if session.masking else plain
 
     agents = setup.agents
     tools = ToolSetup(

@@ -24,6 +24,8 @@ from app.sessions import SandboxSpec, SessionKind
 
 log = structlog.get_logger(__name__)
 
+HEAD_START_S = 0.02
+"""Seconds that the first request to the model has before the workspace is read, which needs the interpreter too."""
 UNUSED_WAIT_S = 2.0
 """Seconds that the end of a run waits for the checkpoint of its beginning if it has not used the sandbox."""
 CANCELLED_WAIT_S = 0.5
@@ -50,6 +52,7 @@ class RunCheckpoints:
         self._is_untidy = False
         self._used = self._is_noted = False
         self._has_read = asyncio.Event()
+        self._is_due = asyncio.Event()
 
     async def until_read(self) -> None:
         """Waits until the workspace has been read as it was at the beginning of the run."""
@@ -62,6 +65,7 @@ class RunCheckpoints:
             return
         self._used = self._is_noted = False
         self._has_read = asyncio.Event()
+        self._is_due = asyncio.Event()
         self._beginning = asyncio.create_task(self._begin(), name=f"checkpoint-{self._session.id}")
         self._beginning.add_done_callback(self._begun)
         self._session.before_use = self._before_use
@@ -74,6 +78,7 @@ class RunCheckpoints:
     async def _before_use(self) -> None:
         assert self._keeper is not None
         self._used = True
+        self._is_due.set()
         await self._has_read.wait()
         if not self._is_noted:
             await self._keeper.use(self._session.id)
@@ -81,6 +86,9 @@ class RunCheckpoints:
 
     async def _begin(self) -> Taken | PalimpsestError | None:
         """The workspace at the beginning; None if the run continues after a restart and has one already."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(HEAD_START_S):
+                await self._is_due.wait()
         session_id, since = self._session.id, self._session.row.run_started_at
         if await self._database.read(lambda c: checkpoints.has_begun(c, session_id, since)):
             return None
@@ -144,6 +152,7 @@ class RunCheckpoints:
         self._session.before_use = None
         if self._keeper is None:
             return _nothing
+        self._is_due.set()
         ending = asyncio.create_task(self._end(beginning), name=f"checkpoint-{self._session.id}")
         try:
             await asyncio.wait({ending}, timeout=CANCELLED_WAIT_S if is_cancelled else None)

@@ -21,8 +21,9 @@ from app.runtime.transactions import commands as transactions
 from app.runtime.transactions.commands import End
 from app.sandbox.base import Sandbox
 from app.sessions import CommandStatus, SessionKind
-from app.tools.background import described
+from app.tools.background import CommandOutput, described
 from app.tools.base import CommandPiece, CommandState
+from app.tools.registry import tools_for
 
 NAME_CHARS = 200
 """Longest part of a command that names it in a message."""
@@ -54,6 +55,8 @@ class SessionCommands:
         session_id, epoch = self._session.id, self._recorder.epoch
         if self._session.row.kind == SessionKind.SUBAGENT:
             raise ToolError("A sub-agent cannot run commands in the background.")
+        if not self._can_be_seen():
+            raise ToolError("This session cannot run commands in the background: it has no command_output.")
         if len(self._setup.commands.of(session_id)) >= MAX_RUNNING:
             raise too_many()
         stored = self._recorder.submit(lambda c: transactions.started(c, session_id, epoch, call_id, command))
@@ -67,7 +70,10 @@ class SessionCommands:
             self._recorder.submit(lambda c: transactions.ended(c, session_id, call_id, End("stopped")))
             raise
         self._started.add(call_id)
-        running = await self._setup.commands.start(self._setup, session_id, call_id, command, sandbox=sandbox, env=env)
+        masking = self._session.masking
+        running = await self._setup.commands.start(
+            self._setup, session_id, call_id, command, sandbox=sandbox, env=env, masking=masking
+        )
         return self._see(running.state())
 
     async def output(self, command_id: str, since: int | None, wait_s: float, most: int) -> CommandPiece:
@@ -91,6 +97,12 @@ class SessionCommands:
             return self._see(CommandState(command_id, row.status, row.exit_code, row.bytes, row.remark))
         await end_all([running], "stopped")
         return self._see(running.state())
+
+    def _can_be_seen(self) -> bool:
+        """Whether the model has, or will have, the tool that shows what a command prints."""
+        row, window = self._session.row, self._session.config().budget.limit
+        names = tools_for(window) if row.tools is None else row.tools
+        return names is None or CommandOutput.name in names
 
     def _see(self, state: CommandState) -> CommandState:
         """The model gets this."""

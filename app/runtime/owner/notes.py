@@ -102,8 +102,8 @@ async def read_notes(session_id: str, sandbox: Callable[[], Sandbox], mask: Mask
 
 async def read_beside_owner(setup: RuntimeSetup, row: Row[Any]) -> Notes | None:
     """Like `read_notes`, for callers that do not hold the session's sandbox."""
-    rows = await setup.database.read(lambda c: secrets.of_session(c, workspace_of(row)))
-    masking = await read_masking(setup.vault, rows)
+    rows = await setup.database.read(lambda c: secrets.of_line(c, workspace_of(row)))
+    masking = await read_masking(setup.vault, rows, workspace_of(row))
     with ExitStack() as held:
 
         def sandbox() -> Sandbox:

@@ -289,7 +289,7 @@ class SessionOwner:
 
     def config(self) -> AgentConfig:
         """See `RunningSession.config`."""
-        return self._session.config()
+        return self._session.step_config()
 
     def limits(self) -> Limits:
         """See `RunningSession.limits`."""

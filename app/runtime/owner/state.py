@@ -80,7 +80,7 @@ class SessionState:
         self.has_new_secrets = True
         """Whether the secrets may have changed since they were read."""
         self.masking = Masking({})
-        """The session's secrets, as of `load_secrets`."""
+        """The session's secrets, and those that its files may have from its parent, as of `load_secrets`."""
         self.client_tools = {spec.name: spec for spec in client.load(row.client_tools)}
         """All tools that a step may have been offered, by name."""
         self.instructions = FolderInstructions()
@@ -88,8 +88,10 @@ class SessionState:
         self.before_use: Callable[[], Awaitable[None]] | None = None
         """Awaited before the sandbox is used."""
         self._catalogs: tuple[Catalog, ...] = ()
-        self.mcp_offer: Offer = NOTHING
+        self._offered: Offer = NOTHING
         """What the present configuration offers of MCP servers."""
+        self.mcp_offer: Offer = NOTHING
+        """What the step was offered of them, even if the session was changed since."""
         self.shared_limits: Limits | None = None
         """Those of a sub-agent, as of its last step: it uses what is left of its parent's."""
         self.mcp_servers: Servers | None = None
@@ -145,8 +147,14 @@ class SessionState:
 
     def _offer(self, window: int) -> Offer:
         servers = servers_of(self.row, self._setup.mcp.defaults)
-        self.mcp_offer = make_offer(self._catalogs, servers, window) if servers else NOTHING
-        return self.mcp_offer
+        self._offered = make_offer(self._catalogs, servers, window) if servers else NOTHING
+        return self._offered
+
+    def step_config(self) -> AgentConfig:
+        """The configuration of the next step; the tools of MCP servers that it offers can be called from now on."""
+        config = self.config()
+        self.mcp_offer = self._offered
+        return config
 
     async def refreshed(self, config: AgentConfig) -> AgentConfig:
         """A configuration with the notes read again, which are only stored once a context is built with them. Model,
@@ -188,8 +196,8 @@ class SessionState:
             return
         self.has_new_secrets = False
         try:
-            rows = await self._setup.database.read(lambda c: secrets.of_session(c, self.workspace_id))
-            self.masking = await read_masking(self._setup.vault, rows)
+            rows = await self._setup.database.read(lambda c: secrets.of_line(c, self.workspace_id))
+            self.masking = await read_masking(self._setup.vault, rows, self.workspace_id)
         except BaseException:
             self.has_new_secrets = True
             raise

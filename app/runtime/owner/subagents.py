@@ -22,7 +22,7 @@ from app.runtime.owner.recorder import Recorder
 from app.runtime.owner.state import SessionState
 from app.runtime.setup import RuntimeSetup
 from app.runtime.transactions import steps, subagents
-from app.sessions import ApprovalEnd, Limits, SessionKind
+from app.sessions import Limits, SessionKind
 from app.tools.background import NAMES as BACKGROUND_TOOLS
 from app.tools.delegate import NAME as DELEGATE
 from app.tools.delegate import DelegateArguments
@@ -55,12 +55,12 @@ class SessionSubagents:
         if any(wait.child_id is not None for wait in waits):
             subagents.settle(connection, appender, waits, self._draft, self._known)
 
-    def withdraw(self, connection: Connection, appender: Appender, by: ApprovalEnd) -> None:
+    def withdraw(self, connection: Connection) -> None:
         """Called in the transaction that ends all waits of the session, before it does: its sub-agents are cancelled
         once that is committed."""
         waits = client_calls.open_ones(connection, self._session.id)
         self._unwanted = [wait.child_id for wait in waits if wait.child_id is not None]
-        subagents.withdraw(appender, by, self._known)
+        self._known.held = None
 
     def committed(self) -> None:
         """What was written is committed: shows and runs the new sub-agents, and cancels unwanted ones."""
@@ -147,7 +147,15 @@ def _fields(setup: RuntimeSetup, session: SessionState, arguments: DelegateArgum
     agents, row = setup.agents, session.row
     model = arguments.model or row.model
     agents.models.resolve(model)
-    budget = make_budget(agents.model_info(model), CompactionSettings(**row.compaction))
+    info = agents.model_info(model)
+    if (
+        model != row.model
+        and row.limits["max_cost_usd"] is not None
+        and None in (info.prices.input, info.prices.output)
+    ):
+        # The session's model would choose one whose cost no limit counts.
+        raise ToolError(f"The session has a cost limit, and the price of {model} is unknown: choose another model.")
+    budget = make_budget(info, CompactionSettings(**row.compaction))
     most = [each for each in (arguments.max_steps, row.limits["max_steps"]) if each is not None]
     return {
         "kind": SessionKind.SUBAGENT,

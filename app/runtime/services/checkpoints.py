@@ -121,7 +121,7 @@ class CheckpointService:
         try:
             async with self._compared(session_id, start, end) as (first, last, _, as_of):
                 await self._keeper.patch(session_id, first.tree, last.tree, file)
-            if masking.values:
+            if masking:
                 await asyncio.to_thread(_mask, file, masking)
             opened = HostFile(os.dup(file.fileno()), "the patch")
         finally:
@@ -186,8 +186,8 @@ class CheckpointService:
             yield _Comparison(_Side(None, last.tree) if first is None else first, last, look, as_of)
 
     async def _masking(self, session_id: str) -> Masking:
-        rows = await self._database.read(lambda c: secrets.of_session(c, session_id))
-        return await read_masking(self._setup.vault, rows, by_line=True)
+        rows = await self._database.read(lambda c: secrets.of_line(c, session_id))
+        return await read_masking(self._setup.vault, rows, session_id, by_line=True)
 
     async def _session(self, session_id: str) -> Session:
         return await self._database.read(lambda c: sessions.snapshot(c, session_id))
@@ -248,7 +248,7 @@ def _skipped(found: Sequence[bytes]) -> Skipped:
 
 def _masked(change: FileChange, masking: Masking) -> FileChange:
     """Names of files can contain secrets too."""
-    if not masking.values:
+    if not masking:
         return change
     old_path = None if change.old_path is None else masking.text(change.old_path)
     return change.model_copy(update={"path": masking.text(change.path), "old_path": old_path})

@@ -58,7 +58,7 @@ from app.runtime.values.history import (
     StepPage,
     ToolCallView,
 )
-from app.runtime.values.mcp import ToolList
+from app.runtime.values.tools import ToolList
 from app.sessions import CompactionEvent, Session
 
 

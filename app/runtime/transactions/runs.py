@@ -178,17 +178,37 @@ def withdraw_waits(connection: Connection, appender: Appender, by: ApprovalEnd) 
     """Cancels all pending approvals of a session, and ends the waits for clients and sub-agents."""
     session_id = appender.session_id
     resolve_approvals(connection, appender, steps.open_approvals(connection, session_id), "cancelled", by)
-    end_waits(connection, appender, "error" if by == "user" else by)
+    end_waits(connection, appender, by)
 
 
-def end_waits(connection: Connection, appender: Appender, by: ClientWaitEnd) -> None:
-    """Ends all waits of a session for clients and sub-agents."""
+def shown_approvals(connection: Connection, session_id: str) -> dict[str, str]:
+    """The calls of sub-agents that wait for approval according to the session's log, with the sub-agent of each."""
+    waits = [row for row in client_calls.open_ones(connection, session_id) if row.child_id is not None]
+    if not waits:
+        return {}
+    (asked,) = messages.named(connection, session_id, [waits[0].message_id])
+    last = sessions.row(connection, session_id).last_seq
+    types = (ApprovalRequested.type, ApprovalResolved.type)
+    held: dict[str, str] = {}
+    for event in events.between(connection, session_id, asked.seq, last, types, newest_first=False):
+        data = orjson.loads(event.data)
+        if event.type == ApprovalResolved.type:
+            held.pop(data["call_id"], None)
+        elif data.get("subagent_id") is not None:
+            held[data["call_id"]] = data["subagent_id"]
+    return held
+
+
+def end_waits(connection: Connection, appender: Appender, by: ApprovalEnd) -> None:
+    """Ends all waits of a session for clients and sub-agents, with the approvals of those."""
+    for call_id, child_id in shown_approvals(connection, appender.session_id).items():
+        appender.emit(ApprovalResolved, call_id=call_id, subagent_id=child_id, decision="cancelled", by=by)
     waiting = client_calls.open_ones(connection, appender.session_id)
     for row in waiting:
         child = None if row.child_id is None else sessions.find(connection, row.child_id)
         if child is not None:
             end_subagent(appender, row.call_id, child)
-    end_client_calls(connection, appender, [row.call_id for row in waiting], by)
+    end_client_calls(connection, appender, [row.call_id for row in waiting], "error" if by == "user" else by)
 
 
 def end_subagent(appender: Appender, call_id: str, child: Row[Any]) -> None:

@@ -16,7 +16,7 @@ from app.events import ApprovalRequested, ApprovalResolved, SubagentStarted
 from app.messages import parse_arguments
 from app.runtime.admission import Draft
 from app.runtime.transactions import lifecycle, runs
-from app.sessions import ApprovalEnd, Outcome, Status
+from app.sessions import Outcome, Status
 
 MAX_RUNNING = 4
 """Sub-agents of a session that work at the same time; other calls of the message wait for their turn."""
@@ -32,11 +32,11 @@ Drafting = Callable[[Row[Any]], Draft]
 class Known:
     """What the owner of a session knows of its sub-agents: those that have just started, with the events to publish
     after the commit; those that worked before; and the calls that wait for approval according to the session's log,
-    with the sub-agent of each."""
+    with the sub-agent of each, None until the log is read."""
 
     started: dict[str, list[StreamItem]] = field(default_factory=dict)
     working: list[str] = field(default_factory=list)
-    held: dict[str, str] = field(default_factory=dict)
+    held: dict[str, str] | None = None
 
 
 def settle(
@@ -44,6 +44,8 @@ def settle(
 ) -> None:
     """Ends the waits whose sub-agents have ended, starts sub-agents for others while fewer than `MAX_RUNNING` work, and
     shows what those wait for. `waits` are the calls of one message, in the form of `client_calls.open_ones`."""
+    if known.held is None:
+        known.held = runs.shown_approvals(connection, appender.session_id)
     working = known.working = []
     fresh: list[Row[Any]] = []
     for wait in waits:
@@ -58,32 +60,25 @@ def settle(
             working.append(child.id)
     for wait in fresh[: max(0, MAX_RUNNING - len(working))]:
         _start(connection, appender, wait, draft, known)
-    _show_approvals(connection, appender, working, known)
+    _show_approvals(connection, appender, working, known.held)
     runs.show_waits(connection, appender)
 
 
-def _show_approvals(connection: Connection, appender: Appender, working: Sequence[str], known: Known) -> None:
+def _show_approvals(connection: Connection, appender: Appender, working: Sequence[str], held: dict[str, str]) -> None:
     """Repeats the approvals of sub-agents in the session's log, for clients that follow only that."""
     waiting = {row.call_id: row for child_id in working for row in steps.open_approvals(connection, child_id)}
     for call_id, row in waiting.items():
-        if call_id not in known.held:
+        if call_id not in held:
             call = {"name": row.body["name"], "arguments": parse_arguments(row.body["arguments_text"])}
             expires_at, child_id = row.expires_at, row.session_id
             appender.emit(ApprovalRequested, call_id=call_id, expires_at=expires_at, subagent_id=child_id, **call)
-            known.held[call_id] = child_id
-    for call_id in [each for each in known.held if each not in waiting]:
-        child_id = known.held.pop(call_id)
+            held[call_id] = child_id
+    for call_id in [each for each in held if each not in waiting]:
+        child_id = held.pop(call_id)
         decided = steps.get_approval(connection, child_id, call_id)
         if decided is not None:
             end = {"decision": decided.decision, "by": decided.decided_by}
             appender.emit(ApprovalResolved, call_id=call_id, subagent_id=child_id, **end)
-
-
-def withdraw(appender: Appender, by: ApprovalEnd, known: Known) -> None:
-    """Ends the approvals that the session's log shows: the sub-agents will be cancelled."""
-    for call_id, child_id in known.held.items():
-        appender.emit(ApprovalResolved, call_id=call_id, subagent_id=child_id, decision="cancelled", by=by)
-    known.held.clear()
 
 
 def _start(connection: Connection, appender: Appender, wait: Row[Any], draft: Drafting, known: Known) -> None:

@@ -12,6 +12,8 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import ConfigDict, Field, StrictBool, StringConstraints, with_config
 from typing_extensions import TypedDict
 
+from app.context.prompts import sections_of
+from app.context.tokens import estimate_text
 from app.eventlog.log import StreamItem as StreamItem
 from app.messages import (
     FinishReason,
@@ -93,6 +95,11 @@ class SystemSection(Value):
 
     source: str = Field(examples=["AGENTS.md"])
     tokens: int
+
+    @classmethod
+    def all_of(cls, system: str) -> tuple[SystemSection, ...]:
+        """The parts of a system text, in order."""
+        return tuple(cls(source=source, tokens=estimate_text(text)) for source, text in sections_of(system))
 
 
 class SystemView(Value):

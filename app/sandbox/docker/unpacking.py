@@ -22,13 +22,15 @@ _IN_THE_WAY = 44
 # $1 the directory with `new`, to be moved over the workspace, and `old`, for what is replaced; $2 the directory that is
 # replaced, "." for none and "" for the workspace. All is checked first. A function's own arguments are local, its
 # variables are not: none is used after a call of the function by itself. A directory that is not there yet is moved as
-# a whole, so an empty workspace takes one command for each name at the top.
+# a whole, so an empty workspace takes one command for each name at the top. A directory that is moved or gets entries
+# has to be writable.
 _MERGE_SCRIPT = f"""
 stage=$1 replaced=$2
 cleanup() {{ cd /workspace && chmod -R u+rwx "$stage"; rm -rf "./$stage"; }}
 cd /workspace || exit 1
 is_directory() {{ [ -d "$1" ] && [ ! -L "$1" ]; }}
 exists() {{ [ -e "$1" ] || [ -L "$1" ]; }}
+open_up() {{ ! is_directory "$1" || chmod u+rwx "$1"; }}
 walk() {{
     for entry in "./$stage/new/$2"* "./$stage/new/$2".*; do
         name=${{entry##*/}}
@@ -41,6 +43,7 @@ check() {{
     exists "./$1" || return 0
     if is_directory "./$stage/new/$1"; then
         is_directory "./$1" || {{ printf %s "$1"; return 1; }}
+        open_up "./$1"
         [ "$1" = "$replaced" ] || walk check "$1/"
     elif is_directory "./$1"; then
         printf %s "$1"; return 1
@@ -59,7 +62,7 @@ if [ "$replaced" = "" ]; then
     for entry in ./* ./.*; do
         case $entry in ./.|./..|"./$stage") continue ;; esac
         exists "$entry" || continue
-        mv "$entry" "./$stage/old/" || exit 1
+        open_up "$entry" && mv "$entry" "./$stage/old/" || exit 1
     done
 fi
 walk move ""

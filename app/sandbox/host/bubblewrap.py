@@ -301,7 +301,7 @@ class BubblewrapFactory:
         self._etc = {network: Etc(data_dir / "sandbox-etc" / name, network=network) for network, name in names.items()}
 
     def describe(self) -> str:
-        user = "a uid of its own for each session" if self._root else "a user namespace"
+        user = "a separate uid for each session" if self._root else "a user namespace"
         limits = "a cgroup" if self._cgroups else _LIMITS_WITHOUT_CGROUP[can_see_trees()]
         return f"bubblewrap at {self._bwrap}, {user}; memory and processes limited by {limits}"
 

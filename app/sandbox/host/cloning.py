@@ -31,12 +31,17 @@ LEFT_S = 2 * CLONE_S
 """Age in seconds from which a clone is one that was left."""
 MOST_CLONES = 4
 """Clones at the same time. Each may take as much of the data directory's disk as a sandbox."""
+MEMORY_BYTES = 3 * 1024 * 1024 * 1024
+"""Address space of a git process; the history of the Linux kernel needs half of it. A few bytes of a pack can describe
+an object of any size, which git makes in memory."""
 RESOLVE_S = 10.0
 """Seconds for the lookup of a name."""
 MESSAGE_BYTES = 64 * 1024
 """Bytes of git's messages that are read for its error."""
 PORTS = {"https": 443, "ssh": 22}
 _HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_HOST = re.compile(r"(?:\[[0-9A-Fa-f.:]+\]|[A-Za-z0-9_.][A-Za-z0-9_.\-]*)(?::[0-9]*)?")
+"""A host with its port; Python also takes brackets with something around them."""
 _FORWARDED = ("PATH", "GIT_SSL_CAINFO", "GIT_SSL_CAPATH", "SSL_CERT_FILE", "SSL_CERT_DIR")
 """Variables of the server that git gets: which certificate authorities are trusted."""
 _CONFIG = (
@@ -46,6 +51,8 @@ _CONFIG = (
     *("maintenance.auto=false", "advice.detachedHead=false", "transfer.fsckObjects=true", "core.askPass=/bin/false"),
     # What comes is in one file, whose size has a limit.
     "fetch.unpackLimit=1",
+    # Packs are mapped piece by piece, and each thread takes address space.
+    *("core.packedGitWindowSize=64m", "core.packedGitLimit=512m", "pack.threads=2"),
     # Harmless, and in the histories of many repositories, since old programs wrote it.
     *(
         f"fetch.fsck.{name}=ignore"
@@ -186,7 +193,7 @@ def check_url(url: str) -> tuple[str, int]:
         raise _invalid("must begin with https:// or ssh:// and have a host")
     if parts.password is not None or (parts.username is not None and parts.scheme == "https"):
         raise _invalid("must not contain a user or password; name a secret in `credential`")
-    if parts.query or parts.fragment or not re.fullmatch(r"[A-Za-z0-9.\-:_]+", host) or host.startswith("-"):
+    if parts.query or parts.fragment or not _HOST.fullmatch(parts.netloc.rpartition("@")[2]):
         raise _invalid("is not the URL of a repository")
     if parts.username is not None and not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]*", parts.username):
         raise _invalid("has an invalid user")
@@ -214,7 +221,8 @@ async def _first_bytes(stream: asyncio.StreamReader) -> bytes:
 
 
 class _Git:
-    """git in one directory, with at most `most_bytes` in a file and in all files that are checked out."""
+    """git in one directory, with at most `most_bytes` in a file and in all files that are checked out, and with
+    `MEMORY_BYTES`."""
 
     def __init__(
         self, place: Path, most_bytes: int, credential: str | None, environment: Mapping[str, str] | None = None
@@ -286,15 +294,15 @@ class _Git:
     ) -> str:
         """What git prints, as `read` returns it. Raises `CloneError` and what `read` raises; then, and when cancelled,
         git and its helpers are dead."""
-        blocks = str(self._most_bytes // 512 + 1)
+        bounds = (str(self._most_bytes // 512 + 1), str(MEMORY_BYTES // 1024))
         options = [argument for setting in (*_CONFIG, *config) for argument in ("-c", setting)]
         process = await asyncio.create_subprocess_exec(
             *(
                 "/bin/sh",
                 "-c",
-                'ulimit -f "$1"; shift; exec git "$@"',
+                'ulimit -f "$1"; ulimit -v "$2"; shift 2; exec git "$@"',
                 "sh",
-                blocks,
+                *bounds,
                 *options,
                 *arguments,
             ),
@@ -341,6 +349,9 @@ class _Git:
             return CloneError("The key of the SSH host is not known to the server.", code="clone_host_key_unknown")
         if "Permission denied (" in messages:
             return CloneError("The SSH host accepts no key of the server's.", code="clone_unauthorized")
+        if any(line.startswith("Out of memory") for line in fatal):
+            needs = f"The repository needs more than {MEMORY_BYTES / 2**20:,.0f} MiB of memory."
+            return CloneError(needs, code="clone_too_large")
         detail = fatal[0] if fatal else "git ended without a message"
         for secret in (self._credential, *(self._credential or "").split(":")):
             detail = detail.replace(secret, "[credential]") if secret else detail

@@ -66,6 +66,8 @@ class _Merge:
             moves = stat.S_ISDIR(os.stat(name, dir_fd=source, follow_symlinks=False).st_mode)
             if moves != stat.S_ISDIR(there):
                 raise paths.in_the_way(b"/".join((*parts, name)))
+            if moves:
+                _open_up(target, name)
             if moves and (*parts, name) != self._replaced:
                 with _opened(source, name) as below, _opened(target, name) as existing:
                     self.check(below, existing, (*parts, name))
@@ -86,6 +88,7 @@ class _Merge:
             os.rename(name, name, src_dir_fd=source, dst_dir_fd=target)
 
     def _remove(self, directory: int, name: bytes) -> None:
+        _open_up(directory, name)
         os.rename(name, secrets.token_hex(16), src_dir_fd=directory, dst_dir_fd=self._removed)
 
 
@@ -98,6 +101,19 @@ def _mode(directory: int, name: bytes) -> int | None:
         return os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode
     except FileNotFoundError:
         return None
+
+
+def _open_up(parent: int, name: bytes) -> None:
+    """Gives the owner of a directory full access: one that is moved or gets entries has to be writable."""
+    try:
+        directory = os.open(name, os.O_PATH | OPEN_DIRECTORY, dir_fd=parent)
+    except NotADirectoryError:
+        return
+    with closing_file(directory):
+        mode = stat.S_IMODE(os.fstat(directory).st_mode)
+        if mode & 0o700 != 0o700:
+            # Not by its name, which may be a link by now; and `fchmod` takes no such descriptor.
+            os.chmod(f"/proc/self/fd/{directory}", mode | 0o700)
 
 
 @contextmanager

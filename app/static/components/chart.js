@@ -102,8 +102,9 @@ function PointText({ point, isNewest }) {
     ${" "}${count(context.tokens)} of ${count(context.usable)} usable tokens (${context.source}).
     ${promptTokens(usage) > 0 &&
     html` Read ${count(promptTokens(usage))}, ${count(usage.cache_read_tokens)} of them cached
-      (${percent(cacheReuse(usage))} reuse); wrote ${count(usage.output_tokens)}; cost ${price(usage)}; took
-      ${" "}${duration(took)}.`}`;
+      (${percent(cacheReuse(usage))} reuse); wrote ${count(usage.output_tokens)}; cost ${price(usage)}${
+        took === null ? "" : `; took ${duration(took)}`
+      }.`}`;
 }
 
 function MarkText({ mark: { kind, item, before, after } }) {

@@ -55,7 +55,7 @@ export function Composer({ state, children }) {
       ref=${area}
       id="${ids}-text"
       rows="1"
-      placeholder=${`Message the agent${isTouch.matches ? "" : " · Enter to send, Shift+Enter for a new line"}`}
+      placeholder=${`Message the agent${isTouch.matches ? "" : " · Shift+Enter: new line"}`}
       value=${text}
       aria-describedby="${ids}-hint"
       enterkeyhint=${isTouch.matches ? "enter" : "send"}
@@ -65,7 +65,7 @@ export function Composer({ state, children }) {
     ></textarea>
     <${Attached} attachments=${attachments} />
     <div class="composer-foot">
-      <${ModeChooser} draft=${draft} name="${ids}-mode" />
+      ${state.session.value.status !== "idle" && html`<${ModeChooser} draft=${draft} name="${ids}-mode" />`}
       <p class="dim" id="${ids}-hint" title=${hint}>${hint}</p>
       ${children}
       <${AttachButton} attachments=${attachments} isBrief=${true} />

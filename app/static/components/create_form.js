@@ -11,7 +11,7 @@ import {
 import { secretNames } from "../state/draft_inputs.js";
 import { clearIncoming, incoming, takeDropped } from "../state/incoming.js";
 import { loadModels, models } from "../state/models.js";
-import { AttachButton, Attached, onPasteInto, useFileDrop } from "./attachments.js";
+import { AttachButton, Attached, onPasteInto } from "./attachments.js";
 import { CreateMore } from "./create_more.js";
 import { AreaField, Form } from "./fields.js";
 import { ModelField } from "./model_field.js";
@@ -31,7 +31,6 @@ export function CreateForm({ onClose }) {
   const { errors, rest, isBusy, upload, start } = useStart(onClose);
   const [isMore, setMore] = useState(false);
   const [hasSecrets, setHasSecrets] = useState(draft.peek().secrets.length > 0);
-  const { isOver, ...dropping } = useFileDrop(takeFiles);
   useEffect(() => {
     loadModels().then(() => checkModel(models.peek()), sayProblem);
     // The user has opened the form, so it takes the focus.
@@ -55,12 +54,11 @@ export function CreateForm({ onClose }) {
   return html`<${Form.Provider} value=${{ values: draft.value, change: changeDraft, errors }}>
     <form
       ref=${form}
-      class="create ${isOver ? "drop-target" : ""}"
+      class="create"
       aria-label="New session"
       onSubmit=${submit}
       onKeyDown=${onKeyDown}
       noValidate
-      ...${dropping}
     >
       <div class="task-field">
         <${AreaField}
@@ -99,8 +97,8 @@ export function CreateForm({ onClose }) {
   <//>`;
 }
 
-/** Takes files that are dropped on the form: images for the task, or what the workspace starts with. */
-function takeFiles(event) {
+/** Takes files that are dropped on the page of the form: images for the task, or what the workspace starts with. */
+export function takeFiles(event) {
   if (isForTask(event)) return void taskImages.add([...event.dataTransfer.files]);
   changeDraft({ from: "files" });
   takeDropped(event.dataTransfer);

@@ -5,20 +5,16 @@ export const MODES = { steer: "Steer", follow_up: "Follow-up", interrupt: "Inter
 
 export const modeName = (mode) => MODES[mode] ?? mode;
 
-/** By the status of a session that waits: its calls, and how their wait ends. */
-const WAITS = {
-  awaiting_approval: { calls: "awaiting approval", end: "decided" },
-  awaiting_client: { calls: "awaiting a client", end: "resolved" },
-};
+/** How the wait of a session's calls ends, by its status. */
+const ENDS = { awaiting_approval: "decided", awaiting_client: "resolved" };
 
 /** What a mode does with a message in the session's current state. */
 export function modeHint(mode, { status, compaction }) {
   if (status === "idle") return "Starts a run";
-  const waits = WAITS[status];
-  const once = waits ? `, once the calls above are ${waits.end}` : "";
-  if (mode === "steer") return `Delivered before the next step${once}`;
-  if (mode === "follow_up") return "Delivered when the run ends; each follow-up gets its own run";
-  if (waits) return `Cancels the calls ${waits.calls} and is delivered immediately`;
-  if (compaction?.in_progress) return "Waits for the running compaction, then ends the step and is delivered";
-  return "Ends the current step, keeps its output so far, and is delivered immediately";
+  const end = ENDS[status];
+  if (mode === "steer") return end ? `Delivered once the calls above are ${end}` : "Delivered before the next step";
+  if (mode === "follow_up") return "Starts its own run after this one";
+  if (end) return "Cancels the calls above; delivered at once";
+  if (compaction?.in_progress) return "Ends the step once the compaction is done";
+  return "Ends this step now and keeps its output";
 }

@@ -113,12 +113,12 @@ function Files({ list: { items } }) {
   </ul>`;
 }
 
-/** A fork copies the session as it is now, and a message continues it from now: only the latest run offers them. */
+/** A fork copies the session as it is now: only the latest run offers it. */
 function Ways({ state, changed: { begin, end, list }, isIdle }) {
   const [isForking, setForking] = useState(false);
   const hasChanges = begin !== null && end !== null && list?.items.length !== 0;
-  const continues = isIdle && state.session.value?.kind !== "subagent";
-  if (!hasChanges && !continues) return null;
+  const canFork = isIdle && state.session.value?.kind !== "subagent";
+  if (!hasChanges && !canFork) return null;
   const show = () => changesOf(state).choose(begin, end);
   return html`<div class="run-ways">
     ${hasChanges &&
@@ -126,10 +126,7 @@ function Ways({ state, changed: { begin, end, list }, isIdle }) {
       <a class="button" href=${changesPath(state.id, begin, end, "patch")} download=${`${state.id}.patch`}>
         Download patch
       </a>`}
-    ${continues && html`<button type="button" onClick=${() => focusComposer()}>Continue</button>`}
-    ${continues && html`<button type="button" onClick=${() => setForking(true)}>Fork</button>`}
+    ${canFork && html`<button type="button" onClick=${() => setForking(true)}>Fork</button>`}
     ${isForking && html`<${ForkDialog} sessionId=${state.id} onClose=${() => setForking(false)} />`}
   </div>`;
 }
-
-const focusComposer = () => document.querySelector("form.composer textarea")?.focus();

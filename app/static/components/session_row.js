@@ -1,6 +1,6 @@
 /** One session in the list: its status, its usage, and its actions. */
 
-import { compact, count, dollars, plainLine } from "../core/format.js";
+import { compact, count, dollars, markdownLine, plainLine } from "../core/format.js";
 import { post, sessionPath } from "../core/http.js";
 import { sessionLink } from "../core/router.js";
 import { html } from "../core/ui.js";
@@ -52,9 +52,9 @@ const RESULT = 200;
 
 /** The beginning of the last run's output or answer. */
 function Result({ session: { output, answer } }) {
-  const text = output == null ? answer : JSON.stringify(output);
+  const text = output == null ? markdownLine((answer ?? "").slice(0, RESULT)) : plainLine(JSON.stringify(output));
   if (!text) return null;
-  return html`<p class="row-result dim">${plainLine(text.slice(0, RESULT).trim())}</p>`;
+  return html`<p class="row-result dim">${text.slice(0, RESULT)}</p>`;
 }
 
 const plural = (number, noun) => `${count(number)} ${noun}${number === 1 ? "" : "s"}`;
@@ -67,7 +67,7 @@ function MoreBadges({ session: { compaction, queue } }) {
 
 function Cost({ usage: { cost_usd: cost } }) {
   if (cost !== null) return dollars(cost);
-  return html`<span title="The model's price is unknown."><span class="unit">cost </span>unknown</span>`;
+  return html`<span class="unknown" title="The model's price is unknown."><span class="unit">cost </span>unknown</span>`;
 }
 
 function Context({ context: { tokens, usable } }) {

@@ -34,7 +34,7 @@ export function WorkspaceField() {
         </label>`,
       )}
     </div>
-    ${values.from === "" && html`<p class="help">You can also drop a folder or an archive anywhere on this form.</p>`}
+    ${values.from === "" && html`<p class="help">You can also drop a folder or an archive anywhere on this page.</p>`}
     ${values.from === "files" && html`<${Files} />`}
     ${values.from === "git" && html`<${Git} />`}
   </fieldset>`;

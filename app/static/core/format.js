@@ -52,9 +52,15 @@ export const day = (time) => (time ? DAY.format(new Date(time)) : "–");
 
 const STEPS = [["second", 60], ["minute", 60], ["hour", 24], ["day", 30], ["month", 12], ["year", Infinity]];
 
-/** "5 min. ago", relative to `now` (ms). */
+const DAY_MS = 86_400_000;
+const HALF_DAY_S = 43_200;
+const midnight = (time) => new Date(time).setHours(0, 0, 0, 0);
+
+/** "5 min. ago", relative to `now` (ms); after half a day "yesterday" or "2 days ago", by the local calendar. */
 export function ago(time, now) {
   let left = (new Date(time).getTime() - now) / 1000;
+  const days = Math.round((midnight(time) - midnight(now)) / DAY_MS);
+  if (left < -HALF_DAY_S && days < 0 && days > -30) return RELATIVE.format(days, "day");
   for (const [unit, size] of STEPS) {
     if (Math.abs(left) < size) return RELATIVE.format(Math.round(left), unit);
     left /= size;
@@ -82,6 +88,16 @@ export const visible = (text) => text.replace(HIDDEN, shown);
 
 /** The same as `plain`, on one line. */
 export const plainLine = (text) => plain(text).replace(/[\n\t]/g, " ");
+
+/** The text of Markdown on one line, without its marks: a preview. */
+export const markdownLine = (text) =>
+  plainLine(
+    text
+      .replace(/^[ \t]*(?:#{1,6}|>|[-*+]|\d{1,3}\.)[ \t]+/gm, "")
+      .replace(/^[ \t]*(?:```|~~~).*$/gm, "")
+      .replace(/!?\[([^\][\n]*)\]\([^()\s]*\)/g, "$1")
+      .replace(/\*\*|__|`/g, ""),
+  ).trim();
 
 /** A session's name on one line: its title, else its task. */
 export const nameOf = ({ title, task, id }) => plainLine(title || task || id);

@@ -1,8 +1,9 @@
 /** The list of sessions in sections, with filter and search, and the form for new ones. */
 
+import { useFileDrop } from "../components/attachments.js";
 import { Failure } from "../components/basic.js";
 import { ConnectionState } from "../components/connection.js";
-import { CreateForm } from "../components/create_form.js";
+import { CreateForm, takeFiles } from "../components/create_form.js";
 import { FirstVisit } from "../components/first_visit.js";
 import { SessionDialog } from "../components/session_dialogs.js";
 import { SessionRow } from "../components/session_row.js";
@@ -52,7 +53,16 @@ export function Sessions() {
   const onScroll = (event) => (place.top = event.currentTarget.scrollTop);
   const { status, q } = list.filter.value;
   const isFirst = list.loaded.value && list.items.value.length === 0 && !status && !q;
-  return html`<main class="page sessions" ref=${page} onScroll=${onScroll}>
+  const { isOver, ...dropping } = useFileDrop((event) => {
+    if (!isFirst) isCreating.value = true;
+    takeFiles(event);
+  });
+  return html`<main
+    class="page sessions ${isOver ? "drop-target" : ""}"
+    ref=${page}
+    onScroll=${onScroll}
+    ...${dropping}
+  >
     <${Head} isFirst=${isFirst} />
     ${isCreating.value && !isFirst && html`<${CreateForm} onClose=${() => (isCreating.value = false)} />`}
     ${list.problem.value && html`<${Failure} problem=${list.problem.value} onRetry=${() => retry()} />`}
@@ -148,13 +158,15 @@ function Rows({ dialog, openDialog }) {
   return html`<div class="session-sections" aria-busy=${isLoading} ...${focus}>
       ${sections
         .filter(([, found]) => found.length > 0)
-        .map(([name, found]) => html`<${Section} key=${name} name=${name} items=${found} openDialog=${openDialog} />`)}
+        .map(([name, found]) => html`<${Section} key=${name} ...${{ name, items: found, openDialog }} />`)}
     </div>
     <${More} />`;
 }
 
 function Section({ name, items, openDialog }) {
   const id = useId();
+  // More of those that are done may be on later pages.
+  const isPart = name === "Done" && list.nextCursor.value !== null;
   // The element of an unchanged session is the same, so that its row is not drawn again.
   const { current: drawn } = useRef(new WeakMap());
   const rowOf = (session) => {
@@ -162,7 +174,7 @@ function Section({ name, items, openDialog }) {
     return drawn.get(session);
   };
   return html`<section aria-labelledby=${id}>
-    <h2 id=${id}>${name} <span class="dim numbers">${count(items.length)}</span></h2>
+    <h2 id=${id}>${name} <span class="dim numbers">${count(items.length)}${isPart && "+"}</span></h2>
     <ul class="session-list" aria-label=${name}>
       ${items.map(rowOf)}
     </ul>

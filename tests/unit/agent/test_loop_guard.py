@@ -115,3 +115,13 @@ def test_the_numbers_are_settings() -> None:
     assert verdict(History().steps("a", 2), GuardRules(2, 1)) is Verdict.TELL
     assert verdict(History().steps("a", 3), GuardRules(2, 1)) is Verdict.END
     assert verdict(History().steps("a", 50).says(TOLD), GuardRules(2, 0)) is Verdict.FINE
+
+
+@pytest.mark.parametrize(("ms", "expected"), [(10_000, Verdict.FINE), (9_999, Verdict.END)])
+def test_waiting_for_a_silent_command_is_no_loop(ms: int, expected: Verdict) -> None:
+    history = History()
+    for number in range(1, 20, 2):
+        history.append(b.assistant(number, b.call(f"c{number}", name="command_output", arguments='{"wait_s": 300}')))
+        looked = b.result(f"c{number}", "[running; since=0 reads on]", name="command_output", duration_ms=ms)
+        history.append(b.tool(number + 1, looked))
+    assert verdict(history) is expected

@@ -51,7 +51,6 @@ from app.runtime.values.history import (
     SystemView,
     ToolCallView,
 )
-from app.runtime.values.mcp import ToolList
 from app.runtime.values.queue import (
     ApprovalAnswer,
     ApprovalList,
@@ -77,6 +76,7 @@ from app.runtime.values.server import (
     UsageReport,
 )
 from app.runtime.values.sessions import ForkCreate, SessionCreate, SessionPage, SessionPatch
+from app.runtime.values.tools import ToolList
 from app.sessions import CompactionEvent, ContextState, Session, SessionFilter, SessionSort, Status
 from tests.unit.api.double_streams import InMemoryEvents, InMemoryFiles, InMemoryIdempotency
 from tests.unit.api.double_webhooks import InMemoryWebhooks
@@ -360,7 +360,7 @@ class InMemoryHistory(HistoryService):
 
     async def tools(self, session_id: str) -> ToolList:
         self._memory.get(session_id)
-        return ToolList(items=(), servers=(), tokens=0, window=1, last_seq=1)
+        return ToolList(items=(), system=(), servers=(), tokens=0, window=1, last_seq=1)
 
     async def tool_call(self, session_id: str, call_id: str) -> ToolCallView:
         self._memory.get(session_id)

@@ -58,15 +58,16 @@ async def test_a_body_that_is_too_large_is_refused() -> None:
         await read(body)
 
 
-async def test_a_body_that_does_not_fit_next_to_the_others_is_refused() -> None:
-    bodies = Bodies(most=10)
-    await read(Body(bodies, sends(b"x" * 8), 100))
-    second = Body(bodies, sends(b"xx", b"x"), 100)
+@pytest.mark.parametrize("is_kept", [True, False], ids=["in memory", "on the disk"])
+async def test_a_body_that_does_not_fit_next_to_the_others_is_refused(is_kept: bool) -> None:
+    bodies = Bodies(most=10 if is_kept else 0, most_on_disk=0 if is_kept else 10)
+    await read(Body(bodies, sends(b"x" * 8), 100, is_kept=is_kept))
+    second = Body(bodies, sends(b"xx", b"x"), 100, is_kept=is_kept)
     with pytest.raises(ServerBusyError) as refused:
         await read(second)
     assert refused.value.code == "too_many_bodies"
     second.release()
-    assert bodies.held == 8
+    assert (bodies.held, bodies.on_disk) == ((8, 0) if is_kept else (0, 8))
 
 
 async def test_a_body_that_does_not_arrive_is_refused() -> None:

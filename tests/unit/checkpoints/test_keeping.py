@@ -51,6 +51,12 @@ async def test_dropped_commits_take_no_space(tmp_path: Path) -> None:
     assert set(listed) == {commits[0], commits[2]}
 
 
+async def test_a_repository_that_was_never_made_has_nothing_to_drop(tmp_path: Path) -> None:
+    repository = Repository(tmp_path / "repository.git")
+    assert not await repository.keep_only(set())
+    assert await repository.commits() == set()
+
+
 async def test_a_checkpoint_that_is_not_stored_yet_stays(tmp_path: Path) -> None:
     sandbox, repository = await opened(tmp_path)
     file = tmp_path / "workspaces" / "s" / "file"

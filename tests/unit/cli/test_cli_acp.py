@@ -15,7 +15,9 @@ from acp.helpers import (
     resource_block,
     resource_link_block,
 )
+from acp.schema import HttpMcpServer, McpServerStdio
 
+from app.cli.acp.agent import servers_of
 from app.cli.acp.content import content_of
 from app.cli.acp.project import git_apply, scan
 from app.cli.acp.turn import response
@@ -24,6 +26,7 @@ from app.cli.approvals import Call
 from app.cli.client import ServerEvent
 from app.cli.packing import project_folder
 from app.cli.screen import UsageError
+from app.runtime.values.sessions import SessionCreate
 
 RUN = {"input_tokens": 3, "cache_read_tokens": 4, "cache_write_tokens": 5, "output_tokens": 6, "reasoning_tokens": 1}
 
@@ -153,3 +156,23 @@ def test_a_hostile_patch_changes_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / "evil").exists()
     assert apply("fine", "src/fine") is None
     assert (folder / "src" / "fine").read_text() == "evil\n"
+
+
+def test_servers_of_an_editor_get_names_that_a_session_takes() -> None:
+    names = ["docs", "Figma Dev Mode", "a__b", "Figma (dev) mode", "Figma Dev Mode", "図", "", "x" * 40]
+    given = [HttpMcpServer(type="http", name=name, url="https://mcp.example.com", headers=[]) for name in names]
+    local = McpServerStdio(name="local", command="npx", args=[], env=[])
+    servers = servers_of([*given, local])
+    assert servers is not None
+    assert list(servers) == [
+        "docs",
+        "Figma-Dev-Mode",
+        "a-b",
+        "Figma-dev-mode",
+        "Figma-Dev-Mode-2",
+        "server",
+        "server-2",
+        "x" * 28,
+    ]
+    assert SessionCreate.model_validate({"mcp_servers": servers}).mcp_servers is not None
+    assert servers_of([local]) is None

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from app.cli import app
 from app.cli.approvals import show as show_approvals
+from app.cli.approvals import show_all
 from app.cli.listing import Cell, ago, chosen, print_json, print_table, short_age, with_optional_values
 from app.cli.nodes import node_rows
 from app.cli.screen import UsageError
@@ -38,6 +39,7 @@ def session(number: int, **fields: Any) -> dict[str, Any]:
     }
 
 
+NO_PRICE = session_rows([session(0, usage={"cost_usd": None})], NOW)
 ROWS = session_rows([session(0), session(1, status="awaiting_approval", title="漢" * 60)], NOW)
 HEAD = ("ID", "STATUS", "UPDATED", "STEPS", "COST", "TITLE")
 
@@ -73,6 +75,7 @@ def test_programs_get_whole_values_between_tabs(capsys: pytest.CaptureFixture[st
     assert (steps, cost) == ("1234", "0.0123")
     assert title == " ".join([r"Fix the \x1b[2Jparser now"] * 20)
     assert second.split("\t")[1] == "awaiting_approval"
+    assert NO_PRICE[0][4] == Cell("-", "0")
 
 
 @pytest.mark.parametrize(
@@ -141,3 +144,19 @@ async def test_waiting_calls_as_chosen_json(capsys: pytest.CaptureFixture[str]) 
     async with client_of(answer) as (client, _, _):
         await show_approvals(client, IDS[0], ["call_id"])
     assert json.loads(capsys.readouterr().out) == [{"call_id": "c"}]
+
+
+async def test_waiting_calls_of_all_sessions(capsys: pytest.CaptureFixture[str]) -> None:
+    sessions = as_json({"items": [session(0, title="Deploy"), session(1)], "next_cursor": None})
+    call = {"name": "execute_command", "arguments": {"command": "ls"}, "expires_at": None}
+    waiting = [as_json({"items": [{"call_id": f"call-{each}", **call}], "last_seq": 1}) for each in "ab"]
+    for fields in (None, ["call_id"]):
+        async with client_of(sessions, *waiting) as (client, heads, _):
+            await show_all(client, fields)
+        assert "status=awaiting_approval" in heads[0]
+        assert [IDS[each] in heads[each + 1] for each in (0, 1)] == [True, True]
+        out = capsys.readouterr().out
+        if fields:
+            assert json.loads(out)[1] == {"session_id": IDS[1], "call_id": "call-b"}
+        else:
+            assert out.startswith("session e66251d8  Deploy\ncall-a  no time limit\n  $ ls\nsession 4e0dd993  Fix")

@@ -11,9 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from app.cli import packing
 from app.cli.packing import Folder, chosen, pack
 from app.cli.run import TaskOptions
 from app.cli.screen import UsageError
+from tests.unit.cli.terminal import Terminal
 
 FILES = {
     ".gitignore": "*.log\n/build/\n!keep.log\ndeep/**/skip\n",
@@ -96,6 +98,19 @@ def test_links_out_and_special_files_are_left_out_and_named(folder: Path) -> Non
     assert left_out == {"left out src/out", "left out passwd", "left out pipe", "left out socket"}
 
 
+def test_a_folder_that_cannot_be_read_does_not_stop_the_others(folder: Path) -> None:
+    for name in ("first", "last"):
+        (folder / name).mkdir()
+        (folder / name / "file").touch()
+    found = chosen(Folder(folder, all=True))
+    assert "first" in found
+    # Tests may run as root, who can read all that is there.
+    (folder / "first").rename(folder.with_name("elsewhere"))
+    assert "last/file" in [*found]
+    with pytest.raises(OSError, match="No such file"):
+        list(chosen(Folder(folder / "first", all=True)))
+
+
 def test_a_repository_may_have_a_ref() -> None:
     def git_of(text: str) -> object:
         return TaskOptions(git=text).body("x")["source"]["git"]
@@ -105,3 +120,17 @@ def test_a_repository_may_have_a_ref() -> None:
     for text in ("https://host/a@", "project", "https://host"):
         with pytest.raises(UsageError):
             git_of(text)
+
+
+@pytest.mark.parametrize(("is_terminal", "written"), [(True, "\rpacking: 1\x1b[K\r\x1b[K"), (False, "")])
+def test_progress_is_one_line_of_a_narrow_terminal(
+    monkeypatch: pytest.MonkeyPatch, is_terminal: bool, written: str
+) -> None:
+    out = Terminal() if is_terminal else io.StringIO()
+    monkeypatch.setattr("sys.stderr", out)
+    monkeypatch.setattr(packing, "SHOW_S", 0)
+    monkeypatch.setattr(packing, "columns", lambda _: 11)
+    meter = packing.Meter()
+    meter.show(lambda: "packing: 1 file, 90.0 MB")
+    meter.clear()
+    assert out.getvalue() == written

@@ -55,6 +55,14 @@ def test_a_command_with_its_live_output_and_the_rest() -> None:
     ) == ("$ make\n  test\none\ntwo\nthree\nexit 2 · 40 ms\n")
 
 
+def test_a_command_that_waits_for_approval_is_shown_once() -> None:
+    fields = {"call_id": "1", "arguments": {"command": "ls"}, "expires_at": None}
+    asked = event("approval.requested", name=COMMAND, **fields)
+    other = event("approval.requested", name=COMMAND, **{**fields, "call_id": "2"})
+    shown_once = "$ ls\ncall 1 waits for approval\ncall 2 waits for approval\n$ ls\n"
+    assert shown(call("1", COMMAND, command="ls"), call("2", COMMAND, command="ls"), asked, other) == shown_once
+
+
 def test_output_that_was_not_live_is_shown_at_the_end() -> None:
     assert shown(call("1", COMMAND, command="ls"), result("1", COMMAND, "a\n", exit_code=0)) == (
         "$ ls\na\nexit 0 · 40 ms\n"

@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -19,6 +20,7 @@ from app.db.repositories import sessions
 from app.errors import StaleOwnerError, StorageError
 from app.eventlog.log import StreamItem
 from app.messages import Role
+from app.runtime.command_reading import read_output
 from app.runtime.commands import STORE_S
 from app.runtime.owner.commands import SessionCommands
 from app.runtime.owner.recorder import Recorder
@@ -139,3 +141,21 @@ async def test_the_model_is_told_once_if_its_owner_ends_right_after_that(stage: 
     assert [message.role for message in history] == [Role.USER, Role.CONTROL, Role.ASSISTANT], "and it answers"
     assert "commands have ended" in history[1].text
     await server.close(10)
+
+
+async def test_pieces_of_an_output_have_whole_characters(setup: RuntimeSetup, tmp_path: Path) -> None:
+    text, file = "aé€😀" * 9, tmp_path / "output"
+    file.write_bytes(text.encode() + b"\xc3")
+    setup = replace(setup, output_path=lambda _: file)
+    row = cast(
+        Row[Any], SimpleNamespace(session_id="s", call_id="c", status="exited", exit_code=0, bytes=0, remark=None)
+    )
+    for most in range(4, 20):
+        since, read = 0, ""
+        while (piece := await read_output(setup, row, since, most)).until < piece.state.bytes:
+            read += piece.data.decode()
+            since = piece.until
+        assert read + piece.data.decode("utf-8", "replace") == f"{text}\ufffd", "only what is incomplete is replaced"
+        last = await read_output(setup, row, None, most)
+        assert text.endswith(last.data.removesuffix(b"\xc3").decode())
+        assert last.until == len(text.encode()) + 1

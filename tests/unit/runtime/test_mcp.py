@@ -6,6 +6,7 @@ import asyncio
 import base64
 import ipaddress
 import threading
+import time
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -19,10 +20,10 @@ from hypothesis import strategies as st
 
 from app.errors import ToolError
 from app.runtime.destinations import Destinations
-from app.runtime.mcp.bounds import MAX_MESSAGE_BYTES, Received, ServerError
+from app.runtime.mcp.bounds import BURST_BYTES, MAX_MESSAGE_BYTES, MAX_VALUES, VALUE_BYTES, Received, ServerError
 from app.runtime.mcp.catalog import Catalog, Listed, counted, make_catalog
 from app.runtime.mcp.config import ServerConfig, merged
-from app.runtime.mcp.connection import Connection
+from app.runtime.mcp.connection import Connection, UnansweredError
 from app.runtime.mcp.host import McpHost
 from app.runtime.mcp.http import http_streams, tls_context
 from app.runtime.mcp.lists import take_out
@@ -35,7 +36,7 @@ from app.sessions import Approval, ApprovalRules
 from app.tools.base import ToolOutcome
 from app.tools.masking import Masking
 from tests.behavior.pictures import GIF, png
-from tests.mcp_servers import handshake, mcp_server, raw_server
+from tests.mcp_servers import handshake, mcp_server, raw_server, result
 
 ANYWHERE = Destinations((ipaddress.ip_network("127.0.0.0/8"),))
 HOST = McpHost(public=ANYWHERE, anywhere=ANYWHERE, call_s=5)
@@ -290,6 +291,56 @@ async def test_a_server_that_has_forgotten_the_connection_is_noticed_by_a_ping()
         assert connection.failure is not None
         assert connection.failure.detail == "The server no longer accepts the connection (status 400)."
         await connection.aclose()
+
+
+@pytest.mark.parametrize("protocol", ["2025-06-18", "2026-07-28"])
+async def test_messages_of_very_many_values_end_the_connection_at_once(protocol: str) -> None:
+    """The package would check each in the event loop, which takes seconds."""
+    many: list[Any] = [{}] * 200_000
+
+    def answer(asked: dict[str, Any]) -> Any:
+        match asked["method"]:
+            case "tools/call":
+                # What is structured is only passed on.
+                shown = {"content": [], "structuredContent": {"rows": many}}
+                found = shown if asked["params"]["name"] == "rows" else {"content": many}
+                return result(asked, {**found, "resultType": "complete"})
+            case "server/discover" if protocol == "2026-07-28":
+                about = {"supportedVersions": [protocol], "capabilities": {"tools": {}}, "resultType": "complete"}
+                return result(asked, {**about, "ttlMs": 0, "cacheScope": "private"})
+            case "tools/list":
+                return result(asked, {"tools": many, "resultType": "complete", "ttlMs": 0, "cacheScope": "private"})
+        return handshake(asked)
+
+    with raw_server(answer) as url:
+        for asks in ("tools/call", "tools/list"):
+            connection = await connected(url)
+            assert connection.protocol == protocol
+            rows = await connection.call("rows", {}, 5, lambda *_: None)
+            assert isinstance(rows, types.CallToolResult)
+            assert rows.structured_content == {"rows": many}
+            began = time.thread_time()
+            with pytest.raises((ServerError, UnansweredError), match="more than 20,000 values"):
+                await (
+                    connection.list_tools() if asks == "tools/list" else connection.call("x", {}, 5, lambda *_: None)
+                )
+            assert time.thread_time() - began < 1
+            await until_ended(connection)
+            assert connection.failure is not None
+            assert connection.failure.code == "too_large"
+            await connection.aclose()
+
+
+def test_values_count_against_a_message_and_a_connection() -> None:
+    with pytest.raises(ServerError, match="more than"):
+        Received().check_values({"content": [0] * MAX_VALUES})
+    received = Received()
+    for _ in range(10):
+        received.check_values([0] * MAX_VALUES)
+    received.take(b"x" * (BURST_BYTES - 11 * VALUE_BYTES * MAX_VALUES), lines=False)
+    received.check_values([0] * (MAX_VALUES - 10_000))
+    with pytest.raises(ServerError, match="too much"):
+        received.check_values([0] * MAX_VALUES)
 
 
 async def test_a_connection_that_hangs_is_closed_in_time() -> None:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import partial
+
+from sqlalchemy import Connection
 
 from app.agent.changes import ResultClosed
-from app.db.repositories import sessions
+from app.db.repositories import deliveries, sessions, webhooks
+from app.db.repositories.webhooks import StoredWebhook
 from app.messages import FinishReason, new_id, now
 from app.sessions import Status
 from tests.unit.runtime.stage import GENERATION_OPENED, Attempt, Stage, call_part, result_of
@@ -25,6 +29,26 @@ async def test_a_session_with_activity_since_it_was_found_is_kept(stage: Stage) 
     assert await stage.database.read(lambda c: sessions.is_old(c, stage.session_id, before))
     await stage.change(updated_at=now() + timedelta(minutes=1))
     assert not await stage.database.read(lambda c: sessions.is_old(c, stage.session_id, before))
+
+
+async def test_a_session_is_kept_until_webhooks_have_its_events(stage: Stage) -> None:
+    def is_old(connection: Connection) -> tuple[bool, bool]:
+        found = sessions.old_sessions(connection, LATER, 10)
+        return found == [stage.session_id], sessions.is_old(connection, stage.session_id, LATER)
+
+    at, ids = now(), (new_id(), new_id())
+    for webhook_id in ids:
+        made = StoredWebhook(webhook_id, "https://x.test", None, None, {}, "s", "active", None, None, at, at)
+        await stage.database.writer.write(partial(webhooks.add, webhook=made))
+    assert await stage.database.read(is_old) == (True, True)  # they only get later events
+    await stage.post("task")
+    await stage.change(status=Status.IDLE)
+    assert await stage.database.read(is_old) == (False, False)
+    head = (await stage.row()).last_seq
+    await stage.database.writer.write(lambda c: deliveries.advance(c, ids[0], {stage.session_id: head}))
+    assert await stage.database.read(is_old) == (False, False)
+    await stage.database.writer.write(lambda c: webhooks.disable(c, ids[1], "gone", at))
+    assert await stage.database.read(is_old) == (True, True)
 
 
 async def test_outputs_of_a_session_that_started_running_since_are_kept(stage: Stage) -> None:

@@ -4,23 +4,36 @@ from __future__ import annotations
 
 from datetime import timedelta
 from functools import partial
+from typing import Any
 
 import pytest
+from sqlalchemy import Connection, Row
 
-from app.agent.changes import CallsAwaited
-from app.db.repositories import checkpoints, client_calls, sessions
+from app.agent.changes import CallsAwaited, CallsHeld
+from app.db.repositories import checkpoints, client_calls, sessions, steps
 from app.db.repositories.checkpoints import StoredCheckpoint
 from app.errors import ConflictError
+from app.eventlog.log import Appender, StreamItem
 from app.messages import FinishReason, Usage, new_id, now
+from app.runtime.admission import Draft
 from app.runtime.incoming import IncomingArchives
 from app.runtime.services.checkpoints import CheckpointService
 from app.runtime.services.files import FileService
-from app.runtime.transactions import compactions, recovery, runs
+from app.runtime.transactions import compactions, recovery, runs, subagents
 from app.runtime.transactions.client_calls import pending
 from app.runtime.transactions.steps import Totals, totals
 from app.sessions import Limits, Outcome, SessionKind, Status
 from tests.unit.db.rows import add_session
-from tests.unit.runtime.stage import GENERATION_OPENED, USAGE, Attempt, Stage, call_part, make_sandboxes, make_setup
+from tests.unit.runtime.stage import (
+    GENERATION_OPENED,
+    USAGE,
+    Attempt,
+    Stage,
+    Transaction,
+    call_part,
+    make_sandboxes,
+    make_setup,
+)
 
 
 async def delegated(stage: Stage, count: int = 1) -> list[Stage]:
@@ -40,6 +53,10 @@ async def delegated(stage: Stage, count: int = 1) -> list[Stage]:
         await child.post("its task")
         children.append(child)
     return children
+
+
+def _no_draft(wait: Row[Any]) -> Draft:
+    raise AssertionError(f"{wait.call_id} has its sub-agent")
 
 
 async def _totals(stage: Stage) -> Totals:
@@ -81,6 +98,45 @@ async def test_a_crashed_run_waits_no_longer(stage: Stage) -> None:
     crashed = recovery.parked()
     await stage.act(lambda c: runs.finish(c, stage.session_id, epoch, crashed))
     assert not await stage.database.read(lambda c: client_calls.is_awaited(c, stage.session_id, child.session_id))
+
+
+async def test_the_next_owner_ends_the_approvals_that_the_log_shows(stage: Stage) -> None:
+    """They may be decided, or time out, before it looks at its sub-agents."""
+    one, two = await delegated(stage, 2)
+    for child in (one, two):
+        attempt, call = Attempt(), call_part()
+        await child.commit(GENERATION_OPENED, attempt.opened, *attempt.wrote(call))
+        await child.commit(attempt.answered(FinishReason.TOOL_CALLS), CallsHeld(attempt.message_id, (call,), 60))
+
+    def settled(known: subagents.Known) -> Transaction[None]:
+        def work(connection: Connection) -> tuple[None, list[StreamItem]]:
+            appender = Appender(connection, stage.session_id)
+            waits = client_calls.open_ones(connection, stage.session_id)
+            subagents.settle(connection, appender, waits, _no_draft, known)
+            return None, appender.flush()
+
+        return work
+
+    def denied(connection: Connection) -> tuple[None, list[StreamItem]]:
+        appender = Appender(connection, one.session_id)
+        runs.resolve_approvals(
+            connection, appender, steps.open_approvals(connection, one.session_id), "deny", "timeout"
+        )
+        return None, appender.flush()
+
+    await stage.act(settled(subagents.Known()))
+    await one.act(denied)
+    await one.change(status=Status.IDLE, outcome=Outcome.COMPLETED)
+    await stage.act(settled(subagents.Known()))
+    epoch = await stage.claim()
+    await stage.act(lambda c: runs.finish(c, stage.session_id, epoch, recovery.parked()))
+    shown = [each for each in await stage.log() if each.type.startswith("approval.")]
+    assert [(each.data.get("decision"), each.data["subagent_id"]) for each in shown] == [
+        (None, one.session_id),
+        (None, two.session_id),
+        ("deny", one.session_id),
+        ("cancelled", two.session_id),
+    ]
 
 
 async def test_usage_counts_once_for_both_and_limits_are_shared(stage: Stage) -> None:

@@ -52,5 +52,5 @@ async def test_a_run_continues_without_the_key(tmp_path: Path) -> None:
         with pytest.raises(error):
             await vault.encrypt("s", "TOKEN", VALUE)
         with capture_logs() as logs:
-            assert (await read_masking(vault, [row("AAAA")])).values == {}
+            assert (await read_masking(vault, [row("AAAA")], "one")).values == {}
         assert [line["event"] for line in logs] == ["secrets_unreadable"]

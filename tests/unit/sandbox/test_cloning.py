@@ -13,6 +13,7 @@ import asyncssh
 import pytest
 
 from app.errors import ForbiddenError, PalimpsestError
+from app.sandbox.host import cloning
 from app.sandbox.host.cloning import CloneError, Cloner, Repository
 from app.sandbox.host.git_ssh import KeyRefusedError
 from tests.git_server import GitServer, git_server
@@ -69,6 +70,21 @@ async def test_files_that_would_be_too_large_are_not_written(git: GitServer, tmp
     git.point("bomb", git.commit_of({**{f"{number}": blob for number in range(100)}, "long" * 99: blob}))
     with pytest.raises(CloneError) as failed:
         async with Cloner(tmp_path / "clones", lambda _: True).cloned(Repository(git.url, "bomb"), None, 1_000_000):
+            pass
+    assert failed.value.code == "clone_too_large"
+
+
+async def test_an_object_that_would_fill_the_memory_is_not_made(
+    git: GitServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cloning, "MEMORY_BYTES", 240 * 2**20)
+    cloner = Cloner(tmp_path / "clones", lambda _: True)
+    async with cloner.cloned(Repository(git.url), None, 1_000_000_000) as clone:
+        assert clone.commit
+    base, large = git.delta(bytes(2**20), 240)
+    git.point("bomb", git.commit_of({"base": base, "large": large}))
+    with pytest.raises(CloneError, match="of memory") as failed:
+        async with cloner.cloned(Repository(git.url, "bomb"), None, 1_000_000_000):
             pass
     assert failed.value.code == "clone_too_large"
 

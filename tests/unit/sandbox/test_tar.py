@@ -6,6 +6,7 @@ import asyncio
 import io
 import os
 import tarfile
+import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import NoReturn
@@ -63,6 +64,20 @@ async def test_special_files_are_left_out(format_: int, size: int) -> None:
         "empty": b"",
         "link": "t" * 150,
     }
+
+
+async def test_names_of_digits_take_no_quadratic_time() -> None:
+    links = {f"{number}": "1" * 4_000 for number in range(50)}
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        for name, target in links.items():
+            link = tarfile.TarInfo(name)
+            link.type, link.linkname = tarfile.SYMTYPE, target
+            archive.addfile(link)
+    began = time.process_time()
+    data = await filtered(made.getvalue(), 10**6)
+    assert time.process_time() - began < 0.8, "1.6 seconds with a tarfile that looks at each digit again"
+    assert members(data) == links
 
 
 async def test_a_size_in_an_extension_counts() -> None:

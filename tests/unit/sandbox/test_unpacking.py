@@ -16,7 +16,7 @@ import pytest
 from backports import zstd
 
 from app.errors import InvalidRequestError, TooLargeError, WorkspaceFullError
-from app.sandbox.archive_formats import Bounds
+from app.sandbox.archive_formats import Bounds, entries
 from app.sandbox.base import Sandbox, SandboxFactory
 from app.sandbox.incoming import Contents, as_tar, check
 from tests.unit.sandbox.shell import Shell, new_config
@@ -112,6 +112,28 @@ def test_a_hostile_entry_of_a_zip_is_refused(name: str, mode: int, reason: str) 
     hostile = zipped(("first", b"1", 0o100644), (name, b"/etc/passwd", mode))
     with pytest.raises(InvalidRequestError, match=reason):
         check(io.BytesIO(hostile), (), BOUNDS)
+
+
+def test_digits_in_a_header_take_no_quadratic_time() -> None:
+    names = "/".join(["1" * 255] * 15)
+    assert check(io.BytesIO(packed((names, b"", {}), link("l", names))), (), BOUNDS).files == 2
+    for digits in (" ".join(["1" * 2_000] * 10), "1" * 500_000):
+        hostile = packed(("x", b"", {"pax_headers": {"comment": digits}}))
+        with pytest.raises(InvalidRequestError, match="damaged"):
+            check(io.BytesIO(hostile), (), BOUNDS)
+
+
+def test_names_in_a_zip_are_those_that_were_packed() -> None:
+    name = "ü/日.txt"
+    flagged = zipped((name, b"", 0o100644))
+    # As the `zip` of Linux writes them: in UTF-8 too, but without saying so.
+    plain = bytearray(flagged)
+    for head, flags in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        plain[plain.index(head) + flags + 1] &= ~0x08
+    dos = bytearray(plain)
+    dos[dos.index(b"PK\x01\x02") + 5] = 0
+    found = [next(entries(io.BytesIO(data), BOUNDS)).name.decode() for data in (flagged, plain, dos)]
+    assert found == [name, name, name.encode().decode("cp437")]
 
 
 def test_what_would_be_too_large_is_refused() -> None:
@@ -265,6 +287,20 @@ async def test_a_folder_or_all_is_replaced(place: Place) -> None:
     assert await place.tree() == new
     await place.unpack(packed(), replaced=())
     assert await place.tree() == {}
+
+
+async def test_directories_that_nobody_may_write_to_are_merged_and_replaced(place: Place) -> None:
+    """A rename changes the parent that a directory names, so its owner needs the right to write to it."""
+    await place.unpack(OLD)
+    close = Shell(place.sandbox)
+    await close.run("mkdir dir/closed && chmod 555 dir/closed && chmod 0 .hidden && chmod 555 dir")
+    await place.unpack(NEW)
+    assert (await place.tree())["dir/same"] == b"new"
+    await close.run("chmod 555 dir")
+    await place.unpack(packed(("x", b"new", {})), ("dir",), replaced=("dir",))
+    await close.run("chmod 555 dir")
+    await place.unpack(packed(("x", b"new", {})), replaced=())
+    assert await place.tree() == {"x": b"new"}
 
 
 @pytest.mark.parametrize("replaced", [None, ("a",)])
