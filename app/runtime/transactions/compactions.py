@@ -56,8 +56,11 @@ def _open(
 
 
 def _note_progress(connection: Connection, session_id: str) -> None:
-    running = compactions.is_running(connection, session_id)
-    sessions.change(connection, session_id, compaction_in_progress=running)
+    fields: dict[str, Any] = {"compaction_in_progress": compactions.is_running(connection, session_id)}
+    if not fields["compaction_in_progress"] and sessions.row(connection, session_id).status == Status.IDLE:
+        # A cancel of the round has had its effect.
+        fields["cancel_requested"] = False
+    sessions.change(connection, session_id, **fields)
 
 
 def request(

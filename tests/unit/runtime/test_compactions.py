@@ -26,7 +26,7 @@ from app.errors import ConflictError, NotFoundError, StaleOwnerError
 from app.eventlog.bus import Bus
 from app.messages import Message, ToolResultPart, Usage, new_id, now
 from app.runtime.owner.recorder import Recorder
-from app.runtime.transactions import compactions
+from app.runtime.transactions import compactions, lifecycle
 from app.runtime.transactions.compactions import revert
 from app.sessions import CompactionEvent, ContextState, RoundError, Session
 from tests.unit.runtime.stage import (
@@ -152,6 +152,10 @@ class Office:
 
     async def in_progress(self) -> bool:
         return (await self.session()).compaction.in_progress
+
+    async def cancel_requested(self) -> bool:
+        row = await self.stage.database.read(lambda c: sessions.row(c, self.stage.session_id))
+        return bool(row.cancel_requested)
 
     async def events(self) -> list[tuple[str, dict[str, Any]]]:
         """The events of compaction, in order."""
@@ -368,7 +372,12 @@ class TestEnding:
     async def test_a_round_that_was_cancelled_or_discarded(self, office: Office, status: Any) -> None:
         number = await office.open()
         await office.stage.commit(ModelUsed("scripted/demo", SPENT, number))
+        await office.stage.database.writer.write(
+            lambda c: lifecycle.cancel(c, office.stage.session_id, clear_queue=False)
+        )
+        assert await office.cancel_requested()
         await office.stage.commit(RoundEnded(number, status))
+        assert not await office.cancel_requested()
         name, told = (await office.events())[-1]
         assert (name, told["round"]) == (f"compaction.{status}", 1)
         assert Usage(**told["usage"]) == SPENT
