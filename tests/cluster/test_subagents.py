@@ -61,7 +61,8 @@ async def test_sub_agents_continue_with_their_session_on_another_worker(
         await follower.type("subagent.finished")
         logs = [await log_of(a, each) for each in ids]
         cluster.nodes[first].thaw()
-        await until(lambda: cluster.log(first).count("session_taken_over") >= 3)
+        # Of all or of some: the first one that notices it ends the others.
+        await until(lambda: "session_taken_over" in cluster.log(first))
         await until(lambda: running_on(cluster.nodes[first]) == 0)
         assert [await log_of(a, each) for each in ids] == logs, "what was frozen writes nothing"
 
