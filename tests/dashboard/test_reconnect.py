@@ -11,7 +11,7 @@ from tests.behavior.harness import Client, command
 from tests.dashboard import IN_BROWSER
 from tests.dashboard.browser import UNREACHABLE, Faults, module, watched
 from tests.dashboard.conftest import ServeSite
-from tests.dashboard.places import badge, messages, open_session, same_as_afterwards
+from tests.dashboard.places import badge, head, messages, open_session, same_as_afterwards
 from tests.dashboard.proxy import Network
 from tests.dashboard.site import Site, link, port_of, server
 from tests.provider import Gate, Hang, Reasoning, Reply, Text
@@ -127,7 +127,13 @@ async def test_loading_a_session_is_retried(
     async def refuse(route: Route) -> None:
         await (route.fulfill(status=503, json={"detail": "Busy."}) if busy else route.continue_())
 
+    has_log = False
+
+    async def refuse_log(route: Route) -> None:
+        await (route.continue_() if has_log else route.fulfill(status=503, json={"detail": "Busy."}))
+
     await context.route("**/approvals", refuse)
+    await context.route("**/log?*", refuse_log)
     await page.goto(link(made["id"]))
     await expect(page.get_by_role("alert")).to_contain_text("Busy.")
     await expect(page.get_by_text("Retrying automatically")).to_be_visible()
@@ -135,6 +141,8 @@ async def test_loading_a_session_is_retried(
     busy = False
     await expect(messages(page, "assistant")).to_contain_text("Here at last.")
     await expect(page.get_by_text("Busy.")).to_be_hidden()
+    has_log = True
+    await expect(head(page).get_by_title("Time of the last run")).to_be_visible()
 
 
 @pytest.mark.extended

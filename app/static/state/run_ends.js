@@ -7,6 +7,8 @@
 import { get, sessionPath } from "../core/http.js";
 import { batch, effect, signal, untracked } from "../core/ui.js";
 
+/** Milliseconds before a load that failed is repeated. */
+const REPEAT_MS = 1000;
 /** Events per request. */
 const PAGE = 100;
 const OF_SERVERS = ["mcp.ready", "mcp.failed"];
@@ -40,6 +42,7 @@ export class RunEnds {
   #loads = Promise.resolve();
   #wanted = null;
   #follower = null;
+  #isWatched = false;
 
   constructor(state) {
     this.#state = state;
@@ -47,7 +50,8 @@ export class RunEnds {
 
   /** Follows the session's events while it is watched. Returns a function that stops it. */
   watch() {
-    return effect(() => {
+    this.#isWatched = true;
+    const stop = effect(() => {
       const follower = this.#state.follower.value;
       const events = this.#state.log.value.filter(({ type }) => TYPES.includes(type));
       untracked(() => {
@@ -55,6 +59,10 @@ export class RunEnds {
         this.#add(events);
       });
     });
+    return () => {
+      this.#isWatched = false;
+      stop();
+    };
   }
 
   /** A new follower means that the session was reloaded, possibly from an earlier state of the database. */
@@ -70,11 +78,17 @@ export class RunEnds {
     this.#follower = follower;
   }
 
-  /** Loads the ends between two seqs; Infinity is the end of the log. One load follows the other. A failure leaves
-   * them out until the next load. */
+  /** Loads the ends between two seqs; Infinity is the end of the log. One load follows the other. While the session is
+   * watched, one that fails for now is repeated. */
   cover(first, last) {
     this.#wanted = [first, last];
-    this.#loads = this.#loads.then(() => this.#cover(first, last)).catch(() => {});
+    return this.#queue(first, last);
+  }
+
+  #queue(first, last) {
+    const repeat = () => this.#isWatched && this.#queue(first, last);
+    const failed = (problem) => void (problem.mayPass && setTimeout(repeat, REPEAT_MS));
+    this.#loads = this.#loads.then(() => this.#cover(first, last)).catch(failed);
     return this.#loads;
   }
 
