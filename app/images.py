@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import io
 
-import imagesize
-
 MEDIA_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 """The formats that all providers with vision read."""
 
@@ -44,6 +42,8 @@ def image_size(data: bytes) -> tuple[int, int] | None:
     if media_type_of(data) is None:
         # The library reads more formats than providers do, some of them with complete parsers.
         return None
+    import imagesize  # it imports an XML parser
+
     try:
         width, height = imagesize.get(io.BytesIO(data[:HEADER_BYTES]))
     except (ValueError, OSError, LookupError, ArithmeticError):

@@ -7,8 +7,6 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-import yaml
-
 from app.context.tokens import estimate_text
 from app.messages import clean_text
 
@@ -45,6 +43,8 @@ def parse_skill(text: str, path: str) -> Skill | None:
     front = _front_matter(text)
     if front is None:
         return None
+    import yaml  # half a MiB; most servers never read a skill
+
     try:
         # The only loader that creates nothing but strings, lists and dicts.
         fields = yaml.load(front, Loader=yaml.BaseLoader)  # noqa: S506

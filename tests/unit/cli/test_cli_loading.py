@@ -1,8 +1,11 @@
-"""Objects loaded for a server are excluded from garbage collection; everything created later is not."""
+"""Objects loaded for a server are excluded from garbage collection; everything created later is not. Packages for
+colored output are not loaded with it."""
 
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
 from collections.abc import Iterator
 from importlib import import_module
 
@@ -31,3 +34,14 @@ def test_a_failed_import_reenables_collection() -> None:
     with pytest.raises(ModuleNotFoundError), loading():
         import_module("no_such_module")
     assert gc.isenabled()
+
+
+def test_packages_for_colored_output_are_not_imported_with_it_but_can_be_afterwards() -> None:
+    code = (
+        "import sys; from app.cli.startup import loading\n"
+        "with loading():\n"
+        "    import structlog, httpx\n"
+        "assert not {'rich', 'pygments'} & set(sys.modules), sys.modules\n"
+        "import rich.console, pygments\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -49,6 +49,9 @@ def test_a_missing_client_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 STARTED = """
 import asyncio, json, sys
+from app.cli.startup import loading
+with loading():
+    import app.cli.serve
 from app.server import bind, make_server
 from app.settings import Settings
 
@@ -69,7 +72,7 @@ asyncio.run(main())
 """
 
 
-def test_a_server_on_its_own_imports_nothing_of_a_cluster(tmp_path: Path) -> None:
+def test_a_server_imports_nothing_that_it_may_never_need(tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PALIMPSEST_")}
     command = [sys.executable, "-c", STARTED, str(tmp_path / "data")]
     ran = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60)
@@ -80,3 +83,4 @@ def test_a_server_on_its_own_imports_nothing_of_a_cluster(tmp_path: Path) -> Non
     assert libraries.isdisjoint({"temporalio", "redis", "hiredis", "psycopg", "obstore"})
     assert not [name for name in modules if name.startswith("app.cluster")]
     assert libraries.isdisjoint({"mcp", "mcp_types", "httpcore2"}), "it is for sessions with MCP servers"
+    assert libraries.isdisjoint({"rich", "yaml", "imagesize"}), "for a terminal, skills and images"
