@@ -51,7 +51,7 @@ def own_url(settings: Settings) -> str | None:
 async def answers(url: str) -> bool:
     """Whether a Palimpsest server answers at `url`. Probed without the key, which no other program may see."""
     try:
-        async with httpx.AsyncClient(trust_env=False, timeout=PROBE_S) as http:
+        async with httpx.AsyncClient(trust_env=False, verify=url.startswith("https:"), timeout=PROBE_S) as http:
             body = (await http.get(f"{url}/readyz")).json()
     except (httpx.HTTPError, httpx.InvalidURL, ValueError):
         return False

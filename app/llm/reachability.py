@@ -84,7 +84,7 @@ async def _accepts(base_url: str) -> bool:
 
 @cache
 def _ssl_context() -> ssl.SSLContext:
-    """Shared by all providers: loading the certificates takes about 30 ms."""
+    """Shared by all providers that use TLS: loading the certificates takes about 30 ms."""
     return httpx.create_ssl_context()
 
 
@@ -95,12 +95,14 @@ def make_transport(base_url: str) -> AiohttpTransport:
     looked up once; aiohttp's own lookup would also send credentials from a netrc file.
     """
     proxy = proxy_url(base_url)
+    uses_tls = "https" in (urlsplit(base_url).scheme, urlsplit(proxy or "").scheme)
+    certificates = _ssl_context() if uses_tls else False
 
     def session() -> aiohttp.ClientSession:
         connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=60, ssl=transport.ssl_context)
         return aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
 
-    transport = AiohttpTransport(verify=_ssl_context(), client=session, proxy=httpx.Proxy(proxy) if proxy else None)
+    transport = AiohttpTransport(verify=certificates, client=session, proxy=httpx.Proxy(proxy) if proxy else None)
     return transport
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator
 
 import pytest
 
 from app.llm import reachability
 from app.llm.catalog import Catalog
-from app.llm.reachability import UNREACHABLE, Reach
+from app.llm.reachability import UNREACHABLE, Reach, make_transport
 from app.llm.registry import ProviderConfig, Providers
 
 CLOSED = "http://127.0.0.1:9/v1"
@@ -55,6 +56,14 @@ async def test_behind_a_proxy_a_provider_counts_as_reachable(monkeypatch: pytest
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
     monkeypatch.setenv("no_proxy", "")
     assert (await Reach("far", "http://far.example/v1").look()).state == "ok"
+
+
+def test_certificates_are_loaded_for_tls_and_for_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("no_proxy", "")
+    assert make_transport("HTTPS://far.example/v1").ssl_context.verify_mode is ssl.CERT_REQUIRED
+    assert make_transport("http://far.example/v1").ssl_context.verify_mode is ssl.CERT_NONE
+    monkeypatch.setenv("http_proxy", "https://proxy.example")
+    assert make_transport("http://far.example/v1").ssl_context.verify_mode is ssl.CERT_REQUIRED
 
 
 async def test_only_used_providers_are_checked(open_port: str) -> None:
