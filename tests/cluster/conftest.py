@@ -18,6 +18,24 @@ from tests.unit.db.rows import add_session, new_database
 __all__ = ["clean_environment", "heeds_interrupts", "provider", "quiet_logs"]
 
 
+FOLDER = Path(__file__).parent
+IN_SHORT = {
+    "test_a_session_made_on_one_node_streams_on_another",
+    "test_a_killed_workers_session_continues_on_another",
+    "test_the_command_lists_the_nodes",
+}
+"""Tests of whole clusters that are not extended."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks tests of whole clusters as extended: each starts Temporal's clients and several servers, which takes
+    seconds. Coverage is measured with them all the same."""
+    for item in items:
+        if item.path.parent == FOLDER and isinstance(item, pytest.Function):
+            if "cluster" in item.fixturenames and item.originalname not in IN_SHORT:
+                item.add_marker("extended")
+
+
 @pytest.fixture
 async def database(tmp_path: Path) -> AsyncIterator[Database]:
     async with new_database(tmp_path) as database:
