@@ -30,8 +30,8 @@ cluster: $(DEV) ## Start a cluster on this machine, with workers to kill
 	@$(BIN)/python -m scripts.cluster $(ARGS)
 
 # A file that is named is run with all its tests.
-test: $(DEV) ## Run the tests, without the extended ones
-	@$(BIN)/python -m pytest --workers $(WORKERS) $(if $(findstring .py,$(ARGS)),,-m "not extended") $(ARGS)
+test: $(DEV) ## Run the tests, without the extended and the slow ones
+	@$(BIN)/python -m pytest --workers $(WORKERS) $(if $(findstring .py,$(ARGS)),,-m "not extended and not slow") $(ARGS)
 
 test-all: $(DEV) ## Run all tests, as the gate does
 	@$(BIN)/python -m pytest --workers $(WORKERS) $(ARGS)

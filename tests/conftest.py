@@ -42,7 +42,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if on_postgres() or config.option.workers:
         # Before the workers start, which share it.
         prepare()
-    settings.load_profile("short" if config.option.markexpr == "not extended" else "full")
+    settings.load_profile("short" if "not extended" in config.option.markexpr else "full")
 
 
 @pytest.hookimpl(tryfirst=True)

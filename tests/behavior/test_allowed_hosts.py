@@ -218,6 +218,7 @@ async def _try_all(server: ServerProcess, provider: FakeProvider, web: PublicWeb
 
 
 @pytest.mark.parametrize("way", WAYS)
+@pytest.mark.slow
 def test_no_way_leads_around_the_list(tried: Tried, way: str) -> None:
     met = WAYS[way][1]
     assert "REACHED" not in tried.outputs[way]

@@ -92,6 +92,7 @@ async def all_answered_but_one(provider: FakeProvider) -> None:
 
 
 @across(1, background=[True, False], policy=["handoff", "reactive"], model=MODELS)
+@pytest.mark.slow
 async def test_a_summary_asked_for_in_the_conversation_shares_the_prefix_of_the_step_before(
     start_server: StartServer, provider: FakeProvider, policy: str, model: str, background: bool
 ) -> None:

@@ -7,6 +7,8 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from app.db.engine import Database, open_database
 from app.db.repositories import sessions
 from app.settings import Settings
@@ -23,6 +25,7 @@ async def other_node(database: Database, redis: RedisServer) -> Node:
     return Node(database, redis.url, namespace=await database.read(sessions.instance_id))
 
 
+@pytest.mark.slow
 async def test_a_run_of_a_server_process_is_read_live_on_another_node(
     redis: RedisServer, start_process: StartProcess, provider: FakeProvider, tmp_path: Path
 ) -> None:

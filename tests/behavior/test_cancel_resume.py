@@ -323,6 +323,7 @@ def _at_work(request: RecordedRequest) -> Reply:
 
 
 @first_of(model=[OPENAI, ANTHROPIC])
+@pytest.mark.slow
 async def test_stops_at_any_instant_leave_a_sound_history(client: Client, provider: FakeProvider, model: str) -> None:
     provider.respond(_at_work)
     rng = random.Random(model)

@@ -321,6 +321,7 @@ async def killed(process: ServerProcess, session_id: str, checkpoint_id: str, is
 
 
 @pytest.mark.bubblewrap
+@pytest.mark.slow
 async def test_a_restore_that_is_killed_is_completed(start_process: StartProcess, provider: FakeProvider) -> None:
     """Killed when it begins, when it has removed something, and when it has written something. A file that is ignored
     in one of both states has its content from there."""

@@ -317,6 +317,7 @@ async def test_ctrl_c_cancels_the_run_and_follows_it_to_its_end(
     assert session["outcome"] == "cancelled"
 
 
+@pytest.mark.slow
 async def test_a_second_ctrl_c_quits_at_once(
     terminal: Terminal, provider: FakeProvider, sandbox_image: str, tmp_path: Path
 ) -> None:
@@ -395,6 +396,7 @@ async def test_a_lost_connection_loses_no_text_and_repeats_none(
     assert command.out.startswith("first half, second half\nstep 1 · ")
 
 
+@pytest.mark.slow
 async def test_the_cli_gives_up_on_a_server_that_stays_away(
     terminal: Terminal, provider: FakeProvider, server: RunningServer, client: Client
 ) -> None:
@@ -408,6 +410,7 @@ async def test_the_cli_gives_up_on_a_server_that_stays_away(
     assert session["status"] == "running"
 
 
+@pytest.mark.slow
 async def test_without_a_server_the_command_starts_one(terminal: Terminal) -> None:
     terminal.env["PALIMPSEST_QUEUE_LIMITS"] = "secret"
     ran = await terminal.ok("run", "show me", "-o", "out")
@@ -590,6 +593,7 @@ async def test_sessions_are_listed_shown_steered_and_removed(
     assert (await at_server.ok("sessions", "ls")).out == ""
 
 
+@pytest.mark.slow
 async def test_prune_deletes_idle_sessions_and_leaves_those_that_run(
     at_server: Terminal, provider: FakeProvider, client: Client
 ) -> None:
@@ -636,6 +640,7 @@ async def test_a_run_is_cancelled_and_resumed_by_id(
     assert "(nothing_to_resume)" in again.err
 
 
+@pytest.mark.slow
 async def test_a_session_is_forked_and_the_fork_shows_its_history(
     at_server: Terminal, provider: FakeProvider, client: Client
 ) -> None:
@@ -658,6 +663,7 @@ async def test_a_session_is_forked_and_the_fork_shows_its_history(
     assert (refused.status, "(message_not_found)" in refused.err) == (1, True)
 
 
+@pytest.mark.slow
 async def test_an_unknown_or_ambiguous_id_is_refused(at_server: Terminal, client: Client) -> None:
     first = (await client.create())["id"]
     await client.create()
@@ -696,6 +702,7 @@ async def test_an_error_of_the_server_is_one_sentence(at_server: Terminal) -> No
     assert len(refused.err.splitlines()) == 1
 
 
+@pytest.mark.slow
 async def test_the_server_reports_what_it_found_and_how_to_try_it(terminal: Terminal) -> None:
     terminal.env["PALIMPSEST_API_KEYS"] = "secret-of-mine"
     command = await terminal.start("serve", "--port", "0")
@@ -761,6 +768,7 @@ async def test_a_second_server_on_one_data_directory_is_refused(terminal: Termin
 
 
 @pytest.mark.sqlite
+@pytest.mark.slow
 async def test_a_startup_error_is_one_sentence(terminal: Terminal, server: RunningServer) -> None:
     port = server.url.rpartition(":")[2]
     data = terminal.folder / "data"

@@ -10,6 +10,8 @@ import shlex
 import sys
 from dataclasses import dataclass, field
 
+import pytest
+
 from tests.behavior.approving import ALWAYS, approve_all, command, pending, runs
 from tests.behavior.checks import assert_sound, following
 from tests.behavior.harness import Client, shows
@@ -124,6 +126,7 @@ async def test_without_a_terminal_the_run_says_that_it_waits_and_commands_decide
     assert "Shorter." in list(provider.requests[1].tool_results.values())[1]
 
 
+@pytest.mark.slow
 async def test_calls_have_short_ids_and_a_late_decision_is_reported(
     at_server: Terminal, provider: FakeProvider, client: Client
 ) -> None:
@@ -176,6 +179,7 @@ async def test_a_decided_call_is_not_asked_about_again(
     assert len(reading.err.splitlines()) == 1
 
 
+@pytest.mark.slow
 async def test_a_command_with_its_own_server_prints_its_address(terminal: Terminal) -> None:
     running = await terminal.start("run", "show me", "--approval", "always")
     await running.complains(" (or `deny`)\n")

@@ -80,6 +80,7 @@ async def test_json_is_the_round_or_its_preview(at_server: Terminal, client: Cli
     assert made["tokens_after"] < made["tokens_before"]
 
 
+@pytest.mark.slow
 async def test_a_failing_model_is_skipped_and_reported(
     at_server: Terminal, client: Client, task: LongTask, provider: FakeProvider
 ) -> None:
@@ -175,6 +176,7 @@ async def test_missing_things_are_reported(at_server: Terminal, args: tuple[str,
     assert says in done.err
 
 
+@pytest.mark.slow
 async def test_only_the_latest_round_can_be_reverted(at_server: Terminal, client: Client, task: LongTask) -> None:
     session = await long_session(client)
     assert "(round_not_found)" in (await at_server.run("sessions", "revert", session, "1")).err

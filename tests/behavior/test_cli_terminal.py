@@ -14,6 +14,8 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
+import pytest
+
 from tests.behavior.harness import Client, Event, RunningServer, command
 from tests.behavior.preloaded import Forked, fork
 from tests.behavior.process import ROOT
@@ -162,6 +164,7 @@ async def test_ctrl_c_cancels_and_gives_the_terminal_back(
         assert run.is_cooked
 
 
+@pytest.mark.slow
 async def test_a_long_upload_shows_how_much_is_sent(
     terminal: Terminal, provider: FakeProvider, server: RunningServer
 ) -> None:

@@ -232,6 +232,7 @@ async def _left(client: Client, provider: FakeProvider, task: str, **more: Any) 
 
 
 @first_of(how=[signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.slow
 async def test_calls_wait_through_a_restart(
     start_process: StartProcess, provider: FakeProvider, how: signal.Signals
 ) -> None:

@@ -59,6 +59,7 @@ async def assert_contexts(client: Client, provider: FakeProvider, session_id: st
 
 
 @across(1, policy=POLICIES, model=MODELS)
+@pytest.mark.slow
 async def test_the_context_of_each_step_stays_as_it_was_sent(
     start_server: StartServer, provider: FakeProvider, policy: str, model: str
 ) -> None:

@@ -103,6 +103,7 @@ def task_of(kind: str) -> str:
 
 
 @across(1, mode=MODES, model=[OPENAI, ANTHROPIC])
+@pytest.mark.slow
 async def test_a_failed_summary_costs_one_rung(
     start_server: StartServer, provider: FakeProvider, mode: str, model: str
 ) -> None:

@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+import pytest
+
 from tests.behavior.checks import assert_sound, following, user_texts
 from tests.behavior.combinations import across, first_of
 from tests.behavior.conftest import StartServer
@@ -110,6 +112,7 @@ async def test_messages_around_a_round_between_steps_are_verbatim_in_order_and_o
 
 
 @across(1, policy=POLICIES, model=MODELS)
+@pytest.mark.slow
 async def test_messages_during_an_automatic_round_are_delivered_after_it(
     start_server: StartServer, provider: FakeProvider, policy: str, model: str
 ) -> None:
@@ -168,6 +171,7 @@ async def test_a_message_right_after_a_round_is_in_the_next_request(client: Clie
 
 
 @across(1, policy=POLICIES, model=MODELS)
+@pytest.mark.slow
 async def test_a_cancel_during_an_automatic_round_leaves_everything_as_it_was(
     start_server: StartServer, provider: FakeProvider, policy: str, model: str
 ) -> None:

@@ -143,6 +143,7 @@ async def test_a_head_that_is_too_large_gets_a_status(guarded: ServerProcess) ->
         assert (await reader.read(100)).startswith(b"HTTP/1.1 200 OK\r\n")
 
 
+@pytest.mark.slow
 async def test_a_head_that_does_not_end_times_out(guarded: ServerProcess) -> None:
     async with connected(guarded) as (reader, writer), connected(guarded) as (silent, _):
         writer.write(b"GET /healthz HTTP/1.1\r\nhost: x\r\n")
@@ -186,6 +187,7 @@ async def test_bodies_of_unauthenticated_clients_are_limited(guarded: ServerProc
         assert await answers(guarded)
 
 
+@pytest.mark.slow
 async def test_all_bodies_together_are_bounded(guarded: ServerProcess) -> None:
     size, number = 1_000_000, 200
     async with AsyncExitStack() as stack:

@@ -281,6 +281,7 @@ async def whole_or_broken(client: Client, session_id: str) -> httpx.Response:
     return httpx.Response(answer.status_code, content=bytes(content))
 
 
+@pytest.mark.slow
 async def test_swapping_a_directory_and_a_link_leads_nowhere(
     client: Client, server: RunningServer, provider: FakeProvider, sandbox: str, host: Host
 ) -> None:
@@ -351,6 +352,7 @@ def plain(text: str) -> bool:
     return all(line.isprintable() for line in text.split("\n"))
 
 
+@pytest.mark.slow
 async def test_names_cannot_deceive(
     client: Client, provider: FakeProvider, sandbox: str, tmp_path: Path, host: Host
 ) -> None:

@@ -254,6 +254,7 @@ def long_history(steps: int) -> dict[str, Any]:
     return {"name": "deploy", "format": "openai", "messages": messages, "probes": [town, port]}
 
 
+@pytest.mark.slow
 async def test_long_histories_are_replayed_without_a_model(terminal: Terminal) -> None:
     await asyncio.to_thread((terminal.folder / "long.json").write_text, json.dumps(long_history(120)))
     chosen = ("--history", "long.json", "--policies", "threshold,handoff")

@@ -99,6 +99,7 @@ async def test_an_archive_with_another_boundary_is_the_same_body(client: Client)
 
 
 @pytest.mark.sqlite
+@pytest.mark.slow
 async def test_a_request_that_died_with_its_server_is_answered_once(
     start_process: StartProcess, provider: FakeProvider
 ) -> None:

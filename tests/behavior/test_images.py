@@ -273,6 +273,7 @@ async def test_a_broken_image_costs_one_refusal(client: Client, provider: FakePr
 
 
 @MODELS
+@pytest.mark.slow
 async def test_fifty_images_never_overflow_a_session(client: Client, provider: FakeProvider, model: str) -> None:
     pictures = [png(1_500, 1_500, seed, padding=1_000_000 if seed % 5 == 0 else 0) for seed in range(50)]
     session = await client.create(model=model)

@@ -65,6 +65,7 @@ def request_of(turn: int) -> str:
         pytest.param("handoff", OPENAI, 10, marks=pytest.mark.extended),
     ],
 )
+@pytest.mark.slow
 async def test_empty_summaries_lose_no_known_fact(
     start_server: StartServer, provider: FakeProvider, policy: str, model: str, many: int
 ) -> None:

@@ -222,6 +222,7 @@ BAD: dict[str, tuple[Answer, str]] = {
 }
 
 
+@pytest.mark.slow
 async def test_hostile_servers_cost_their_tools_and_not_the_run(
     start_server: StartServer, provider: FakeProvider
 ) -> None:
@@ -302,6 +303,7 @@ async def test_a_command_that_cannot_start_or_floods_costs_its_tools(
         assert "no-such-program" in failed["absent"]["detail"]
 
 
+@pytest.mark.slow
 async def test_a_call_that_is_out_at_a_kill_is_interrupted_and_not_repeated(
     start_process: StartProcess, provider: FakeProvider
 ) -> None:

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 from mcp.client import Client as McpClient
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp_types import CallToolResult
@@ -105,6 +106,7 @@ async def test_an_agent_hands_over_work(
             assert refused.structured_content["code"] == code, refused
 
 
+@pytest.mark.slow
 async def test_standard_output_has_messages_alone_and_sigterm_ends_the_command(terminal: Terminal) -> None:
     """By hand, with a server of the command's own."""
     terminal.env |= {"PALIMPSEST_MODEL": "scripted/demo", "PALIMPSEST_LOG_LEVEL": "info"}

@@ -108,6 +108,7 @@ async def test_a_session_continues_on_another_machine(machine: Machine, provider
         await assert_sound(client, session["id"])
 
 
+@pytest.mark.slow
 async def test_files_that_were_brought_in_are_on_another_machine_too(machine: Machine, provider: FakeProvider) -> None:
     first = machine("one")
     provider.script(Reply(command("cat project")), Reply(Text("Seen.")))
@@ -188,6 +189,7 @@ async def component(client: Client, *, ok: bool) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("store", ["folder"], indirect=True)
+@pytest.mark.slow
 async def test_a_store_that_is_away_costs_nothing(machine: Machine, provider: FakeProvider, tmp_path: Path) -> None:
     """The run continues; the snapshot is taken when the store is back."""
     first = machine("one")
@@ -210,6 +212,7 @@ async def test_a_store_that_is_away_costs_nothing(machine: Machine, provider: Fa
 
 
 @pytest.mark.parametrize("store", ["s3"], indirect=True)
+@pytest.mark.slow
 async def test_forks_uploads_and_deletions_elsewhere(
     machine: Machine, provider: FakeProvider, s3_server: S3Server
 ) -> None:
@@ -240,6 +243,7 @@ async def test_forks_uploads_and_deletions_elsewhere(
 
 
 @pytest.mark.parametrize("store", ["s3"], indirect=True)
+@pytest.mark.slow
 async def test_credentials_are_in_no_log_and_no_answer(
     machine: Machine, provider: FakeProvider, s3_server: S3Server
 ) -> None:
@@ -256,6 +260,7 @@ async def test_credentials_are_in_no_log_and_no_answer(
 
 
 @pytest.mark.parametrize("store", ["folder"], indirect=True)
+@pytest.mark.slow
 async def test_an_upload_that_was_accepted_outlives_its_machine(
     machine: Machine, provider: FakeProvider, tmp_path: Path
 ) -> None:

@@ -242,6 +242,7 @@ async def test_an_engine_that_starts_after_the_server(
         assert [event.data["status"] for event in of_type(events, "tool.result")] == ["completed"]
 
 
+@pytest.mark.slow
 async def test_a_provider_that_is_down_for_a_while(start_server: StartServer) -> None:
     """Its run retries and continues when it is back; the server stays ready for all others."""
     with FakeProvider() as up:

@@ -86,6 +86,7 @@ async def test_everything_that_the_page_loads_is_served_without_a_key(keyless: C
 
 
 @pytest.mark.usefixtures("edited")
+@pytest.mark.slow
 async def test_an_edited_page_is_served_from_its_sources(keyless: Client) -> None:
     found = plain(await loaded(keyless))
     assert {"/static/main.js", "/static/worker.js", "/static/vendor/preact.js"} <= found.keys()
@@ -210,6 +211,7 @@ async def test_files_under_a_version_address_are_cached_permanently(client: Clie
 
 
 @pytest.mark.usefixtures("edited")
+@pytest.mark.slow
 async def test_the_page_preloads_all_modules_that_it_loads_at_start(keyless: Client) -> None:
     page = (await keyless.http.get("/")).text
     named = set(re.findall(r'<link rel="modulepreload" href="([^"]+)"', page))

@@ -60,6 +60,7 @@ async def test_sessions_run_at_the_same_time(
             await assert_sound(client, session["id"])
 
 
+@pytest.mark.slow
 async def test_a_run_survives_the_outage_of_its_database(
     postgres_server: Server, start_server: StartServer, provider: FakeProvider
 ) -> None:

@@ -76,6 +76,7 @@ PHASES = (
 
 
 @pytest.mark.parametrize("mode", ["steer", "follow_up", "interrupt"])
+@pytest.mark.slow
 async def test_a_message_in_any_phase_is_delivered_exactly_once(
     client: Client, provider: FakeProvider, mode: str
 ) -> None:

@@ -78,6 +78,7 @@ async def _begin(client: Client, provider: FakeProvider, doing: Doing, model: st
 
 
 @first_of(how=[signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.slow
 async def test_every_session_continues_by_itself_after_the_server_went_down(
     start_process: StartProcess, provider: FakeProvider, how: signal.Signals, sandbox: str
 ) -> None:

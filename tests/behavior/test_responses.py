@@ -389,6 +389,7 @@ async def test_an_endpoint_that_has_not_answered_is_forgotten(
     assert provider.requests[-1].wire == "responses"
 
 
+@pytest.mark.slow
 async def test_an_endpoint_that_keeps_failing_is_forgotten(start_server: StartServer, provider: FakeProvider) -> None:
     """A transient 404 led there, and that endpoint returns only a rate limit error."""
     provider.script(HttpError(404, b"404 page not found"), *[HttpError(429)] * MOST_FAILURES, Reply(Text("Done.")))

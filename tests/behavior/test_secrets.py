@@ -81,6 +81,7 @@ def as_text(events: list[Event]) -> str:
     return json.dumps([event.data for event in events])
 
 
+@pytest.mark.slow
 async def test_a_provider_that_repeats_the_key_in_its_errors(
     caller: Client, provider: FakeProvider, server_process: ServerProcess
 ) -> None:

@@ -100,6 +100,7 @@ async def test_a_server_that_reports_no_window_is_no_error(
     assert provider.looked == ["/v1/models"]
 
 
+@pytest.mark.slow
 async def test_a_configured_window_is_not_queried(start_server: StartServer, provider: FakeProvider) -> None:
     provider.configure(overflow="vllm", models=("model",), window=200_000)
     provider.respond(works_on)

@@ -63,6 +63,7 @@ def local_engine() -> None:
 
 @pytest.mark.docker
 @pytest.mark.usefixtures("local_engine")
+@pytest.mark.slow
 async def test_a_cancel_does_not_wait_for_a_workspace_that_does_not_answer(
     start_server: Callable[..., RunningServer], provider: FakeProvider, tmp_path: Path
 ) -> None:

@@ -96,6 +96,7 @@ async def test_a_password_a_redirect_and_a_wrong_name_end_the_clone(client: Clie
     assert (await client.run("Look.", source=nowhere))[0]["error"]["code"] == "clone_host_unknown"
 
 
+@pytest.mark.slow
 async def test_a_secret_opens_the_repository_and_is_nowhere_afterward(
     start_process: StartProcess, provider: FakeProvider, git: GitServer
 ) -> None:

@@ -236,6 +236,7 @@ def can_unshare() -> bool:
 
 
 @pytest.mark.sqlite
+@pytest.mark.slow
 async def test_a_read_only_data_directory(serve: Serve, start_server: StartServer, tmp_path: Path) -> None:
     if not await asyncio.to_thread(can_unshare):
         pytest.skip("a mount namespace cannot be made here")

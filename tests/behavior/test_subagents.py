@@ -341,6 +341,7 @@ async def test_a_parked_run_shows_the_end_of_its_sub_agents(
 
 
 @pytest.mark.shared_server
+@pytest.mark.slow
 async def test_calls_that_cannot_be_carried_out_get_errors(client: Client, provider: FakeProvider) -> None:
     bad = [
         delegate("x", tools=["no_tool"]),

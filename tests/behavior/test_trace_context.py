@@ -7,6 +7,7 @@ import asyncio
 import signal
 from typing import Any
 
+import pytest
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 
@@ -35,6 +36,7 @@ async def post(client: Client, path: str, traceparent: str | None, **body: Any) 
     return made
 
 
+@pytest.mark.slow
 async def test_a_trace_reaches_everything_that_its_run_calls(
     start_process: StartProcess, provider: FakeProvider, receiver: SpanReceiver
 ) -> None:

@@ -125,6 +125,7 @@ async def test_open_spans_are_sent_at_shutdown(
     assert {span.name for span in receiver.spans} == {"invoke_agent palimpsest", "chat model"}
 
 
+@pytest.mark.slow
 async def test_an_unreachable_receiver_costs_nothing(start_server: StartServer, provider: FakeProvider) -> None:
     async with Client(start_server(otlp_endpoint="http://127.0.0.1:9").url) as client:
         session, _ = await client.run("say hello")

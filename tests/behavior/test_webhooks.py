@@ -93,6 +93,7 @@ async def test_every_event_is_delivered_signed_and_in_order(start_server: StartS
             assert (await client.session(earlier["id"]))["status"] == "idle"
 
 
+@pytest.mark.slow
 async def test_nothing_is_lost_while_the_receiver_fails_and_the_server_is_killed(
     start_process: StartProcess, provider: FakeProvider
 ) -> None:

@@ -31,9 +31,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Marks tests of whole clusters as extended: each starts Temporal's clients and several servers, which takes
     seconds. Coverage is measured with them all the same."""
     for item in items:
-        if item.path.parent == FOLDER and isinstance(item, pytest.Function):
-            if "cluster" in item.fixturenames and item.originalname not in IN_SHORT:
-                item.add_marker("extended")
+        is_whole = isinstance(item, pytest.Function) and "cluster" in item.fixturenames
+        if item.path.parent == FOLDER and is_whole and item.name not in IN_SHORT:
+            item.add_marker("extended")
 
 
 @pytest.fixture

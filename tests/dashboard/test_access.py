@@ -170,6 +170,7 @@ async def _check_all_views(page: Page, session_id: str) -> dict[str, list[str]]:
     ],
     ids=["light", "dark", "phone"],
 )
+@pytest.mark.slow
 async def test_no_view_has_a_serious_violation(
     site: Site, browser: Browser, full_session: str, options: dict[str, Any]
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from playwright.async_api import Page, expect
 
 from tests.dashboard import IN_BROWSER
@@ -10,6 +11,7 @@ from tests.dashboard.site import Site
 pytestmark = [*IN_BROWSER]
 
 
+@pytest.mark.slow
 async def test_the_documentation_shows_the_servers_operations(site: Site, page: Page) -> None:
     requested: list[str] = []
     page.on("request", lambda request: requested.append(request.url))

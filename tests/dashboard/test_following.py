@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from playwright.async_api import Page, expect
 
 from tests.behavior.harness import Client
@@ -114,6 +115,7 @@ ROUNDS = """async ({ ConversationView }, [id, rounds]) => {
 }"""
 
 
+@pytest.mark.slow
 async def test_nothing_but_the_user_stops_following(bare: Page, client: Client) -> None:
     """Retries, queued messages, approvals, results and images change the heights of the list and of its rows."""
     session_id = (await client.create())["id"]

@@ -99,6 +99,7 @@ def _answers() -> list[Any]:
     ]
 
 
+@pytest.mark.slow
 async def test_hostile_content_is_shown_as_text_in_every_view(page: Page, site: Site, client: Client) -> None:
     made = await client.create(site.task(f"{PAYLOAD} \u202eksat", *_answers()), title=f"{PAYLOAD}\u202eeltit\x1b[31m")
     await open_session(page, made["id"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from playwright.async_api import BrowserContext, Locator, Page, expect
 
 from tests.behavior.checks import following
@@ -39,6 +40,7 @@ def row(page: Page, session_id: str) -> Locator:
     return page.locator(f'[data-session-id="{session_id}"]')
 
 
+@pytest.mark.slow
 async def test_the_list_shows_what_needs_the_user_and_what_each_session_does(
     page: Page, site: Site, client: Client
 ) -> None:
@@ -172,6 +174,7 @@ async def test_keys_open_the_help_the_palette_and_sessions_but_not_while_the_use
     await expect(page.get_by_role("dialog", name="Go to")).to_be_visible()
 
 
+@pytest.mark.slow
 async def test_a_search_of_the_session_goes_to_the_message_and_the_address_names_it(
     page: Page, site: Site, client: Client
 ) -> None:

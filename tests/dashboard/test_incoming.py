@@ -153,6 +153,7 @@ async def _replace_and_delete(page: Page, client: Client) -> None:
     assert (await client.get(secrets))["items"] == []
 
 
+@pytest.mark.slow
 async def test_a_repository_is_cloned_once_it_can_be(
     own_site: ServeSite, browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -32,6 +32,7 @@ def _history(pairs: int) -> list[dict[str, str]]:
     ]
 
 
+@pytest.mark.slow
 async def test_only_visible_rows_are_rendered(page: Page, site: Site, client: Client) -> None:
     task = site.task("After all that", Reply(Text("The newest answer.")))
     history = {"format": "openai", "messages": _history(PAIRS)}

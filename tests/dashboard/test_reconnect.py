@@ -21,6 +21,7 @@ pytestmark = [*IN_BROWSER]
 WORDS = " ".join(f"word{number}" for number in range(300))
 
 
+@pytest.mark.slow
 async def test_the_server_is_killed_in_the_middle_of_a_stream(browser: Browser, own_site: ServeSite) -> None:
     with own_site() as site:
         task = site.task(

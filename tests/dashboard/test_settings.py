@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 
+import pytest
 from playwright.async_api import Browser, Page, expect
 
 from tests.behavior.harness import Client
@@ -19,6 +20,7 @@ from tests.receiver import Receiver, receiving
 pytestmark = [*IN_BROWSER]
 
 
+@pytest.mark.slow
 async def test_a_webhook_is_created_tested_edited_and_deleted(own_site: ServeSite, browser: Browser) -> None:
     with own_site(PALIMPSEST_WEBHOOK_NETWORKS="127.0.0.0/8") as site, receiving() as receiver:
         receiver.answer = lambda received: 410 if received.body["type"] == "session.idle" else 204

@@ -303,6 +303,7 @@ def _unsigned(part: Part) -> dict[str, Any]:
 @pytest.mark.parametrize("wire", sorted(FORMATS))
 @settings(max_examples=EXAMPLES)
 @given(imported=imports, operations=operations)
+@pytest.mark.slow
 def test_requests_only_grow_and_thinking_keeps_its_position(
     wire: str, imported: list[tuple[list[str], str | None, bool]], operations: list[tuple[Any, ...]]
 ) -> None:

@@ -252,6 +252,7 @@ async def run_one(kind: str, folder: Path, factory: SandboxFactory, seed: int) -
     return await come_back(mirror, repository, random)
 
 
+@pytest.mark.slow
 async def test_random_trees_come_back_byte_for_byte(tmp_path: Path) -> None:
     assert await run("local-unsafe", tmp_path, range(TREES)) > TREES // 10
 
@@ -262,6 +263,7 @@ async def test_random_trees_come_back_in_bubblewrap(tmp_path: Path) -> None:
 
 
 @pytest.mark.docker
+@pytest.mark.slow
 async def test_random_trees_come_back_in_docker(tmp_path: Path) -> None:
     await run("docker", tmp_path, range(TREES, TREES + WALLED))
 

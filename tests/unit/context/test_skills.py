@@ -37,6 +37,7 @@ def test_what_cannot_be_seen_is_not_shown() -> None:
         "---\nname: !!python/object:os.system x\ndescription: y\nname: {{}: 1}\n---\n",
     ],
 )
+@pytest.mark.slow
 def test_what_is_no_front_matter_is_no_skill(text: str) -> None:
     assert parse_skill(text, PATH) is None
 

@@ -70,6 +70,7 @@ async def test_the_newest_passages_of_all_blocks_are_found(postgres_url: str) ->
     await database.aclose()
 
 
+@pytest.mark.slow
 async def test_large_and_odd_texts_are_found(postgres_url: str) -> None:
     database = open_database(postgres_url)
     texts = [

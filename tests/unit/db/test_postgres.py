@@ -284,6 +284,7 @@ async def test_a_place_after_the_largest_integer_is_a_place(database: Database) 
     assert await database.read(lambda c: events.after(c, session_id, 2**70, 10, 100)) == []
 
 
+@pytest.mark.slow
 async def test_a_server_that_stays_silent_holds_up_no_lane_for_long(postgres_url: str, database: Database) -> None:
     """It still accepts what it is sent, so that only its silence shows that it is away."""
     socket = str(make_url(postgres_url).query["host"])

@@ -234,6 +234,7 @@ def test_times_keep_their_milliseconds(seconds: float) -> None:
 
 
 @given(value=st.recursive(st.none() | st.booleans() | st.text(), lambda v: st.lists(v) | st.dictionaries(st.text(), v)))
+@pytest.mark.slow
 def test_json_round_trips(value: object) -> None:
     column = Json()
     assert column.process_result_value(column.process_bind_param(value, None), None) == value  # type: ignore[arg-type]

@@ -302,6 +302,7 @@ def test_too_many_parts_are_refused_before_they_fill_the_memory() -> None:
 
 
 @pytest.mark.parametrize("shared", [True, pytest.param(False, marks=pytest.mark.extended)])
+@pytest.mark.slow
 def test_the_work_is_linear_in_the_history(shared: bool) -> None:
     """Ten thousand calls before their results, with one id for all of them or with none: searching all open calls for
     each result would take minutes."""

@@ -44,6 +44,7 @@ async def said(chunks: Iterable[bytes]) -> list[StreamEvent]:
 
 
 @pytest.mark.parametrize("chunks", [[NOTHING] * 40, [b":\n\n" * 1_000_000]], ids=["events", "one chunk of comments"])
+@pytest.mark.slow
 async def test_other_tasks_run_while_a_stream_never_pauses(chunks: list[bytes]) -> None:
     turns = count()
 

@@ -87,6 +87,7 @@ FOUND = [
 ]
 
 
+@pytest.mark.slow
 def test_any_stream_becomes_a_valid_message_or_an_error() -> None:
     with StreamFuzzer() as fuzzer:
         result = run(fuzzer, seed_=7, inputs=300)

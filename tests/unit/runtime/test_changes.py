@@ -146,6 +146,7 @@ async def refuse(stage: Stage, changes: list[Change]) -> None:
 
 @settings(max_examples=25)
 @given(st.lists(st.tuples(st.lists(st.sampled_from(MAKERS), max_size=4), st.booleans(), st.booleans()), max_size=6))
+@pytest.mark.slow
 async def test_any_sequence_of_changes_leaves_no_gap(
     tmp_path_factory: pytest.TempPathFactory,
     commits: list[tuple[list[Callable[[Story], list[Change]]], bool, bool]],

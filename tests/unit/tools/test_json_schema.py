@@ -76,6 +76,7 @@ def doubling(levels: int) -> dict[str, Any]:
     ],
     ids=["regex", "names", "endless", "doubling", "unique"],
 )
+@pytest.mark.slow
 def test_no_schema_takes_long(schema: dict[str, Any], value: Any) -> None:
     checked = checked_schema(schema)
     began = time.thread_time()

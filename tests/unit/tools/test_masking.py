@@ -7,6 +7,7 @@ import re
 from base64 import b64encode, urlsafe_b64encode
 from urllib.parse import quote, quote_plus
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -42,6 +43,7 @@ def masked(data: bytes, cuts: list[int]) -> bytes:
     return b"".join(map(stream.feed, pieces)) + stream.feed(b"", final=True)
 
 
+@pytest.mark.slow
 def test_every_form_is_masked_wherever_it_is_cut() -> None:
     for before in (b"", b"x", b"xy", b"xyz"):
         for data in written(CANARY, before):

@@ -58,6 +58,7 @@ def codes() -> dict[str, str]:
 
 
 @pytest.mark.parametrize("text", HOSTILE)
+@pytest.mark.slow
 def test_a_hostile_pattern_is_refused_or_searched_within_bounds(codes: dict[str, str], text: str) -> None:
     assert codes[text] == "0"
 

@@ -77,6 +77,7 @@ def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         open_store("s3://bucket")
 
 
+@pytest.mark.slow
 def test_a_server_without_a_store_imports_none() -> None:
     code = (
         "import sys, app.server, app.bootstrap.service, app.cli.serve\n"

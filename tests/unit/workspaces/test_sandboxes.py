@@ -61,6 +61,7 @@ async def test_what_commands_made_comes_back(factory: SandboxFactory) -> None:
     assert (writable.code, writable.err) == (0, "")
 
 
+@pytest.mark.slow
 async def test_few_changes_are_read_alone(factory: SandboxFactory) -> None:
     source, target = opened(factory), opened(factory)
     await Shell(source).run(MAKE + "rm fifo; sleep 2.1")

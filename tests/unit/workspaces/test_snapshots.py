@@ -91,6 +91,7 @@ def build(place: bytes, tree: object, mode: int) -> None:
     second=st.dictionaries(NAMES, TREES, max_size=6),
     mode=st.sampled_from([0o644, 0o755, 0o600, 0o640, 0o444]),
 )
+@pytest.mark.slow
 async def test_any_tree_comes_back(first: dict[bytes, object], second: dict[bytes, object], mode: int) -> None:
     """Two snapshots, the second one after entries were added and replaced."""
     with TemporaryDirectory() as folder:
