@@ -33,11 +33,11 @@ def test_what_cannot_be_seen_is_not_shown() -> None:
         "---\n- a\n- list\n---\n",
         "---\nname: pdf\ndescription: 'open\n---\n",
         "---\n" + "[" * 5_000 + "\n---\n",
+        "---\nname: pdf\ndescription: valid\ncostly: [" + "[]," * 500 + "]\n---\n",
         "---\nname: pdf\ndescription: " + "x" * 10_000 + "\n---\n",
         "---\nname: !!python/object:os.system x\ndescription: y\nname: {{}: 1}\n---\n",
     ],
 )
-@pytest.mark.slow
 def test_what_is_no_front_matter_is_no_skill(text: str) -> None:
     assert parse_skill(text, PATH) is None
 
