@@ -106,25 +106,25 @@ async def start_service(
             "PALIMPSEST_MODELS": json.dumps({f"{PROVIDER}/{name}": {"context_window": WINDOW} for name in endless}),
             **(settings or {}),
         }
-        async with _process(["-m", "app", "serve"], port, "/readyz", environment) as server:
+        async with start_process([sys.executable, "-m", "app", "serve"], port, "/readyz", environment) as server:
             yield server
 
 
 @asynccontextmanager
 async def _module(name: str, *arguments: str) -> AsyncIterator[Server]:
     port = free_port()
-    async with _process(["-m", name, str(port), *arguments], port, "/", dict(os.environ)) as server:
+    command = [sys.executable, "-m", name, str(port), *arguments]
+    async with start_process(command, port, "/", dict(os.environ)) as server:
         yield server
 
 
 @asynccontextmanager
-async def _process(
-    arguments: list[str], port: int, probe: str, environment: Mapping[str, str]
+async def start_process(
+    command: Sequence[str], port: int, probe: str, environment: Mapping[str, str], folder: Path | None = None
 ) -> AsyncIterator[Server]:
+    """Starts a server in a folder, by default this one, and waits until it answers `probe`; ends it on exit."""
     with tempfile.TemporaryFile() as log:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, *arguments, env=environment, stdout=log, stderr=log
-        )
+        process = await asyncio.create_subprocess_exec(*command, env=environment, cwd=folder, stdout=log, stderr=log)
         try:
             # The floor answers its probe by requesting a model without a name from the source, which ends at once.
             await _ready(process, port, probe)
@@ -145,7 +145,8 @@ async def _ready(process: asyncio.subprocess.Process, port: int, probe: str) -> 
     async with asyncio.timeout(START_TIMEOUT_S):
         while process.returncode is None:
             try:
-                async with Connection(port) as connection:
+                # A request that arrives too early may never be answered.
+                async with asyncio.timeout(5), Connection(port) as connection:
                     status, _ = await connection.request("GET", probe)
                 if status == 200:
                     return

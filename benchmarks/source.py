@@ -8,7 +8,7 @@ The model's name sets its behavior:
 - `steps-NAME` calls a tool in each step until the number of steps set with `PUT /plan/steps-NAME/N/MS` is used up, then
   answers with one word; it thinks for MS milliseconds each time. `GET /calls/steps-NAME` gives the times at which each
   call arrived and was answered, and the time at which its body was complete.
-- `echo-NAME` does the same with a call that runs one `echo`.
+- `echo-NAME` does the same with a call that runs one `echo`, and `bash-NAME` with OpenCode's tool.
 - any other name answers with one word at once; its times are recorded too.
 
 Times are `time.monotonic()`, which is the same clock for all processes of a machine.
@@ -134,6 +134,8 @@ class Source:
         self._plans[model] -= 1
         if model.startswith("echo-"):
             return tool_call("execute_command", {"command": "echo measured"})
+        if model.startswith("bash-"):
+            return tool_call("bash", {"command": "echo measured", "description": "Prints a word"})
         return plan_call("measure")
 
     async def _tokens(self, send: ASGISendCallable, rate: float, count: int) -> None:

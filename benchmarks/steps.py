@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from benchmarks.http import Connection, StreamReader
+from benchmarks.opencode import opencode_steps_ms
 from benchmarks.processes import PROVIDER, Bench, start_service
 from benchmarks.report import Result
 from benchmarks.stats import gaps, median, percentile, spread
@@ -123,7 +124,7 @@ async def measure_steps(bench: Bench, *, long_messages: int, rounds: int) -> lis
 
 async def measure_commands(bench: Bench, *, steps: int) -> list[Result]:
     """What a step with one `echo` takes above the model's own time, in each sandbox that this machine has."""
-    results = []
+    results: list[Result] = []
     for kind, goal_ms in GOALS_MS.items():
         settings = {"PALIMPSEST_SANDBOX": kind, "PALIMPSEST_SANDBOX_IMAGE": IMAGE}
         async with start_service(bench.source, endless=[f"echo-{kind}"], settings=settings) as service:
@@ -145,6 +146,22 @@ async def measure_commands(bench: Bench, *, steps: int) -> list[Result]:
                 note=f"{len(times)} steps with {COMMAND_THINKING_MS} ms of the model's time each; p90"
                 f" {percentile(times, 0.9):.1f} ms; the last quarter takes"
                 f" {median(times[-part:]) / median(times[:part]):.2f} times as long as the first.",
+            )
+        )
+    peer = await opencode_steps_ms(bench.source, steps, WARM_STEPS, COMMAND_THINKING_MS)
+    if results and peer is not None:
+        version, times = peer
+        results.append(
+            Result(
+                "The first of these, compared with OpenCode",
+                results[0].value,
+                "ms",
+                0.167,
+                against=median(times),
+                against_what=f"OpenCode {version}",
+                goal_is_ratio=True,
+                note=f"The same model and `echo` in its server, {len(times)} steps in an empty folder, without a"
+                f" sandbox; p90 {percentile(times, 0.9):.0f} ms.",
             )
         )
     return results
