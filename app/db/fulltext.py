@@ -250,7 +250,8 @@ _WORD = re.compile(r"[^\W_]+")
 
 # Block after block until enough are found. One statement for any number of terms is planned once for each connection,
 # and as if few passages had a term; otherwise Postgres would read all passages for a common one. It does not know how
-# rare a term is among what was said: `+ 0` keeps it from reading all passages in their order.
+# rare a term is among what was said: `+ 0` keeps it from reading all passages in their order. `OFFSET 0` lets it make a
+# query once for each block, not again for each passage whose phrase it checks.
 _MATCHING = text(
     """
     WITH asked AS MATERIALIZED (
@@ -259,11 +260,13 @@ _MATCHING = text(
             WITH ORDINALITY AS given(pattern, spoken, most, number)
     )
     SELECT number, (
-        SELECT string_agg(CAST(rowid AS TEXT), ',') FROM (
-            SELECT rowid FROM unnest(
-                CASE WHEN spoken THEN CAST(:said AS TEXT[]) ELSE CAST(:blocks AS TEXT[]) END
-            ) AS marker(word) CROSS JOIN LATERAL (
-                SELECT rowid FROM search_text WHERE words @@ (CAST(marker.word AS TSQUERY) && asked.query)
+        SELECT array_agg(rowid) FROM (
+            SELECT rowid FROM (
+                SELECT CAST(word AS TSQUERY) && asked.query AS query FROM unnest(
+                    CASE WHEN spoken THEN CAST(:said AS TEXT[]) ELSE CAST(:blocks AS TEXT[]) END
+                ) AS marker(word) OFFSET 0
+            ) AS within CROSS JOIN LATERAL (
+                SELECT rowid FROM search_text WHERE words @@ within.query
                 ORDER BY rowid + 0 DESC LIMIT asked.most
             ) AS block LIMIT asked.most
         ) AS newest
@@ -289,7 +292,7 @@ class _Tsvector(_Stored):
             "said": [_marker(session_id, spoken=True)],
             "blocks": blocks(session_id, before),
         }
-        found = {number: set(_ids(joined)) for number, joined in connection.execute(_MATCHING, values)}
+        found = {number: set(ids or ()) for number, ids in connection.execute(_MATCHING, values)}
         return [found.get(number, set()) for number in range(1, len(wanted) + 1)]
 
     def add(self, connection: Connection, session_id: str, passages: Mapping[int, NewPassage]) -> None:
