@@ -154,8 +154,29 @@ class _Rare(NamedTuple):
     ids: Sequence[int]
     spoken: Sequence[int]
 
+    @classmethod
+    def of(cls, marked: Iterable[int]) -> _Rare:
+        """The passages of these ids; those of user and agent are negative."""
+        newest = sorted(marked, key=abs, reverse=True)
+        return cls([abs(id) for id in newest], [-id for id in newest if id < 0])
+
     def newest(self, asked: Wanted) -> set[int]:
         return set((self.spoken if asked.spoken else self.ids)[: asked.most])
+
+
+_HAVING = (
+    "SELECT rowid FROM search_text WHERE search_text MATCH :t{number}"
+    # A session's passages are indexed in order.
+    " AND rowid >= (SELECT id FROM search_entries WHERE session_id = :own ORDER BY seq LIMIT 1)"
+)
+# With a simple JOIN, SQLite would search the full text for each entry of the session.
+_RARE_IDS = f"""
+    SELECT {{number}}, CASE WHEN NOT EXISTS ({_HAVING} LIMIT 1 OFFSET {RARE - 1}) THEN coalesce((
+        SELECT group_concat(CASE WHEN call_id IS NULL AND role IN ('user', 'assistant') THEN -id ELSE id END)
+        FROM ({_HAVING}) AS found CROSS JOIN search_entries ON id = found.rowid WHERE session_id = :own
+    ), '') END
+"""  # noqa: S608 - constants; numbers are added, and texts are parameters
+"""The ids of a session's passages with a term, or NULL if it is common; those of user and agent are negative."""
 
 
 class _Fts5(_Stored):
@@ -202,24 +223,11 @@ class _Fts5(_Stored):
         """The passages of the terms that are in few passages of all sessions."""
         if not terms:
             return {}
-        # A session's passages are indexed in order.
-        first = "(SELECT id FROM search_entries WHERE session_id = :own ORDER BY seq LIMIT 1)"
-        own = "CASE WHEN session_id = :own"
-        said = f"{own} AND call_id IS NULL AND role IN ('user', 'assistant')"
-        each = " UNION ALL ".join(
-            f"SELECT {number}, count(*), group_concat({own} THEN id END), group_concat({said} THEN id END) FROM"  # noqa: S608 - as above
-            f" (SELECT rowid FROM search_text WHERE search_text MATCH :t{number} AND rowid >= {first}"
-            f" ORDER BY rowid DESC LIMIT {RARE}) AS found JOIN search_entries ON id = found.rowid"
-            for number, _ in enumerate(terms)
-        )
         named = dict(enumerate(terms))
+        each = " UNION ALL ".join(_RARE_IDS.format(number=number) for number in named)
         values = {"own": session_id, **{f"t{number}": _quoted(term) for number, term in named.items()}}
         rows = connection.execute(text(each), values)
-        return {
-            named[number]: _Rare(*(sorted(_ids(joined), reverse=True) for joined in (ids, said)))
-            for number, count, ids, said in rows
-            if count < RARE
-        }
+        return {named[number]: _Rare.of(_ids(joined)) for number, joined in rows if joined is not None}
 
     def _pattern(self, session_id: str, asked: Wanted) -> str:
         marker = _marker(session_id, spoken=asked.spoken)
@@ -250,7 +258,8 @@ _WORD = re.compile(r"[^\W_]+")
 
 # Block after block until enough are found. One statement for any number of terms is planned once for each connection,
 # and as if few passages had a term; otherwise Postgres would read all passages for a common one. It does not know how
-# rare a term is among what was said: `+ 0` keeps it from reading all passages in their order.
+# rare a term is among what was said: `+ 0` keeps it from reading all passages in their order. `OFFSET 0` lets it make a
+# query once for each block, not again for each passage whose phrase it checks.
 _MATCHING = text(
     """
     WITH asked AS MATERIALIZED (
@@ -259,11 +268,13 @@ _MATCHING = text(
             WITH ORDINALITY AS given(pattern, spoken, most, number)
     )
     SELECT number, (
-        SELECT string_agg(CAST(rowid AS TEXT), ',') FROM (
-            SELECT rowid FROM unnest(
-                CASE WHEN spoken THEN CAST(:said AS TEXT[]) ELSE CAST(:blocks AS TEXT[]) END
-            ) AS marker(word) CROSS JOIN LATERAL (
-                SELECT rowid FROM search_text WHERE words @@ (CAST(marker.word AS TSQUERY) && asked.query)
+        SELECT array_agg(rowid) FROM (
+            SELECT rowid FROM (
+                SELECT CAST(word AS TSQUERY) && asked.query AS query FROM unnest(
+                    CASE WHEN spoken THEN CAST(:said AS TEXT[]) ELSE CAST(:blocks AS TEXT[]) END
+                ) AS marker(word) OFFSET 0
+            ) AS within CROSS JOIN LATERAL (
+                SELECT rowid FROM search_text WHERE words @@ within.query
                 ORDER BY rowid + 0 DESC LIMIT asked.most
             ) AS block LIMIT asked.most
         ) AS newest
@@ -289,7 +300,7 @@ class _Tsvector(_Stored):
             "said": [_marker(session_id, spoken=True)],
             "blocks": blocks(session_id, before),
         }
-        found = {number: set(_ids(joined)) for number, joined in connection.execute(_MATCHING, values)}
+        found = {number: set(ids or ()) for number, ids in connection.execute(_MATCHING, values)}
         return [found.get(number, set()) for number in range(1, len(wanted) + 1)]
 
     def add(self, connection: Connection, session_id: str, passages: Mapping[int, NewPassage]) -> None:

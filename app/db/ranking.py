@@ -60,8 +60,8 @@ _TELLING = (
     *("error", "fail", "exception", "refused", "denied", "cannot", "not found", "no such", "missing", "invalid"),
     *("timeout", "warning", "fatal"),
 )
-_DIGITS = re.compile(r"[0-9a-f]*[0-9][0-9a-f]*")
-_BREAKS = re.compile(r"\n+|(?<=[.!?;])\s+")
+_DIGITS = re.compile(r"[a-f]*+[0-9][0-9a-f]*+")
+_SENTENCE_END = re.compile(r"([.!?;])[^\S\n]\s*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,23 +134,34 @@ class Query:
         self._values: dict[int, float] = {}
 
     @cached_property
-    def _forms(self) -> list[tuple[str, re.Pattern[str]]]:
-        """For each term a text that all its forms contain, and a pattern of them."""
-        return [_form(term) for term in self.terms]
+    def _forms(self) -> list[tuple[int, str, re.Pattern[str]]]:
+        """The bit of each term, a text that all its forms contain, and a pattern of them."""
+        return [(1 << number, *_form(term)) for number, term in enumerate(self.terms)]
+
+    @cached_property
+    def _exact(self) -> list[str]:
+        return [fold(term.text) for term in self.terms if term.exact]
 
     def hits(self, folded: str) -> list[tuple[int, int]]:
         """Place and bit of each term in a folded text, in any form of its words, in order."""
         found = []
-        for number, form in enumerate(self._forms):
-            bit = 1 << number
-            found += [(match.start(), bit) for match in _places(folded, *form)]
+        for bit, part, form in self._forms:
+            found += [(match.start(), bit) for match in _places(folded, part, form)]
         found.sort()
+        return found
+
+    def terms_in(self, folded: str) -> int:
+        """The terms that a folded text has, in any form of their words."""
+        found = 0
+        for bit, part, form in self._forms:
+            # Faster than a search for the pattern alone.
+            if part in folded and form.search(folded):
+                found |= bit
         return found
 
     def exact_share(self, folded: str) -> float:
         """The share of the exact terms that a folded text has with their very characters."""
-        exact = [fold(term.text) for term in self.terms if term.exact]
-        return sum(text in folded for text in exact) / len(exact) if exact else 0.0
+        return sum(text in folded for text in self._exact) / len(self._exact) if self._exact else 0.0
 
     def value(self, terms: int) -> float:
         """What a set of terms tells."""
@@ -217,7 +228,7 @@ def _score(query: Query, passage: Passage, terms: int) -> float:
 
 
 def _reports_error(folded: str) -> bool:
-    return any(sign in folded for sign in _TELLING)
+    return any(map(folded.__contains__, _TELLING))
 
 
 def _near(query: Query, hits: Sequence[tuple[int, int]]) -> float:
@@ -225,14 +236,14 @@ def _near(query: Query, hits: Sequence[tuple[int, int]]) -> float:
     if not hits:
         return 0.0
     groups, terms, first = {hits[0][1]}, 0, 0
-    times: Counter[int] = Counter()
+    last: dict[int, int] = {}
     for place, bit in hits:
-        times[bit] += 1
+        last[bit] = place
         terms |= bit
         while place - hits[first][0] > NEAR_CHARS:
-            left = hits[first][1]
-            times[left] -= 1
-            terms ^= 0 if times[left] else left
+            left, term = hits[first]
+            if last[term] == left:
+                terms ^= term
             first += 1
         if terms != bit:
             groups.add(terms)
@@ -273,33 +284,36 @@ def snippet(query: Query, text: str, room: int) -> str:
     whose form occurs once says more than one of many alike, and so does one that reports an error."""
     if len(text.strip()) <= room:
         return " ".join(text.split())
-    parts = [part for part in _BREAKS.split(text) if part]
-    forms = [_DIGITS.sub("0", part) for part in parts]
-    times = Counter(forms)
-    odd = [len(times) > 1 and times[form] == 1 for form in forms]
-    reports_error = _reports_error(fold(text))
-    telling = [
-        _telling(query, part, is_odd=is_odd, may_report=reports_error) for part, is_odd in zip(parts, odd, strict=True)
-    ]
-    ranked = sorted(((value, -number) for number, value in enumerate(telling)), reverse=True)
+    parts = [part for part in _SENTENCE_END.sub(r"\1\n", text).split("\n") if part]
+    telling = _telling(query, parts)
+    ranked = sorted(range(len(parts)), key=telling.__getitem__, reverse=True)
     chosen: dict[int, str] = {}
     left = room
-    for _, negative in ranked:
-        part = " ".join(parts[-negative].split())
+    for number in ranked:
+        part = " ".join(parts[number].split())
         if chosen and len(part) + 3 > left:
             if left < 60:
                 break
             continue
-        chosen[-negative] = part if len(part) <= left else _around(query, part, left)
-        left -= len(chosen[-negative]) + 3
+        chosen[number] = part if len(part) <= left else _around(query, part, left)
+        left -= len(chosen[number]) + 3
     return _joined(chosen)
 
 
-def _telling(query: Query, part: str, *, is_odd: bool, may_report: bool) -> float:
-    folded = fold(part)
-    value = query.value(_terms(query.hits(folded)))
-    reports = may_report and _reports_error(folded)
-    return value + ODD_LINE_BONUS * (is_odd and len(part) > 8) + TELLING_BONUS * reports
+def _telling(query: Query, parts: Sequence[str]) -> list[float]:
+    """What each part says about the query."""
+    # All parts at once, which is faster.
+    whole = "\n".join(parts)
+    folded, forms = fold(whole), _DIGITS.sub("0", whole).split("\n")
+    lines, times = folded.split("\n"), Counter(forms)
+    values = [query.value(query.terms_in(line)) for line in lines]
+    if len(times) > 1:
+        for number, form in enumerate(forms):
+            values[number] += ODD_LINE_BONUS * (times[form] == 1 and len(parts[number]) > 8)
+    if _reports_error(folded):
+        for number, line in enumerate(lines):
+            values[number] += TELLING_BONUS * _reports_error(line)
+    return values
 
 
 def _around(query: Query, part: str, room: int) -> str:

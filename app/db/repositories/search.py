@@ -4,6 +4,7 @@ so steps write nothing for it."""
 from __future__ import annotations
 
 import heapq
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import inf
 from typing import Any, NamedTuple
@@ -272,16 +273,21 @@ def find(
 
 def _likely(query: Query, of_term: Sequence[set[int]], said: set[int]) -> dict[int, int]:
     """The passages that are worth reading, with their terms; `said` are those of user and agent."""
-    terms: dict[int, int] = {}
+    spoken = 1 << len(of_term)
+    terms = dict.fromkeys(said, spoken)
     for number, ids in enumerate(of_term):
+        bit = 1 << number
         for id in ids:
-            terms[id] = terms.get(id, 0) | 1 << number
-    alike: dict[float, list[int]] = {}
+            terms[id] = terms.get(id, 0) | bit
+    by_terms: dict[int, list[int]] = defaultdict(list)
     for id, mask in terms.items():
-        alike.setdefault(query.value(mask) * (SPOKEN_WEIGHT if id in said else 1.0), []).append(id)
+        by_terms[mask].append(id)
+    alike: dict[float, list[int]] = defaultdict(list)
+    for mask, same in by_terms.items():
+        alike[query.value(mask & ~spoken) * (SPOKEN_WEIGHT if mask & spoken else 1.0)] += same
     chosen: list[int] = []
     for worth in sorted(alike, reverse=True):
         chosen += heapq.nlargest(CANDIDATES - len(chosen), alike[worth])
         if len(chosen) == CANDIDATES:
             break
-    return {id: terms[id] for id in chosen}
+    return {id: terms[id] & ~spoken for id in chosen}

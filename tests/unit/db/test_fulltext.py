@@ -5,10 +5,11 @@ from __future__ import annotations
 from functools import partial
 
 import pytest
-from sqlalchemy import Connection
+from sqlalchemy import Connection, insert
 
-from app.db.engine import open_database
-from app.db.fulltext import BLOCKS, Wanted, blocks, fold, folded_words, fulltext
+from app.db.engine import Database, open_database
+from app.db.fulltext import BLOCKS, RARE, NewPassage, Wanted, blocks, fold, folded_words, fulltext
+from app.db.models import search_entries
 from app.db.repositories import messages
 from app.messages import Message, Role, TextPart, new_id, now
 from app.runtime.searching import search_messages
@@ -68,6 +69,38 @@ async def test_the_newest_passages_of_all_blocks_are_found(postgres_url: str) ->
     for most in range(1, len(seqs) + 2):
         assert await database.read(partial(newest, most=most)) == [seqs[-most:]] * 2
     await database.aclose()
+
+
+async def test_rare_and_common_words_are_found_within_their_session(database: Database) -> None:
+    def fill(connection: Connection, uncommon: int, common: int) -> tuple[str, list[int]]:
+        """A session whose first passage with each word was said by the user; the ids of its passages."""
+        session_id = add_session(connection)
+        words = ["uncommon"] * uncommon + ["common"] * common
+        own = {"session_id": session_id, "message_id": "m"}
+        said = [number in (0, uncommon) for number in range(len(words))]
+        rows = [{**own, "seq": seq, "role": "user" if by_user else "tool"} for seq, by_user in enumerate(said, 1)]
+        new = insert(search_entries).returning(search_entries.c.id, sort_by_parameter_order=True)
+        ids = list(connection.execute(new, rows).scalars())
+        made = [
+            NewPassage(seq, word, "", spoken) for seq, (word, spoken) in enumerate(zip(words, said, strict=True), 1)
+        ]
+        fulltext(connection).add(connection, session_id, dict(zip(ids, made, strict=True)))
+        return session_id, ids
+
+    sizes = {3: RARE - 2, 4: 5}
+    filled = [
+        await database.writer.write(partial(fill, uncommon=uncommon, common=common))
+        for uncommon, common in sizes.items()
+    ]
+    wanted = [Wanted((word,), 2, spoken) for word in ("uncommon", "common") for spoken in (False, True)]
+    for uncommon, (session_id, ids) in zip(sizes, filled, strict=True):
+        find = partial(_matching, session_id=session_id, wanted=wanted)
+        newest = {ids[uncommon - 2], ids[uncommon - 1]}
+        assert await database.read(find) == [newest, {ids[0]}, {ids[-2], ids[-1]}, {ids[uncommon]}]
+
+
+def _matching(connection: Connection, session_id: str, wanted: list[Wanted]) -> list[set[int]]:
+    return fulltext(connection).matching(connection, session_id, wanted, before=2 * RARE)
 
 
 @pytest.mark.slow

@@ -109,6 +109,12 @@ def test_a_snippet_shows_the_line_unlike_the_others() -> None:
     assert snippet(query("bank"), "  a\n bank ", 100) == "a bank"
 
 
+@pytest.mark.parametrize(("room", "text"), [(20, "The bank!"), (60, "Paid by a bank. The fee.Of a bank; … The bank!")])
+def test_a_snippet_has_whole_lines_and_sentences(room: int, text: str) -> None:
+    lines = f"{'word ' * 30}\n\nPaid by a bank. \t\n The fee.Of a bank; sent?\nThe bank! {'word ' * 30}"
+    assert snippet(query('bank "the bank"'), lines, room) == text
+
+
 @given(st.text(max_size=3_000), st.integers(60, 500))
 def test_a_snippet_has_a_bounded_length(text: str, room: int) -> None:
     assert len(snippet(query("bank payment 7"), text, room)) <= room + 2
