@@ -48,7 +48,8 @@ export function Sessions() {
   }, []);
   useFilterOfAddress();
   useLayoutEffect(() => {
-    page.current.scrollTop = place.top;
+    // Setting it has the browser lay out the page.
+    if (place.top > 0) page.current.scrollTop = place.top;
   }, []);
   const onScroll = (event) => (place.top = event.currentTarget.scrollTop);
   const { status, q } = list.filter.value;
