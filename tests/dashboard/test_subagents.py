@@ -34,9 +34,9 @@ async def test_a_tool_of_a_sub_agent_is_approved_call_by_call(page: Page, site: 
     whole = site.task("delegate it", Reply(ToolCall("delegate", {"task": part})), Reply(Text("Done.")))
     made = await client.create(whole, tools=["write_file", "delegate"], approval={"policy": {"tools": ["write_file"]}})
     await open_session(page, made["id"])
-    approve = page.get_by_role("button", name=re.compile("^Approve"))
-    await expect(approve).to_have_text(["Approve"])
-    await approve.click()
+    await expect(button(page, "Approve")).to_be_visible()
+    await expect(page.get_by_role("button", name=re.compile("^Allow"))).to_have_count(0)
+    await button(page, "Approve").click()
     await expect(page.locator("[data-note]")).to_contain_text("completed after 2 steps")
 
 

@@ -152,10 +152,10 @@ function Approval({ approval, place, decide, allow }) {
       <${Button} kind="danger" data-decision="deny" onClick=${deny}>${reason.trim() ? "Deny with reason" : "Deny"}<//>
       ${allow &&
       html`<${Button}
-        title="From the next step on, all calls of this tool run without approval in this session"
+        title="Approves this call, and lets later calls of ${toolName(name)} in this session run without approval"
         onClick=${() => allow(callId, name)}
       >
-        Approve, and allow ${toolName(name)} in this session
+        Allow ${toolName(name)} for this session
       <//>`}
       <button type="button" class="plain" aria-expanded=${hasReason} onClick=${() => setHasReason(!hasReason)}>
         ${hasReason ? "Remove reason" : "Add reason"}
