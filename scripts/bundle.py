@@ -43,7 +43,7 @@ def index(source: str) -> str:
 def main() -> None:
     shutil.rmtree(OUTPUT, ignore_errors=True)
     # In a folder of their own, modules find the worker by the relative address that their sources have.
-    bundle("start.js", "main.js", "styles/page.css", "--entry-names=page/[name]")
+    bundle("start.js", "main.js", "styles/page.css", "--entry-names=page/[name]", "--chunk-names=later/[name]-[hash]")
     bundle("worker.js", "--chunk-names=languages/[name]-[hash]")
     (OUTPUT / PAGE).write_text(index((STATIC / PAGE).read_text("utf-8")), "utf-8")
     manifest = {"esbuild": ESBUILD, "sources": asyncio.run(sources())}

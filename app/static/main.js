@@ -6,7 +6,7 @@ import { Overlays } from "./components/overlays.js";
 import { ThemeChooser } from "./components/theme_chooser.js";
 import { hasAnswered, needsKey } from "./core/http.js";
 import { route } from "./core/router.js";
-import { html, render, useEffect } from "./core/ui.js";
+import { html, render, useLayoutEffect } from "./core/ui.js";
 import { notifies } from "./state/notices.js";
 import { list } from "./state/sessions.js";
 import { Login, LoginDialog, LogoutButton } from "./views/login.js";
@@ -44,7 +44,8 @@ function Page() {
 /** Keeps the list of sessions current while it is shown, or notifies the user. */
 function useList(mayLoad) {
   const isNeeded = mayLoad && (route.value.page === "sessions" || notifies.value);
-  useEffect(() => {
+  // A layout effect, so that the requests are sent before the page is drawn.
+  useLayoutEffect(() => {
     if (!isNeeded) return undefined;
     list.open();
     return () => list.close();

@@ -68,6 +68,8 @@ async def test_a_call_decided_elsewhere_does_not_block_the_others(
         await client.http.post(first, json={"decision": "deny"})
         await route.continue_()
 
+    await expect(page.get_by_text("Every tool call of this session needs approval.")).to_be_visible()
+    await expect(page.get_by_role("button", name=re.compile("^Allow"))).to_have_count(0)
     await page.route(f"**{first}", overtake)
     await button(page, "Approve all").focus()
     await page.keyboard.press("Enter")

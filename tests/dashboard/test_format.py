@@ -54,6 +54,9 @@ AGES = {
     "2026-11-25T08:00:00": "yesterday",
     "2026-11-24T23:00:00": "2 days ago",
     "2026-09-26T10:00:00": "2 mo. ago",
+    "2026-11-26T10:00:00": "now",
+    "2026-11-26T10:05:00": "in 5 min.",
+    "2024-11-01T10:00:00": "2 yr. ago",
 }
 
 
@@ -136,3 +139,18 @@ async def test_numbers_are_human_readable(bare: Page, function: str) -> None:
     found = await module(bare, "core/format.js", script, [function, [value for value, _ in rows]])
 
     assert found == [shown for _, shown in rows]
+
+
+async def test_numbers_are_grouped_and_shortened_as_by_the_browser(bare: Page) -> None:
+    """Formatted without `Intl`, which takes too long for the first view."""
+    script = """({ count, compact }, numbers) => {
+      const short = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 });
+      return numbers.map((number) => [
+        [count(number), number.toLocaleString("en")],
+        [compact(number), short.format(number)],
+      ]);
+    }"""
+    numbers = [0, 7, 999, 1_000, 1_234, 9_995, 999_499, 999_500, 1_000_000, 12_345_678, 999_999_999, -1_234, 10**13]
+    found = await module(bare, "core/format.js", script, numbers)
+
+    assert all(ours == theirs for pairs in found for ours, theirs in pairs), found

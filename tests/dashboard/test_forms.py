@@ -48,19 +48,20 @@ async def test_a_new_session_takes_over_the_settings_of_the_one_before(page: Pag
 
 
 async def test_a_tool_is_allowed_for_the_rest_of_a_session(page: Page, site: Site, client: Client) -> None:
-    write = [ToolCall("write_file", {"path": f"{number}.txt", "content": "x"}) for number in range(2)]
+    write = [ToolCall("write_file", {"path": f"{number}.txt", "content": "x\n"}) for number in range(2)]
     run = ToolCall("execute_command", {"timeout_s": 5, "command": "for i in 1 2; do echo $i; done"})
     task = site.task("Allow", Reply(write[0]), Reply(write[1]), Reply(run), Reply(Text("Done.")))
     rules = {"tools": ["write_file"], "commands": ["echo"]}
     made = await client.create(task, approval={"policy": rules, "timeout_s": 600})
     await open_session(page, made["id"])
-    await button(page, "Approve, and allow write_file in this session").click()
+    await expect(page.get_by_role("article").locator("figcaption, dt")).to_have_text(["path", "content"])
+    await button(page, "Allow write_file for this session").click()
 
     # The second write has run. What a command does comes first, in color.
     approval = page.get_by_role("article").filter(has_text="Run execute_command?")
     await expect(approval.locator("figcaption, dt").first).to_have_text("command")
     await expect(approval.get_by_role("region", name="command").locator("span").first).to_be_visible()
-    await expect(approval.get_by_role("button", name=re.compile("allow"))).to_be_hidden()
+    await expect(approval.get_by_role("button", name=re.compile("Allow"))).to_be_hidden()
     session = await client.session(made["id"])
     assert session["approval"] == {"policy": {"tools": [], "commands": ["echo"]}, "timeout_s": 600}
     await page.get_by_role("heading", level=1).click()

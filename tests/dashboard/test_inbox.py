@@ -85,7 +85,7 @@ async def test_the_list_shows_what_needs_the_user_and_what_each_session_does(
     await expect(needs).to_be_hidden()
 
     # The address has the filter and the search.
-    await page.get_by_label("Status").select_option("Idle")
+    await page.get_by_label("Status").select_option("Done")
     await expect(page).to_have_url(re.compile("status=idle"))
     await page.reload()
     await expect(page.get_by_role("searchbox")).to_have_value("inbox:")

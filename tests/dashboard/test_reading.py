@@ -138,6 +138,8 @@ async def test_a_focused_row_keeps_the_focus_out_of_view(page: Page, site: Site,
     index = await page.evaluate(FOCUSED)
     assert index is not None
 
+    # Until then the list follows its end, and would undo the scroll.
+    await _until(_feed(page), AT_END)
     await _feed(page).evaluate("(box) => { box.scrollTop = 0; }")
 
     await expect(page.get_by_text("Question 0.")).to_be_visible()

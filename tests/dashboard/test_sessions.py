@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from playwright.async_api import Browser, Page, expect
+from playwright.async_api import Browser, BrowserContext, Page, expect
 
 from tests.behavior.harness import Client, command
 from tests.dashboard import IN_BROWSER
@@ -29,6 +30,40 @@ async def test_the_first_visit_without_a_model_starts_the_demo_with_one_click(
             await button(page, "Watch the demo").click()
             await expect(messages(page, "assistant").first).to_contain_text("This is a scripted demo")
             await expect(page.locator("[data-call-id][data-status=completed]").first).to_be_visible()
+
+
+COUNT_FORMATTERS = """
+globalThis.formatters = 0;
+for (const name of ["Collator", "DateTimeFormat", "NumberFormat", "RelativeTimeFormat"]) {
+  Intl[name] = new Proxy(Intl[name], {
+    construct: (target, args) => ((globalThis.formatters += 1), new target(...args)),
+  });
+}
+"""
+"""A page's first formatter takes 20 ms."""
+
+
+async def test_the_first_view_loads_only_what_it_shows(context: BrowserContext, site: Site, client: Client) -> None:
+    made = await client.create(site.task("Answer briefly", Reply(Text("**Done.**"))))
+    await client.until_idle(made["id"])
+    page = await context.new_page()
+    await page.add_init_script(COUNT_FORMATTERS)
+    requested: list[str] = []
+    page.on("request", lambda request: requested.append(request.url.removeprefix(site.url)))
+
+    await page.goto("/")
+    await expect(page.locator(f'[data-session-id="{made["id"]}"] time')).to_have_text(re.compile("now|ago"))
+    assert not [address for address in requested if "/later/" in address]
+    assert await page.evaluate("formatters") == 0
+
+    requested.clear()
+    await page.goto(f"/?again#/sessions/{made['id']}")
+    await expect(messages(page, "assistant").locator("strong")).to_have_text("Done.")
+    assert await page.evaluate("formatters") == 0
+    assert requested.count(f"/v1/sessions/{made['id']}") == 1
+    time = messages(page, "assistant").locator("time")
+    await time.hover()
+    await expect(time).to_have_attribute("title", re.compile(r"20\d\d, \d\d:\d\d:\d\d"))
 
 
 async def test_the_list_updates_live(page: Page, site: Site, client: Client) -> None:

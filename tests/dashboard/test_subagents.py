@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from playwright.async_api import Page, expect
 
 from tests.behavior.harness import Client, command
@@ -24,6 +26,18 @@ async def test_what_a_sub_agent_is_doing_is_shown_with_its_note(page: Page, site
     assert (await client.http.put(f"/v1/sessions/{made['id']}/files/there", content=b"")).status_code == 201
     await expect(note).to_contain_text("completed after 2 steps")
     await expect(note.locator("code")).to_have_count(0)
+
+
+async def test_a_tool_of_a_sub_agent_is_approved_call_by_call(page: Page, site: Site, client: Client) -> None:
+    """A sub-agent keeps the policy that it was started with, so allowing the tool would have no effect on it."""
+    part = site.task("write it", Reply(ToolCall("write_file", {"path": "a.txt", "content": "x"})), Reply(Text("Done.")))
+    whole = site.task("delegate it", Reply(ToolCall("delegate", {"task": part})), Reply(Text("Done.")))
+    made = await client.create(whole, tools=["write_file", "delegate"], approval={"policy": {"tools": ["write_file"]}})
+    await open_session(page, made["id"])
+    await expect(button(page, "Approve")).to_be_visible()
+    await expect(page.get_by_role("button", name=re.compile("^Allow"))).to_have_count(0)
+    await button(page, "Approve").click()
+    await expect(page.locator("[data-note]")).to_contain_text("completed after 2 steps")
 
 
 async def test_a_sub_agent_is_shown_without_a_message_box(page: Page, site: Site, client: Client) -> None:

@@ -44,7 +44,8 @@ def with_calls(waiting: Table) -> Select[Any]:
         & (message_parts.c.call_id == waiting.c.call_id)
         & (message_parts.c.type == "tool_call")
     )
-    query = select(waiting, message_parts.c.body, message_parts.c.status).join(message_parts, its_call)
+    # Each has its call. An outer join has SQLite begin with those that wait, instead of with all parts of the session.
+    query = select(waiting, message_parts.c.body, message_parts.c.status).outerjoin(message_parts, its_call)
     return query.where(waiting.c.session_id == bindparam("sid")).order_by(
         waiting.c.requested_at, waiting.c.message_id, message_parts.c.index
     )

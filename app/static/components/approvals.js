@@ -64,18 +64,28 @@ export function Approvals({ state, policy = state.session?.value?.approval.polic
           approval=${approval}
           place=${waiting.length > 1 ? `${place + 1} of ${waiting.length}` : ""}
           decide=${decide}
-          allow=${isInPolicy(policy, approval.name) ? allow : null}
+          allow=${mayAllow(policy, approval) ? allow : null}
         />`,
       )}
+      ${policy === "always" &&
+      html`<p class="approvals-note dim">
+        Every tool call of this session needs approval. To approve only some, change its settings.
+      </p>`}
     </section>`;
 }
 
-/** Whether a call waits for the name of its tool, so that the session can be changed to run the tool's calls. */
+/** Whether the session can be changed to run further calls of a tool: if the call waits for the name of its tool. Where
+ * all calls wait, it cannot: the API's policies name the tools that wait, so tools that the session gets later would
+ * run. A sub-agent keeps the policy that it was started with. */
+const mayAllow = (policy, { name, subagent_id: subagentId }) => !subagentId && isInPolicy(policy, name);
+
 const isInPolicy = (policy, name) => typeof policy === "object" && policy.tools.includes(name);
 
 /** The session's approval, without a tool. */
 async function approvalWithout(id, name) {
   const { policy, timeout_s } = (await get(sessionPath(id))).approval;
+  // Changed elsewhere meanwhile.
+  if (!isInPolicy(policy, name)) return { policy, timeout_s };
   const tools = policy.tools.filter((tool) => tool !== name);
   const isAny = tools.length > 0 || policy.commands.length > 0;
   return { policy: isAny ? { ...policy, tools } : "never", timeout_s };
@@ -141,7 +151,12 @@ function Approval({ approval, place, decide, allow }) {
       <${Button} kind="primary" data-decision="approve" onClick=${() => decide(callId, "approve")}>Approve<//>
       <${Button} kind="danger" data-decision="deny" onClick=${deny}>${reason.trim() ? "Deny with reason" : "Deny"}<//>
       ${allow &&
-      html`<${Button} onClick=${() => allow(callId, name)}>Approve, and allow ${toolName(name)} in this session<//>`}
+      html`<${Button}
+        title="Approves this call, and lets later calls of ${toolName(name)} in this session run without approval"
+        onClick=${() => allow(callId, name)}
+      >
+        Allow ${toolName(name)} for this session
+      <//>`}
       <button type="button" class="plain" aria-expanded=${hasReason} onClick=${() => setHasReason(!hasReason)}>
         ${hasReason ? "Remove reason" : "Add reason"}
       </button>

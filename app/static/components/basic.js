@@ -118,8 +118,15 @@ setInterval(() => {
 
 /** A time as "5 min. ago", with the exact time as its tooltip. */
 export function Ago({ time }) {
-  return html`<time datetime=${time} title=${day(time)}>${ago(time, now.value)}</time>`;
+  return html`<time ...${exactly(time)}>${ago(time, now.value)}</time>`;
 }
+
+/** Props of a `<time>`, whose tooltip is the exact time. It is set when the pointer arrives, since formatting it takes
+ * longer than drawing its row. */
+export const exactly = (time) => ({
+  datetime: time,
+  onPointerEnter: ({ currentTarget }) => (currentTarget.title = day(time)),
+});
 
 /** A colored label for a state. */
 export function Badge({ kind, children }) {

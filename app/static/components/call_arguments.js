@@ -17,18 +17,18 @@ export function CallArguments({ name, args }) {
   const entries = Object.entries(args).map(([key, value]) => [plainLine(key), asText(value)]);
   if (entries.length === 0) return html`<p class="dim">No arguments.</p>`;
   const isCommand = (key) => name === "execute_command" && key === "command";
-  // The arguments that a decision depends on come first.
-  entries.sort(([one], [other]) => isCommand(other) - isCommand(one));
   const isBrief = ([key, text]) => text.length <= BRIEF && !text.includes("\n") && !isCommand(key);
   const brief = entries.filter(isBrief);
+  const shown = ([key, text]) =>
+    html`<${Argument} key=${key} label=${key} text=${text} isCommand=${isCommand(key)} />`;
+  // What a decision depends on comes first: a command, and the path before the content of a file.
   return html`<div class="call-arguments">
-    ${entries
-      .filter((entry) => !isBrief(entry))
-      .map(([key, text]) => html`<${Argument} key=${key} label=${key} text=${text} isCommand=${isCommand(key)} />`)}
+    ${entries.filter(([key]) => isCommand(key)).map(shown)}
     ${brief.length > 0 &&
     html`<dl>
       ${brief.map(([key, text]) => html`<div key=${key}><dt>${key}</dt><dd><code>${plainLine(text)}</code></dd></div>`)}
     </dl>`}
+    ${entries.filter((entry) => !isBrief(entry) && !isCommand(entry[0])).map(shown)}
   </div>`;
 }
 

@@ -2,10 +2,11 @@
 
 import { count, duration, percent } from "../core/format.js";
 import { isDark } from "../core/theme.js";
-import { html, useEffect, useRef, useSignal, useSignalEffect } from "../core/ui.js";
+import { html, useEffect, useRef, useSignal, useSignalEffect, useState } from "../core/ui.js";
 import { cacheReuse, promptTokens } from "../core/usage.js";
 import { savedShare } from "../state/context_marks.js";
-import { ContextPlot } from "./chart_plot.js";
+import { sayProblem } from "./basic.js";
+import { ContextPlot, loadPlot } from "./chart_plot.js";
 import { clearedOf, price, PRUNE_REASONS, REASONS } from "./round_labels.js";
 import { StepTable } from "./step_table.js";
 
@@ -29,7 +30,7 @@ export function Chart({ history, onPick }) {
     if (by === undefined || event.altKey || event.ctrlKey || event.metaKey) return;
     event.preventDefault();
     chosen.value = Math.max(0, Math.min(points.length - 1, at + by));
-    plot.current.pointAt(chosen.value);
+    plot.current?.pointAt(chosen.value);
   }
   if (points.length === 0) return html`<p class="dim">No steps yet.</p>`;
   return html`<figure class="chart">
@@ -58,8 +59,14 @@ export function Chart({ history, onPick }) {
   </figure>`;
 }
 
+function Canvas(props) {
+  const [isLoaded, setLoaded] = useState(false);
+  useEffect(() => void loadPlot().then(() => setLoaded(true), sayProblem), []);
+  return isLoaded ? html`<${Canvases} ...${props} />` : html`<div class="chart-canvas"></div>`;
+}
+
 /** The canvases, which uPlot owns; `plot` is a ref to the `ContextPlot`. */
-function Canvas({ plot, points, whole, chosen, onPick }) {
+function Canvases({ plot, points, whole, chosen, onPick }) {
   const element = useRef(null);
   const pick = useRef(onPick);
   pick.current = onPick;

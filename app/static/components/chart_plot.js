@@ -1,9 +1,16 @@
 /** Draws a context over its steps: uPlot on two canvases, tokens above and cache reuse below. */
 
-import uPlot from "../vendor/uplot.js";
 import { compact } from "../core/format.js";
 import { color } from "../core/theme.js";
 import { cacheReuse } from "../core/usage.js";
+
+/** The library, loaded with the first chart: evaluating it takes 20 ms. */
+let uPlot = null;
+
+/** Loads what a `ContextPlot` needs. */
+export async function loadPlot() {
+  uPlot ??= (await import("../vendor/uplot.js")).default;
+}
 
 const HEIGHT = 258;
 const REUSE_HEIGHT = 86;

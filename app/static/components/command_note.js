@@ -1,11 +1,11 @@
 /** A background command, as a quiet line of the transcript: while it runs, with the end of its output and a button that
  * stops it. */
 
-import { Button } from "./basic.js";
+import { Button, exactly } from "./basic.js";
 import { Tail } from "./output.js";
 import { WholeOutputContext } from "./output_viewer.js";
 import { usePolled } from "./polled.js";
-import { clock, day, plainLine } from "../core/format.js";
+import { clock, plainLine } from "../core/format.js";
 import { get, remove, sessionPath } from "../core/http.js";
 import { html, useContext } from "../core/ui.js";
 
@@ -26,7 +26,7 @@ export function CommandNote({ state, note: { at, command_id: id, command, end } 
   return html`<p class=${isBad(now) ? "failed" : undefined}>
       Background command <code>${plainLine(command.slice(0, COMMAND))}</code>: ${wordsOf(now)}${" "}
       ${!isRunning && now.bytes > 0 && html`<${OutputLink} sessionId=${state.id} callId=${id} /> `}
-      <time class="numbers" datetime=${at} title=${day(at)}>${clock(at)}</time>
+      <time class="numbers" ...${exactly(at)}>${clock(at)}</time>
       ${isRunning &&
       html` <${Button} onClick=${() => remove(path)} aria-label=${`Stop ${plainLine(command.slice(0, COMMAND))}`}>
         Stop

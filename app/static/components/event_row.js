@@ -1,6 +1,6 @@
 /** A row of the event log. */
 
-import { plain, plainLine } from "../core/format.js";
+import { clock, plain, plainLine } from "../core/format.js";
 import { copy } from "../core/save.js";
 import { html } from "../core/ui.js";
 import { Button, say } from "./basic.js";
@@ -8,9 +8,7 @@ import { LongText } from "./long_text.js";
 
 /** Maximum characters of an event's data on its line. */
 const BRIEF = 240;
-const TIME = new Intl.DateTimeFormat("en", {
-  hour: "2-digit", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 3, hourCycle: "h23",
-});
+const milliseconds = (time) => String(new Date(time).getMilliseconds()).padStart(3, "0");
 const texts = new WeakMap();
 
 /** An event's data as JSON on one line, without the fields common to all events. */
@@ -30,7 +28,7 @@ export function EventRow({ event, isOpen, onToggle }) {
       <button type="button" class="event-head" aria-expanded=${isOpen} onClick=${onToggle}>
         <span class="fold-mark" aria-hidden="true">${isOpen ? "▾" : "▸"}</span>
         <span class="event-seq numbers">${seq}</span>
-        <time class="event-time numbers dim" datetime=${data.at}>${TIME.format(new Date(data.at))}</time>
+        <time class="event-time numbers dim" datetime=${data.at}>${clock(data.at)}.${milliseconds(data.at)}</time>
         <span class="event-type">${plainLine(type)}</span>
         <span class="event-brief dim">${plainLine(textOf(event).slice(0, BRIEF))}</span>
       </button>

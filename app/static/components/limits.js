@@ -16,7 +16,7 @@ export function Limits({ session, run, attempts, knownCost }) {
     <${RunSteps} used=${run && stepsOf(run, attempts)} most=${limits.max_steps} />
     <${RunTime} run=${run} most=${limits.max_seconds} />
     <${Limit} name="Total tokens" used=${totalTokens(usage)} most=${limits.max_tokens} format=${count} />
-    <${Limit} name="Total cost" used=${usage.cost_usd ?? knownCost} most=${limits.max_cost_usd} format=${dollars} />
+    <${Cost} cost=${usage.cost_usd} knownCost=${knownCost} most=${limits.max_cost_usd} />
   </div>`;
 }
 
@@ -26,6 +26,11 @@ function RunSteps({ used, most }) {
   const note = isClosed ? ", plus a closing step" : "";
   const shown = isClosed ? most : used;
   return html`<${Limit} name="Steps of this run" used=${shown} most=${most} format=${count} note=${note} />`;
+}
+
+function Cost({ cost, knownCost, most }) {
+  const note = cost === null ? ", some prices unknown" : "";
+  return html`<${Limit} name="Total cost" used=${cost ?? knownCost} most=${most} format=${dollars} note=${note} />`;
 }
 
 /** A component of its own, since it changes every second. */

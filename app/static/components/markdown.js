@@ -5,8 +5,21 @@ import { Code } from "./highlight.js";
 import { inBlocks } from "./long_text.js";
 import { plain, plainLine } from "../core/format.js";
 import { BoundedWorker } from "../core/in_worker.js";
-import { GrowingMarkdown, safeAddress, unescaped } from "../core/markdown.js";
 import { h, html, signal, useEffect, useLayoutEffect, useState } from "../core/ui.js";
+
+/** The module that parses; null until it is loaded. It is loaded with the first session: evaluating it takes 13 ms. */
+let parser = null;
+/** Whether loading it has ended; if it failed, texts are shown as they are. */
+export const isMarkdownLoaded = signal(false);
+
+export async function loadMarkdown() {
+  try {
+    parser ??= await import("../core/markdown.js");
+  } catch (error) {
+    console.error(error);
+  }
+  isMarkdownLoaded.value = true;
+}
 
 /** How many parsed texts are kept for rows that scroll out of view and back. */
 const KEPT = 150;
@@ -17,7 +30,11 @@ const worker = new BoundedWorker();
 const drawn = new WeakMap();
 
 /** A Markdown text. `id` identifies the text while it grows; it is complete when `isWhole`. */
-export function Markdown({ id, text, isWhole }) {
+export function Markdown(props) {
+  return parser ? html`<${Parsed} ...${props} />` : html`<div class="prose as-is">${plain(props.text)}</div>`;
+}
+
+function Parsed({ id, text, isWhole }) {
   const [, again] = useState(0);
   const { markdown, arrived } = parsedOf(id);
   arrived.value; // subscribes to texts parsed by the worker
@@ -54,7 +71,7 @@ function newEntry() {
     take(await worker.run("blocks", text));
     arrived.value += 1;
   };
-  return { markdown: new GrowingMarkdown(elsewhere), arrived };
+  return { markdown: new parser.GrowingMarkdown(elsewhere), arrived };
 }
 
 function once(key, draw) {
@@ -118,7 +135,7 @@ const INLINES = {
 /** A link with its address as the tooltip; only its text and address if the address may not be a link. */
 function link(address, content) {
   const shown = plainLine(address);
-  if (!safeAddress(address)) return html`<span>${content} <span class="dim">(${shown})</span></span>`;
+  if (!parser.safeAddress(address)) return html`<span>${content} <span class="dim">(${shown})</span></span>`;
   return html`<a href=${address} title=${shown} target="_blank" rel="noreferrer noopener">${content}</a>`;
 }
 
@@ -127,5 +144,5 @@ function inline(token) {
   if (draw) return draw(token);
   // Text in a list item has its own tokens; HTML and token types unknown here are shown as they are.
   if (token.type === "text" && token.tokens) return inlines(token.tokens);
-  return plain(token.type === "text" && !token.literal ? unescaped(token.text) : (token.text ?? token.raw));
+  return plain(token.type === "text" && !token.literal ? parser.unescaped(token.text) : (token.text ?? token.raw));
 }

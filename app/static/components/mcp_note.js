@@ -1,14 +1,15 @@
 /** The state of an MCP server, as a quiet line of the transcript. */
 
-import { clock, count, day, plainLine } from "../core/format.js";
+import { clock, count, plainLine } from "../core/format.js";
 import { sessionLink } from "../core/router.js";
 import { html } from "../core/ui.js";
+import { exactly } from "./basic.js";
 
 export function McpNote({ state, note: { at, server, ...note } }) {
   return html`<p class=${note.type === "mcp.failed" ? "failed" : undefined}>
     ${note.type === "mcp.failed" ? html`<${Failed} server=${server} ...${note} />` : ready(server, note)}${" "}
     <a href=${sessionLink(state.id, "context")}>Tools</a>${" "}
-    <time class="numbers" datetime=${at} title=${day(at)}>${clock(at)}</time>
+    <time class="numbers" ...${exactly(at)}>${clock(at)}</time>
   </p>`;
 }
 

@@ -1,5 +1,6 @@
 /** One message of the transcript. */
 
+import { exactly } from "./basic.js";
 import { CopyButton } from "./copy_button.js";
 import { EditInFork } from "./edit_in_fork.js";
 import { Markdown } from "./markdown.js";
@@ -7,7 +8,7 @@ import { Reasoning } from "./reasoning.js";
 import { ToolCall } from "./tool_call.js";
 import { MessageImages } from "./images.js";
 import { AsIs, UserText } from "./user_content.js";
-import { clock, day, plainLine } from "../core/format.js";
+import { clock, plainLine } from "../core/format.js";
 import { sessionLink } from "../core/router.js";
 import { html } from "../core/ui.js";
 
@@ -27,7 +28,7 @@ export function Message({ state, id, isMore }) {
       <h2>${writing ? html`<span class="writing">Writing…</span>` : labelOf(message)}</h2>
       <div class="row-tools">
         <a class="row-link" href=${sessionLink(state.id, "conversation", { message: message.seq })}>
-          <time class="dim numbers" datetime=${message.created_at} title=${day(message.created_at)}>
+          <time class="dim numbers" ...${exactly(message.created_at)}>
             ${clock(message.created_at)}
           </time>
         </a>

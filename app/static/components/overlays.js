@@ -30,6 +30,6 @@ function Help({ onClose }) {
         </div>`,
       )}
     </dl>
-    <p class="dim">Not while you type in a field. Settings can turn off the keys without Ctrl.</p>
+    <p class="dim">Shortcuts are off while you type in a field. Settings can turn off those without Ctrl.</p>
   <//>`;
 }

@@ -1,11 +1,11 @@
 /** The end of a run in the transcript: how it ended, what it cost, what it changed, and what to do next. */
 
-import { count, day, clock, dollars, duration, plainLine, visible } from "../core/format.js";
+import { count, clock, dollars, duration, plainLine, visible } from "../core/format.js";
 import { sessionLink } from "../core/router.js";
 import { html, useEffect, useState } from "../core/ui.js";
 import { changesOf, changesPath } from "../state/changes.js";
 import { checkpointsOf } from "../state/run_ends.js";
-import { Badge, outcomeKind } from "./basic.js";
+import { Badge, exactly, outcomeKind } from "./basic.js";
 import { files, Lines, Path, STATUS_KINDS } from "./change_labels.js";
 import { ForkDialog } from "./fork_dialog.js";
 import { Code } from "./highlight.js";
@@ -24,7 +24,7 @@ export function RunCard({ state, end, isLatest, hasAnswer }) {
   const isIdle = isLatest && state.session.value?.status === "idle";
   return html`<header class="row-head">
       <h2>Run ended</h2>
-      <time class="dim numbers" datetime=${end.at} title=${day(end.at)}>${clock(end.at)}</time>
+      <time class="dim numbers" ...${exactly(end.at)}>${clock(end.at)}</time>
     </header>
     <div class="row-body run-card">
       <p class="run-facts">

@@ -58,7 +58,8 @@ function inWords(outcome, error, session) {
 /** What a resumed run gets under a limit that starts at zero. */
 function allowance(code, { limits }) {
   if (limits[code] === null) return "no limit";
-  return `another ${code === "max_seconds" ? duration(limits[code] * 1000) : `${count(limits[code])} steps`}`;
+  if (code === "max_seconds") return `another ${duration(limits[code] * 1000)}`;
+  return limits[code] === 1 ? "1 more step" : `${count(limits[code])} more steps`;
 }
 
 /** Raises the limit and resumes the run. */

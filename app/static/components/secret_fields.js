@@ -23,7 +23,7 @@ export function SecretFields() {
   const remove = (key) => change({ secrets: secrets.filter((secret) => secret.key !== key) });
   return html`<div class="secrets" ref=${box}>
     <p class="help">
-      Commands get them as environment variables. The server stores them encrypted, and replaces their values by${" "}
+      Commands get them as environment variables. The server stores them encrypted, and replaces their values with${" "}
       <code>[secret NAME]</code> in what commands print.
     </p>
     ${secrets.map(

@@ -72,7 +72,7 @@ function ModelName() {
 function LimitFields() {
   return html`<fieldset>
     <legend>Limits</legend>
-    <p class="help">A run stops at a limit and can be resumed. Leave a field empty for no limit.</p>
+    <p class="help before-fields">A run stops at a limit and can be resumed. Leave a field empty for no limit.</p>
     <div class="fields">
       <${NumberField} name="maxSteps" label="Max steps per run" placeholder="no limit" />
       <${NumberField} name="maxSeconds" label="Max seconds per run" placeholder="no limit" />

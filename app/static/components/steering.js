@@ -70,7 +70,7 @@ function Working({ state, session }) {
     ${pending > 0 &&
     html`<label class="check">
       <input type="checkbox" checked=${clearQueue} onChange=${(event) => setClearQueue(event.target.checked)} />
-      and clear queue (${pending})
+      Clear queue (${pending})
     </label>`}
     <${Button} kind="danger" ...${cancelling && { "aria-disabled": "true" }} onClick=${cancel}>Cancel run<//>
   </div>`;

@@ -1,8 +1,9 @@
 /** A sub-agent, as a quiet line of its parent's transcript, with what it is doing while it works. */
 
 import { Activity } from "./activity.js";
+import { exactly } from "./basic.js";
 import { usePolled } from "./polled.js";
-import { clock, count, day, plainLine } from "../core/format.js";
+import { clock, count, plainLine } from "../core/format.js";
 import { get, sessionPath } from "../core/http.js";
 import { sessionLink } from "../core/router.js";
 import { html } from "../core/ui.js";
@@ -13,7 +14,7 @@ export function SubagentNote({ note: { at, subagent_id: id, title, end } }) {
   const now = end ?? (session?.status === "idle" ? session : null);
   return html`<p class=${now && now.outcome !== "completed" ? "failed" : undefined}>
       Sub-agent <a href=${sessionLink(id)}>${plainLine(title ?? id)}</a>: ${now ? ended(now) : "working"}${" "}
-      <time class="numbers" datetime=${at} title=${day(at)}>${clock(at)}</time>
+      <time class="numbers" ...${exactly(at)}>${clock(at)}</time>
     </p>
     ${!now && session && html`<p class="note-now"><${Now} session=${session} /></p>`}`;
 }

@@ -1,6 +1,6 @@
 /** Small charts of usage: by day, stacked by model, and by model. The table below them has the numbers. */
 
-import { compact, dollars } from "../core/format.js";
+import { compact, dollars, formatter } from "../core/format.js";
 import { html, useState } from "../core/ui.js";
 import { totalTokens } from "../core/usage.js";
 
@@ -8,7 +8,7 @@ const DAYS = 30;
 /** Models with a color; all others share the last one. */
 const COLORS = 5;
 const DAY_MS = 86_400_000;
-const SHORT = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric", timeZone: "UTC" });
+const short = formatter(() => new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric", timeZone: "UTC" }));
 
 const MEASURES = {
   cost: { label: "Cost", of: ({ usage }) => usage.cost_usd ?? 0, text: dollars },
@@ -81,7 +81,7 @@ function Days({ items, measure, colors }) {
 
 const dayBefore = (days) => new Date(Date.now() - days * DAY_MS).toISOString().slice(0, 10);
 
-const nameOf = (day) => SHORT.format(new Date(`${day}T00:00:00Z`));
+const nameOf = (day) => short(new Date(`${day}T00:00:00Z`));
 
 function Models({ models, measure, colors }) {
   const most = Math.max(...models.map(([, sum]) => sum));

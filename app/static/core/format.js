@@ -1,16 +1,35 @@
-/** Human-readable numbers, sizes and times. */
+/** Human-readable numbers, sizes and times.
+ *
+ * What the list and a conversation show at first is formatted without `Intl`: a page's first use of it takes 20 ms.
+ */
 
-const WHOLE = new Intl.NumberFormat("en");
-const SHORT = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 });
-const CLOCK = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
-const DAY = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
-const RELATIVE = new Intl.RelativeTimeFormat("en", { numeric: "auto", style: "short" });
+/** The function that formats a value with what `make` returns, which is called when the first value is formatted. */
+export function formatter(make) {
+  let made = null;
+  return (value) => (made ??= make()).format(value);
+}
 
-/** 12,345; a dash if unknown. */
-export const count = (number) => (number == null ? "–" : WHOLE.format(number));
+const inLocalTime = formatter(() => new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" }));
 
-/** 12.3K. */
-export const compact = (number) => (number == null ? "–" : SHORT.format(number));
+/** 12,345, rounded; a dash if unknown. */
+export const count = (number) => (number == null ? "–" : String(Math.round(number)).replace(THOUSANDS, ","));
+
+const THOUSANDS = /\B(?=(?:\d{3})+$)/g;
+
+/** 12.3K: three digits; a dash if unknown. */
+export function compact(number) {
+  if (number == null) return "–";
+  let left = threeDigits(number);
+  let unit = 0;
+  while (Math.abs(left) >= 1000 && unit < UNITS.length - 1) {
+    left = threeDigits(left / 1000);
+    unit += 1;
+  }
+  return `${left}${UNITS[unit]}`;
+}
+
+const UNITS = ["", "K", "M", "B", "T"];
+const threeDigits = (number) => Number(number.toPrecision(3));
 
 /** Dollars, with more digits for small amounts; a dash if unknown. */
 export function dollars(amount) {
@@ -45,12 +64,16 @@ export function duration(ms) {
 }
 
 /** 14:03:22, in the local time zone. */
-export const clock = (time) => (time ? CLOCK.format(new Date(time)) : "–");
+export function clock(time) {
+  if (!time) return "–";
+  const at = new Date(time);
+  return [at.getHours(), at.getMinutes(), at.getSeconds()].map((part) => String(part).padStart(2, "0")).join(":");
+}
 
 /** Date and time, in the local time zone. */
-export const day = (time) => (time ? DAY.format(new Date(time)) : "–");
+export const day = (time) => (time ? inLocalTime(new Date(time)) : "–");
 
-const STEPS = [["second", 60], ["minute", 60], ["hour", 24], ["day", 30], ["month", 12], ["year", Infinity]];
+const STEPS = [["sec.", 60], ["min.", 60], ["hr.", 24], ["day", 30], ["mo.", 12], ["yr.", Infinity]];
 
 const DAY_MS = 86_400_000;
 const HALF_DAY_S = 43_200;
@@ -60,12 +83,19 @@ const midnight = (time) => new Date(time).setHours(0, 0, 0, 0);
 export function ago(time, now) {
   let left = (new Date(time).getTime() - now) / 1000;
   const days = Math.round((midnight(time) - midnight(now)) / DAY_MS);
-  if (left < -HALF_DAY_S && days < 0 && days > -30) return RELATIVE.format(days, "day");
+  if (left < -HALF_DAY_S && days < 0 && days > -30) return relative(days, "day");
   for (const [unit, size] of STEPS) {
-    if (Math.abs(left) < size) return RELATIVE.format(Math.round(left), unit);
+    if (Math.abs(left) < size) return relative(Math.round(left), unit);
     left /= size;
   }
   return "";
+}
+
+function relative(number, unit) {
+  if (number === 0) return "now";
+  if (unit === "day" && Math.abs(number) === 1) return number < 0 ? "yesterday" : "tomorrow";
+  const amount = `${Math.abs(number)} ${unit}${unit === "day" ? "s" : ""}`;
+  return number < 0 ? `${amount} ago` : `in ${amount}`;
 }
 
 /** 42%. */

@@ -32,9 +32,8 @@ export class History {
     return { ...(await this.after(start)), hasEarlier: start > 0 };
   }
 
-  /** The session's newest messages. */
-  async newest() {
-    const { last_seq: lastSeq } = await get(sessionPath(this.#id));
+  /** The session's newest messages, given a recent `last_seq`. */
+  async newest(lastSeq) {
     return this.#backwards(lastSeq + 1, Infinity);
   }
 

@@ -107,9 +107,10 @@ export class SessionState {
 
   async #snapshots(isCurrent) {
     const path = (name) => sessionPath(this.#id, name);
+    const loaded = get(sessionPath(this.#id));
     const [newest, session, queue, approvals, clientCalls, rounds] = await Promise.all([
-      this.transcript.loadNewest(),
-      get(sessionPath(this.#id)),
+      loaded.then(({ last_seq: lastSeq }) => this.transcript.loadNewest(lastSeq)),
+      loaded,
       get(path("queue")),
       get(path("approvals")),
       get(pendingCalls(this.#id)),

@@ -65,9 +65,9 @@ export class Transcript {
     return this.#previews.get(callId);
   }
 
-  /** Loads the newest messages and drops all others. Returns the response's `last_seq`. */
-  async loadNewest() {
-    const page = await this.#loading("all", () => this.#history.newest(), ({ items, more }) => {
+  /** Loads the newest messages and drops all others, given a recent `last_seq`. Returns the response's `last_seq`. */
+  async loadNewest(lastSeq) {
+    const page = await this.#loading("all", () => this.#history.newest(lastSeq), ({ items, more }) => {
       this.#held.replace(items);
       this.hasEarlier.value = more;
       this.hasLater.value = false;
@@ -78,7 +78,7 @@ export class Transcript {
 
   /** Follows the newest message, which is loaded first if it is not held. */
   async followNewest() {
-    if (this.hasLater.peek()) await this.loadNewest();
+    if (this.hasLater.peek()) await this.loadNewest(this.#newestSeq);
     this.reading.follow(true);
   }
 

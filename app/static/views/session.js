@@ -4,13 +4,14 @@ import { Failure, StatusBadge } from "../components/basic.js";
 import { ConnectionState } from "../components/connection.js";
 import { Gauge } from "../components/gauge.js";
 import { ImageViewer } from "../components/images.js";
+import { isMarkdownLoaded, loadMarkdown } from "../components/markdown.js";
 import { RunsOn } from "../components/nodes.js";
 import { SessionActions } from "../components/session_actions.js";
 import { SessionFacts } from "../components/session_facts.js";
 import { nameOf, plain } from "../core/format.js";
 import { route, sessionLink, VIEWS } from "../core/router.js";
 import { title } from "../core/title.js";
-import { html, useEffect, useMemo } from "../core/ui.js";
+import { html, useEffect, useLayoutEffect, useMemo } from "../core/ui.js";
 import { search } from "../state/keys.js";
 import { useSeen } from "../state/seen_ends.js";
 import { SessionState } from "../state/session.js";
@@ -40,7 +41,9 @@ const NAMES = {
 
 export function SessionView({ id }) {
   const state = useMemo(() => new SessionState(id), [id]);
-  useEffect(() => {
+  // A layout effect, so that the requests are sent before the page is drawn.
+  useLayoutEffect(() => {
+    loadMarkdown();
     state.open();
     return () => state.close();
   }, [state]);
@@ -53,7 +56,7 @@ export function SessionView({ id }) {
   if (state.problem.value) {
     return html`<main class="page"><${Failed} problem=${state.problem.value} state=${state} /></main>`;
   }
-  if (!session) return html`<main class="page"><p class="dim" aria-busy="true">Loading…</p></main>`;
+  if (!session || !isMarkdownLoaded.value) return html`<main class="page"><p class="dim" aria-busy="true">Loading…</p></main>`;
   const view = route.value.view ?? VIEWS[0];
   return html`<div class="session">
     <${Head} state=${state} session=${session} />

@@ -21,7 +21,7 @@ const STATUSES = {
   running: "Running",
   awaiting_approval: "Awaiting approval",
   awaiting_client: "Awaiting client",
-  idle: "Idle",
+  idle: "Done",
 };
 const NOUNS = {
   "": "sessions",
@@ -29,7 +29,7 @@ const NOUNS = {
   running: "running sessions",
   awaiting_approval: "sessions awaiting approval",
   awaiting_client: "sessions awaiting a client",
-  idle: "idle sessions",
+  idle: "sessions that are done",
 };
 /** How long after the last key a search starts, in ms. */
 const SEARCH_MS = 250;
@@ -48,7 +48,8 @@ export function Sessions() {
   }, []);
   useFilterOfAddress();
   useLayoutEffect(() => {
-    page.current.scrollTop = place.top;
+    // Setting it has the browser lay out the page.
+    if (place.top > 0) page.current.scrollTop = place.top;
   }, []);
   const onScroll = (event) => (place.top = event.currentTarget.scrollTop);
   const { status, q } = list.filter.value;

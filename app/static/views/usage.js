@@ -4,7 +4,7 @@ import { Failure } from "../components/basic.js";
 import { NodesSection } from "../components/nodes.js";
 import { UsageCharts } from "../components/usage_chart.js";
 import { Figures, Legend, TableBox, UsageBar, UsageCells, UsageHeads } from "../components/usage_table.js";
-import { count } from "../core/format.js";
+import { count, formatter } from "../core/format.js";
 import { get } from "../core/http.js";
 import { title } from "../core/title.js";
 import { html, useEffect, useState } from "../core/ui.js";
@@ -15,7 +15,7 @@ import { loadNodes } from "../state/nodes.js";
 const EVERY_MS = 15_000;
 const DAYS = 30;
 
-const DAY = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeZone: "UTC" });
+const inUtc = formatter(() => new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeZone: "UTC" }));
 
 export function UsageView() {
   const { report, problem, load } = useReport();
@@ -102,7 +102,7 @@ function Day({ day, models, usage, most }) {
   return html`<tbody>
     <tr class="day">
       <th scope="rowgroup">
-        ${DAY.format(new Date(`${day}T00:00:00Z`))}
+        ${inUtc(new Date(`${day}T00:00:00Z`))}
         <${UsageBar} usage=${usage} most=${most} />
       </th>
       <td class="number">${count(models.reduce((sum, { steps }) => sum + steps, 0))}</td>

@@ -7,10 +7,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Table
 
 from app.db.columns import Json, UtcTime
 from app.db.engine import Database
+from app.db.models import approvals, client_calls
 from app.db.repositories import events, messages, parts, queue, sessions, steps
 from app.db.repositories.events import StoredEvent
 from app.errors import NotFoundError, StaleOwnerError
@@ -128,6 +129,18 @@ async def test_an_open_part_is_replaced_by_the_complete_one(database: Database) 
     await database.writer.write(lambda c: messages.void(c, session_id, message.id, now()))
     assert await database.read(lambda c: parts.open_calls(c, session_id)) == [], "a void call needs no result"
     assert await database.read(lambda c: messages.is_voided(c, session_id, message.id))
+
+
+@pytest.mark.parametrize("waiting", [approvals, client_calls], ids=str)
+async def test_calls_that_wait_are_found_without_reading_all_parts(database: Database, waiting: Table) -> None:
+    query = parts.with_calls(waiting).params(sid="x")
+
+    def plan(connection: Connection) -> list[str]:
+        statement = query.compile(connection, compile_kwargs={"literal_binds": True})
+        return [row.detail for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}")]
+
+    steps_of_plan = await database.read(plan)
+    assert steps_of_plan[0].startswith(f"SEARCH {waiting} "), steps_of_plan
 
 
 async def test_history_is_cut_at_both_ends(database: Database) -> None:
