@@ -249,6 +249,7 @@ class Tenures:
                 await self._slot_change.wait()
             else:
                 self._held[child.session_id] = child
+                self.on_change()
                 return
 
     async def _end_children(self, tenure: Tenure) -> None:
