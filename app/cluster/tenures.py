@@ -249,6 +249,7 @@ class Tenures:
                 await self._slot_change.wait()
             else:
                 self._held[child.session_id] = child
+                self.on_change()
                 return
 
     async def _end_children(self, tenure: Tenure) -> None:
@@ -292,8 +293,12 @@ class Tenures:
                 pass
             self._nudged.clear()
 
-    async def _catch_up(self, tenure: Tenure) -> None:
-        """What was changed during a step applies to the next one, even if the nudge was lost."""
+    async def _catch_up(self, tenure: Tenure, nudges: int | None) -> None:
+        """What was changed during a step applies to the next one, even if the nudge was lost. The commit of the step's
+        results, which has just asserted the epoch, shows most times that nothing was, so that the model does not wait
+        for another look at the row."""
+        if tenure.version is not None and nudges == tenure.version.nudges:
+            return
         try:
             await self._look_at([tenure])
         except StorageError as error:

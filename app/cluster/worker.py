@@ -36,15 +36,16 @@ HEARTBEAT_S = 0.5
 STICKY_TIMEOUT = timedelta(seconds=1)
 """How long a decision waits for the worker that made the last one, which may be gone."""
 
-WORKFLOW_POLLERS = 2
-"""The fewest that the client allows. A task that is given to a frozen worker's poller waits for its time-out, so that
-there should be few."""
+WORKFLOW_POLLERS = 1
+"""A decision that is given to a frozen worker's poller waits for its time-out. With one, a session meets it once: a
+third attempt would wait for several seconds more."""
 
 DEPLOYMENT = WorkerDeploymentConfig(WorkerDeploymentVersion("palimpsest", __version__), use_worker_versioning=False)
 """Names the code. Without it, the client hashes all imported modules, for which the event loop stops for 0.2 s."""
 
-DECISIONS = 100
-"""Workflows that are decided on, or kept in memory, at the same time. A decision takes milliseconds."""
+DECISIONS = 2
+"""Workflows that are decided on at the same time. The time-out of a decision begins when a worker gets it: those that a
+busy worker cannot make yet are better left with the engine."""
 
 RETRY_S = 1.0
 """Seconds between attempts to reach an engine that does not answer."""

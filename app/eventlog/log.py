@@ -91,6 +91,8 @@ class Appender:
         """The seq of the next event, for a row that has the same one."""
         self.traceparent = locked.traceparent
         """The trace that the next events belong to: first that of the current run."""
+        self.nudges = locked.nudges
+        """How often others have changed the session; see `repositories.ownership`."""
 
     def emit(
         self,

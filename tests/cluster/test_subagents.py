@@ -6,6 +6,8 @@ import asyncio
 import signal
 import subprocess
 
+from sqlalchemy import text
+
 from tests.behavior.approving import command, decide, pending, runs
 from tests.behavior.checks import assert_sound, following, log_of, requests_of
 from tests.behavior.harness import Client, of_type, shows
@@ -152,3 +154,45 @@ async def test_cancels_reach_the_sub_agents_of_a_frozen_worker(
     assert [event.data["outcome"] for event in ends] == ["cancelled"] * 2
     for each in (one, two):
         await assert_sound(a, each)
+
+
+def has_snapshot(cluster: Cluster, session_id: str) -> bool:
+    with cluster.database.connect() as connection:
+        query = text("SELECT snapshot_id FROM workspaces WHERE session_id = :id")
+        return connection.execute(query, {"id": session_id}).scalar() is not None
+
+
+async def test_what_a_late_sub_agent_stores_replaces_nothing(
+    cluster: Cluster, provider: FakeProvider, start: Start
+) -> None:
+    """Its worker was frozen with files that no snapshot has, and its session has ended on another machine."""
+    lines = ("echo stored > file", "echo late > file", "cat file; echo kept > file")
+    first, second, again = [ToolCall("execute_command", {"command": line}) for line in lines]
+    frozen = Reply(Text("half"), Gate("half"), Text("never"))
+    answers = (Reply(first), Reply(Gate("stored"), second), frozen, Reply(again), Reply(Text("kept it")))
+    provider.script_for("task late", *answers)
+    provider.script(Reply(delegate("task late")), Reply(Text("done")))
+    async with Client(start("a", "api")) as client:
+        start("one", "worker")
+        session_id = (await client.create("parent", tools=TOOLS))["id"]
+        await until(lambda: has_snapshot(cluster, session_id))
+        provider.open("stored")
+        await provider.reached("half")
+        [child] = await children_of(client, session_id)
+        start("two", "worker")
+        cluster.nodes["one"].freeze()
+        await client.until_idle(session_id)
+        logs = [await log_of(client, each) for each in (session_id, child["id"])]
+        cluster.nodes["one"].thaw()
+        provider.open("half")
+        await until(lambda: "workspace_moved" in cluster.log("one"))
+        await until(lambda: running_on(cluster.nodes["one"]) == 0)
+        assert [await log_of(client, each) for each in (session_id, child["id"])] == logs
+        outputs = [event.data["output"] for event in of_type(logs[1], "tool.result")]
+        assert outputs[-1].startswith("stored"), "the command after the newest snapshot is lost with its machine"
+        [recovered] = of_type(logs[0], "session.recovered")
+        assert recovered.data["workspace_as_of"]
+        assert (await client.http.get(f"/v1/sessions/{session_id}/files/file")).text == "kept\n"
+        for each in (session_id, child["id"]):
+            await assert_sound(client, each)
+    assert provider.refusals == []

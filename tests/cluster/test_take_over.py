@@ -10,7 +10,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from temporalio.api.enums.v1 import EventType
+from temporalio.client import Client as EngineClient
 
+from app.cluster.workflow import session_workflow_id
+from scripts.servers.temporal import temporal
 from tests.behavior.checks import assert_sound, log_of
 from tests.behavior.harness import Client, Event, of_type, shows
 from tests.behavior.harness import command as shell
@@ -74,6 +78,13 @@ async def test_a_killed_workers_session_continues_on_another(
     assert cluster.row(session_id)["epoch"] == 2
 
 
+async def _time_outs(session_id: str) -> int:
+    """How often the engine has given up a worker of the session."""
+    engine = await EngineClient.connect(temporal().address)
+    history = await engine.get_workflow_handle(session_workflow_id(session_id)).fetch_history()
+    return sum(event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_TIMED_OUT for event in history.events)
+
+
 async def test_a_step_that_a_user_has_interrupted_is_not_named(
     cluster: Cluster, a: Client, provider: FakeProvider
 ) -> None:
@@ -99,9 +110,13 @@ async def test_a_frozen_workers_session_continues_on_another_and_it_is_refused(
 ) -> None:
     session_id = await _in_a_step(a, provider)
     first = cluster.worker_of(session_id)
+    # After this, the oldest request for a session that the engine has is that of the first worker.
+    provider.script_for("short", Reply(Text("Done.")))
+    await a.until_idle((await a.create("short"))["id"])
     begun = time.monotonic()
     cluster.nodes[first].freeze()
     events = await _assert_continued(a, session_id, begun)
+    assert await _time_outs(session_id) == 1, "the frozen worker did not get the session again"
     cluster.nodes[first].thaw()
     provider.open("half")
     await until(lambda: "session_taken_over" in cluster.log(first))

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -207,9 +207,9 @@ class Slow(Tenures):
                 raise StorageError("The database is away.")
             return await super()._answer(tenure, owner)
 
-    async def _catch_up(self, tenure: Tenure) -> None:
+    async def _catch_up(self, tenure: Tenure, nudges: int | None) -> None:
         self.catching_up.set()
-        await super()._catch_up(tenure)
+        await super()._catch_up(tenure, nudges)
 
 
 async def _steered(stage: Stage, tenures: Tenures, model: Model) -> asyncio.Task[bool]:
@@ -220,6 +220,29 @@ async def _steered(stage: Stage, tenures: Tenures, model: Model) -> asyncio.Task
     await stage.post("and this")
     await stage.write(lambda c: ownership.nudge(c, stage.session_id))
     return held
+
+
+@pytest.mark.parametrize("changes", [False, True])
+async def test_a_step_that_nobody_has_changed_is_followed_without_a_look(
+    setup: RuntimeSetup, stage: Stage, model: Model, changes: bool
+) -> None:
+    looks = 0
+
+    class Counted(Tenures):
+        async def _look_at(self, tenures: Sequence[Tenure]) -> None:
+            nonlocal looks
+            looks += 1
+            await super()._look_at(tenures)
+
+    model.hold()
+    held = asyncio.create_task(Counted(setup).hold(stage.session_id))
+    await model.reached()
+    assert looks == 1
+    if changes:
+        await stage.write(lambda c: ownership.nudge(c, stage.session_id))
+    model.go()
+    await held
+    assert looks == 1 + changes
 
 
 async def test_a_run_does_not_end_while_a_look_acts_on_a_steer(setup: RuntimeSetup, stage: Stage, model: Model) -> None:

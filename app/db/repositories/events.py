@@ -24,10 +24,12 @@ class StoredEvent(NamedTuple):
 
 
 class Locked(NamedTuple):
-    """A locked session: the seq of its newest event, and the trace of its current run."""
+    """A locked session: the seq of its newest event, the trace of its current run, and how often others than its owner
+    have changed it in a cluster."""
 
     last_seq: int
     traceparent: str | None
+    nudges: int
 
 
 class EventPiece(NamedTuple):
@@ -47,7 +49,7 @@ def session_not_found(session_id: str) -> NotFoundError:
 _OF_SESSION = update(sessions).where(sessions.c.id == bindparam("sid"))
 # An update, since it also locks the row, and SQLite has no SELECT … FOR UPDATE.
 _LOCK = _OF_SESSION.values(updated_at=bindparam("at")).returning(
-    sessions.c.last_seq, case((sessions.c.status != Status.IDLE, sessions.c.run_traceparent))
+    sessions.c.last_seq, case((sessions.c.status != Status.IDLE, sessions.c.run_traceparent)), sessions.c.nudges
 )
 _LOCK_FENCED = _LOCK.where(sessions.c.epoch == bindparam("owner_epoch"))
 

@@ -26,10 +26,10 @@ from app.db.engine import Database
 from app.db.repositories import events, messages, parts
 from app.eventlog.bus import Bus
 from app.eventlog.channel import OpenPart
-from app.eventlog.log import StreamItem
+from app.eventlog.log import Appender, StreamItem
 from app.messages import Part, ReasoningPart, TextPart, ToolCallPart, now
 from app.runtime.transactions import compactions
-from app.runtime.transactions.changes import commit_changes
+from app.runtime.transactions.changes import commit_changes, write_changes
 from app.sandbox.base import Stream
 
 log = structlog.get_logger(__name__)
@@ -69,15 +69,32 @@ class Recorder:
         self._flush_timer: asyncio.TimerHandle | None = None
         self._failure: Exception | None = None
         self._repaired = repaired
+        self._nudges: int | None = None
 
     def record(self, *changes: Change) -> asyncio.Future[int]:
         """See `ports.Sink.record`."""
-        return self.submit(
-            lambda c: commit_changes(c, self.session_id, self.epoch, changes),
-            lambda: self._report_repairs(changes),
-            # The next request is sent first.
-            is_awaited=not all(isinstance(change, StepClosed | StepOpened) for change in changes),
-        )
+        # The next request is sent first.
+        is_awaited = not all(isinstance(change, StepClosed | StepOpened) for change in changes)
+        nudges: int | None = None
+
+        def work(connection: Connection) -> tuple[int, list[StreamItem]]:
+            nonlocal nudges
+            appender = Appender(connection, self.session_id, epoch=self.epoch)
+            nudges = appender.nudges
+            return write_changes(connection, appender, changes)
+
+        def committed() -> None:
+            if is_awaited:
+                self._nudges = nudges
+            self._report_repairs(changes)
+
+        return self.submit(work, committed, is_awaited=is_awaited)
+
+    def take_nudges(self) -> int | None:
+        """How often others had changed the session as of the newest awaited changes; None if there were none since this
+        was last called."""
+        nudges, self._nudges = self._nudges, None
+        return nudges
 
     def submit(
         self,

@@ -78,8 +78,9 @@ class SessionOwner:
         self._checkpoints = RunCheckpoints(setup, session, self._recorder)
         self._mcp = McpServers(setup, session, self._recorder)
         self._commands = SessionCommands(setup, session, self._recorder)
-        self.catch_up: Callable[[], Awaitable[None]] | None = None
-        """Called before each step and after the last one: acts on what other nodes of a cluster have changed."""
+        self.catch_up: Callable[[int | None], Awaitable[None]] | None = None
+        """Called before each step and after the last one, with `Recorder.take_nudges`: acts on what other nodes of a
+        cluster have changed."""
         self._has_work = asyncio.Event()
         self._hands_over = False
 
@@ -263,7 +264,7 @@ class SessionOwner:
     async def prepare(self, conversation: Conversation) -> None:
         """See `RunningSession.prepare`."""
         if self.catch_up is not None:
-            await self.catch_up()
+            await self.catch_up(self._recorder.take_nudges())
         if self._setup.workspaces is not None:
             await self._commands.touch()
             self._setup.workspaces.between_steps(self._session.workspace_id)
@@ -281,7 +282,7 @@ class SessionOwner:
     async def before_end(self) -> None:
         """See `RunningSession.before_end`."""
         if self.catch_up is not None:
-            await self.catch_up()
+            await self.catch_up(self._recorder.take_nudges())
 
     async def manual_round(self, conversation: Conversation) -> ManualRound | None:
         """See `RunningSession.manual_round`."""

@@ -30,6 +30,7 @@ from app.runtime.owner.notes import keep_notes, read_notes, refresh_notes
 from app.runtime.sandboxes.slots import Lease
 from app.runtime.setup import RuntimeSetup
 from app.runtime.vault import read_masking
+from app.runtime.workspaces.claims import Helper
 from app.runtime.workspaces.keeper import Workspaces
 from app.sandbox.base import Sandbox
 from app.sessions import Limits, SandboxSpec, workspace_of
@@ -269,7 +270,7 @@ class SessionState:
             return await workspaces.bring(self.id, spec, self._epoch)
         if not await self._setup.still_owns(self.id, self._epoch):
             raise StaleOwnerError(f"Another owner has taken over session {self.id}.")
-        await workspaces.bring(self.workspace_id, spec)
+        await workspaces.bring(self.workspace_id, spec, helper=Helper(self.id, self._epoch))
 
     async def take_workspace_first(self) -> None:
         """Like `take_workspace`, before anything else; retried while the store does not answer. After that, each call

@@ -40,7 +40,13 @@ def commit_changes(
 ) -> tuple[int, list[StreamItem]]:
     """Writes changes with their events; returns the seq of the first event (0 without one) and the events to publish.
     Raises `StaleOwnerError` if the session has another owner now."""
-    appender = Appender(connection, session_id, epoch=epoch)
+    return write_changes(connection, Appender(connection, session_id, epoch=epoch), changes)
+
+
+def write_changes(
+    connection: Connection, appender: Appender, changes: Sequence[Change]
+) -> tuple[int, list[StreamItem]]:
+    """As `commit_changes`, with the appender of an owner's transaction."""
     first = appender.next_seq
     for change in changes:
         write_change(connection, appender, change)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from sqlalchemy import Connection
 
 from app.db.engine import Database
@@ -10,6 +12,13 @@ from app.db.repositories.workspaces import StoredWorkspace
 from app.errors import ConflictError
 from app.messages import now
 from app.sessions import Status
+
+
+class Helper(NamedTuple):
+    """A sub-agent that uses the workspace of its session, with the epoch of its claim."""
+
+    session_id: str
+    epoch: int
 
 
 def elsewhere() -> ConflictError:
@@ -48,14 +57,17 @@ async def acquire(
     epoch: int | None,
     node: str | None,
     *,
+    helper: Helper | None = None,
     is_restored: bool = False,
 ) -> tuple[int, str | None] | None:
     """The new tenure, with the newest snapshot, from which the workspace `is_restored` or not; None if the row has
-    changed since it was read. Raises `StaleOwnerError` with an owner's epoch; without one, `ConflictError` (code
-    `workspace_elsewhere`) if a run on another `node` may use it."""
+    changed since it was read. Raises `StaleOwnerError` if the `epoch` of an owner, or that of a `helper`, has ended;
+    without an owner's, `ConflictError` (code `workspace_elsewhere`) if a run on another `node` may use it."""
 
     def work(connection: Connection) -> tuple[int, str | None] | None:
         at = now()
+        if helper is not None:
+            events.lock(connection, helper.session_id, at, epoch=helper.epoch)
         if epoch is not None:
             events.lock(connection, session_id, at, epoch=epoch)
         elif _may_run_elsewhere(connection, session_id, row, machine, node):

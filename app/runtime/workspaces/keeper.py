@@ -25,6 +25,7 @@ from app.runtime.sandboxes.pool import Sandboxes
 from app.runtime.sandboxes.slots import Lease
 from app.runtime.values.server import Component
 from app.runtime.workspaces import claims, copies
+from app.runtime.workspaces.claims import Helper
 from app.runtime.workspaces.copies import RESTORES
 from app.runtime.workspaces.fenced import FencedSandbox
 from app.runtime.workspaces.held import FINAL_WAIT_S, Held, Place, Storing, until_either
@@ -77,9 +78,11 @@ class Workspaces:
 
     # Where a workspace is
 
-    async def bring(self, session_id: str, spec: SandboxSpec, epoch: int | None = None) -> None:
+    async def bring(
+        self, session_id: str, spec: SandboxSpec, epoch: int | None = None, *, helper: Helper | None = None
+    ) -> None:
         """Makes sure that a session's workspace is here: restores its newest snapshot if another machine had it, which
-        the session's log says as of its next run. `epoch` is an owner's, for the fence.
+        the session's log says as of its next run. `epoch` is an owner's, for the fence; a sub-agent is a `helper`.
 
         Raises `WorkspaceStoreError` if the store does not answer, `StaleOwnerError`, and what the sandbox raises.
         """
@@ -92,7 +95,7 @@ class Workspaces:
             row = await self._row(session_id)
             lease = self._sandboxes.lease(session_id, spec)
             try:
-                await self._bring(lease, session_id, spec, row, epoch)
+                await self._bring(lease, session_id, spec, row, epoch, helper)
             finally:
                 lease.release()
 
@@ -133,7 +136,13 @@ class Workspaces:
         return not held.lost
 
     async def _bring(
-        self, lease: Lease, session_id: str, spec: SandboxSpec, row: StoredWorkspace | None, epoch: int | None
+        self,
+        lease: Lease,
+        session_id: str,
+        spec: SandboxSpec,
+        row: StoredWorkspace | None,
+        epoch: int | None,
+        helper: Helper | None,
     ) -> None:
         machine = await self._machine(spec.kind)
         for _ in range(RESTORES):
@@ -150,7 +159,7 @@ class Workspaces:
                     row = await self._row(session_id)
                     continue
             found = await claims.acquire(
-                self._database, session_id, row, machine, epoch, self.place.node, is_restored=restored
+                self._database, session_id, row, machine, epoch, self.place.node, helper=helper, is_restored=restored
             )
             if found is not None:
                 if epoch is not None:

@@ -16,6 +16,7 @@ from app.db.repositories import sessions, workspaces
 from app.db.repositories.workspaces import StoredWorkspace
 from app.errors import ConflictError, StaleOwnerError, WorkspaceStoreError
 from app.runtime.workspaces.cache import TreeCache
+from app.runtime.workspaces.claims import Helper
 from app.runtime.workspaces.held import Place
 from app.runtime.workspaces.keeper import Workspaces
 from app.sandbox.host.local import LocalFactory
@@ -216,6 +217,32 @@ async def test_a_stale_owner_does_not_use_what_is_here(machines: tuple[Machine, 
     await claim(one.database, session_id)
     with pytest.raises(StaleOwnerError):
         await one.kept.bring(session_id, SPEC, epoch)
+
+
+async def test_a_late_sub_agent_takes_no_workspace_and_stores_nothing(
+    machines: tuple[Machine, Machine], session_id: str
+) -> None:
+    """Its server was frozen until its session had ended elsewhere: in a command, or between the check of its epoch and
+    the use of the workspace."""
+    one, two = machines
+    child_id = await one.database.writer.write(add)
+    late = Helper(child_id, await claim(one.database, child_id))
+    await one.own(session_id)
+    await one.write(session_id, "file", "one")
+    await two.own(session_id)
+    await claim(one.database, child_id)
+    await two.write(session_id, "file", "two")
+    await two.finish(session_id)
+    stored = await row_of(one.database, session_id)
+    await one.write(session_id, "file", "late")
+    one.kept.leave(session_id)
+    await one.kept.settle(session_id, asyncio.Event())
+    assert await row_of(one.database, session_id) == stored
+    with pytest.raises(StaleOwnerError):
+        await one.kept.bring(session_id, SPEC, helper=late)
+    assert await row_of(one.database, session_id) == stored
+    await one.own(session_id)
+    assert one.files(session_id) == {"file": "two"}
 
 
 async def test_a_restarted_server_takes_nothing_from_a_machine_that_works(
