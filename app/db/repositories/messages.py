@@ -23,6 +23,7 @@ from sqlalchemy import (
 
 from app.db.dialects import STREAMED, streamed, utf8_length
 from app.db.models import IN_MESSAGE, message_parts, messages
+from app.db.prepared import Prepared
 from app.db.repositories import parts
 from app.db.repositories.parts import part_row
 from app.messages import FinishReason, Message, Part, Role
@@ -30,7 +31,8 @@ from app.messages import FinishReason, Message, Part, Role
 ADDED_AT_ONCE = 500
 """Rows of one statement when a history is added."""
 
-_ADD = insert(messages)
+_ADD = Prepared(insert(messages))
+_ADD_SOME = insert(messages)
 _THIS = (messages.c.session_id == bindparam("sid")) & (messages.c.id == bindparam("mid"))
 """One message, in statements that are made once because every step runs them."""
 
@@ -42,13 +44,15 @@ def _is(session_id: str, message_id: str) -> ColumnElement[bool]:
 def add(connection: Connection, session_id: str, message: Message) -> None:
     """Adds a message with its parts, all closed."""
     fields = message.model_dump(exclude={"parts"})
-    connection.execute(_ADD, {"session_id": session_id, **fields})
+    _ADD.run(connection, {"session_id": session_id, **fields})
     for part in message.parts:
         parts.put(connection, session_id, message.id, part, closed=True)
 
 
 _UPDATE = update(messages).where(_THIS)
-_CLOSE = _UPDATE.values(finish_reason=bindparam("reason"), tokens=bindparam("size"), error=bindparam("problem"))
+_CLOSE = Prepared(
+    _UPDATE.values(finish_reason=bindparam("reason"), tokens=bindparam("size"), error=bindparam("problem"))
+)
 
 
 def close(
@@ -61,7 +65,7 @@ def close(
 ) -> None:
     """Records how an assistant message ended and its size."""
     ended = {"reason": finish_reason, "size": tokens, "problem": error}
-    connection.execute(_CLOSE, {"sid": session_id, "mid": message_id, **ended})
+    _CLOSE.run(connection, {"sid": session_id, "mid": message_id, **ended})
 
 
 def void(connection: Connection, session_id: str, message_id: str, at: datetime) -> None:
@@ -69,12 +73,12 @@ def void(connection: Connection, session_id: str, message_id: str, at: datetime)
     connection.execute(update(messages).where(_is(session_id, message_id)).values(voided_at=at))
 
 
-_ADD_TOKENS = _UPDATE.values(tokens=messages.c.tokens + bindparam("more"))
+_ADD_TOKENS = Prepared(_UPDATE.values(tokens=messages.c.tokens + bindparam("more")))
 
 
 def add_tokens(connection: Connection, session_id: str, message_id: str, tokens: int) -> None:
     """Adds to the size of a message that grows part by part."""
-    connection.execute(_ADD_TOKENS, {"sid": session_id, "mid": message_id, "more": tokens})
+    _ADD_TOKENS.run(connection, {"sid": session_id, "mid": message_id, "more": tokens})
 
 
 _HISTORY = (
@@ -82,6 +86,7 @@ _HISTORY = (
     .where(messages.c.session_id == bindparam("sid"), messages.c.seq > bindparam("after_seq"))
     .order_by(messages.c.seq)
 )
+_WHOLE_HISTORY = Prepared(_HISTORY)
 
 
 def history(
@@ -93,10 +98,12 @@ def history(
     limit: int | None = None,
 ) -> list[Message]:
     """Messages with their parts, in order, between two seqs, both excluded."""
-    query = _HISTORY if before is None else _HISTORY.where(messages.c.seq < before)
-    rows = connection.execute(
-        query if limit is None else query.limit(limit), {"sid": session_id, "after_seq": after}
-    ).all()
+    given = {"sid": session_id, "after_seq": after}
+    if limit is None and before is None:
+        rows: Sequence[Row[Any]] = _WHOLE_HISTORY.all(connection, given)
+    else:
+        query = _HISTORY if before is None else _HISTORY.where(messages.c.seq < before)
+        rows = connection.execute(query.limit(limit), given).all()
     if limit is not None:
         return _with_parts(connection, session_id, rows, [row.id for row in rows])
     if after == 0 and before is None:
@@ -169,11 +176,11 @@ def _message(row: Row[Any], content: Iterable[Part]) -> Message:
     return Message(**fields, parts=tuple(content))
 
 
-_EXISTS = select(messages.c.id).where(_THIS)
+_EXISTS = Prepared(select(messages.c.id).where(_THIS))
 
 
 def exists(connection: Connection, session_id: str, message_id: str) -> bool:
-    return connection.execute(_EXISTS, {"sid": session_id, "mid": message_id}).first() is not None
+    return _EXISTS.first(connection, {"sid": session_id, "mid": message_id}) is not None
 
 
 _IMAGES = (
@@ -322,7 +329,7 @@ def add_all(
     by call."""
     rows = ({"session_id": session_id, **message.model_dump(exclude={"parts"})} for message in added)
     for batch in _batches(rows):
-        connection.execute(_ADD, batch)
+        connection.execute(_ADD_SOME, batch)
     for batch in _batches(_part_rows(session_id, added, stored)):
         connection.execute(insert(message_parts), batch)
 
