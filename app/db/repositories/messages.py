@@ -31,6 +31,10 @@ from app.messages import FinishReason, Message, Part, Role
 ADDED_AT_ONCE = 500
 """Rows of one statement when a history is added."""
 
+_FIELDS = tuple(name for name in Message.model_fields if name != "parts")
+_COLUMNS = [messages.c[name] for name in _FIELDS]
+"""The columns that a message is made of."""
+
 _ADD = Prepared(insert(messages))
 _ADD_SOME = insert(messages)
 _THIS = (messages.c.session_id == bindparam("sid")) & (messages.c.id == bindparam("mid"))
@@ -82,7 +86,7 @@ def add_tokens(connection: Connection, session_id: str, message_id: str, tokens:
 
 
 _HISTORY = (
-    select(messages)
+    select(*_COLUMNS)
     .where(messages.c.session_id == bindparam("sid"), messages.c.seq > bindparam("after_seq"))
     .order_by(messages.c.seq)
 )
@@ -114,7 +118,7 @@ def history(
 
 def named(connection: Connection, session_id: str, ids: Collection[str]) -> list[Message]:
     """The messages with these ids, in the history's order."""
-    query = select(messages).where(messages.c.session_id == session_id, messages.c.id.in_(ids))
+    query = select(*_COLUMNS).where(messages.c.session_id == session_id, messages.c.id.in_(ids))
     rows = connection.execute(query.order_by(messages.c.seq)).all()
     return _with_parts(connection, session_id, rows, list(ids))
 
@@ -122,7 +126,7 @@ def named(connection: Connection, session_id: str, ids: Collection[str]) -> list
 def requests(connection: Connection, session_id: str, *, newest_first: bool) -> Iterator[Message]:
     """The user's messages, read lazily one by one."""
     # Summaries also have the user role, but a model; this condition lets SQLite use an index.
-    query = streamed(select(messages)).where(
+    query = streamed(select(*_COLUMNS)).where(
         messages.c.session_id == session_id, messages.c.role == Role.USER, messages.c.model.is_(None)
     )
     with connection.execute(query.order_by(messages.c.seq.desc() if newest_first else messages.c.seq)) as rows:
@@ -171,9 +175,7 @@ def has_more(connection: Connection, session_id: str, most_bytes: int) -> bool:
 
 
 def _message(row: Row[Any], content: Iterable[Part]) -> Message:
-    fields = dict(zip(row._fields, row, strict=True))
-    del fields["session_id"]
-    return Message(**fields, parts=tuple(content))
+    return Message.model_validate({**dict(zip(_FIELDS, row, strict=True)), "parts": tuple(content)})
 
 
 _EXISTS = Prepared(select(messages.c.id).where(_THIS))
@@ -213,7 +215,7 @@ def fitting_images(connection: Connection, session_id: str, after: int, limit: i
 
 def find(connection: Connection, session_id: str, message_id: str) -> Message | None:
     """A message, summaries and voided attempts included; None if it does not exist."""
-    query = select(messages).where(_is(session_id, message_id))
+    query = select(*_COLUMNS).where(_is(session_id, message_id))
     row = connection.execute(query).first()
     if row is None:
         return None
@@ -275,7 +277,7 @@ def last_id(connection: Connection, session_id: str) -> str | None:
 
 def last_before(connection: Connection, session_id: str, seq: int) -> Message | None:
     """The last message before a seq, except summaries and void ones; None without one."""
-    query = select(messages).where(
+    query = select(*_COLUMNS).where(
         messages.c.session_id == session_id,
         messages.c.seq < seq,
         messages.c.is_summary.is_(False),
@@ -288,7 +290,7 @@ def last_before(connection: Connection, session_id: str, seq: int) -> Message | 
 
 
 _LAST_OF_MODEL = (
-    select(messages)
+    select(*_COLUMNS)
     .where(
         messages.c.session_id == bindparam("sid"),
         messages.c.role == Role.ASSISTANT,
