@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import math
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -13,6 +15,7 @@ from sqlalchemy import Connection
 from app.agent.changes import (
     Change,
     GenerationOpened,
+    ResponseClosed,
     RoundCompleted,
     RoundEnded,
     RoundOpening,
@@ -39,6 +42,11 @@ T = TypeVar("T")
 FLUSH_S = 0.25
 """Interval in seconds for storing the text of open parts; a crash can lose that much of it."""
 
+FRESH_S = 0.01
+"""Seconds after the commit of a call in which its owner need not check again that it still has the session: a check
+takes about a millisecond, and says nothing about the milliseconds after it either. A server that was frozen, or a
+sandbox that had to be started, took longer."""
+
 _EVENTS = {
     "text": "text.delta",
     "reasoning": "reasoning.delta",
@@ -58,8 +66,10 @@ class Recorder:
         session_id: str,
         epoch: int,
         repaired: Callable[[Sequence[Repair]], None] = lambda _: None,
+        fence: Callable[[Connection], None] = lambda _: None,
     ) -> None:
-        """`repaired` is called with the repairs of a context once they are stored."""
+        """`repaired` is called with the repairs of a context once they are stored. `fence` raises `SupersededError` if
+        another server holds the database; the write that lets calls start checks it."""
         self._database = database
         self._bus = bus
         self.session_id = session_id
@@ -69,12 +79,35 @@ class Recorder:
         self._flush_timer: asyncio.TimerHandle | None = None
         self._failure: Exception | None = None
         self._repaired = repaired
+        self._fence = fence
+        self._owned_at = -math.inf
+
+    @property
+    def has_just_owned(self) -> bool:
+        """Whether a commit has shown within `FRESH_S` that this owner has the session, and its server the database."""
+        return time.monotonic() - self._owned_at < FRESH_S
 
     def record(self, *changes: Change) -> asyncio.Future[int]:
         """See `ports.Sink.record`."""
+        lets_start = any(isinstance(change, ResponseClosed) for change in changes)
+        asked_at = math.inf
+
+        def work(connection: Connection) -> tuple[int, list[StreamItem]]:
+            nonlocal asked_at
+            if lets_start:
+                # Before the transaction shows it: if the server is frozen in between, the time counts.
+                asked_at = time.monotonic()
+                self._fence(connection)
+            return commit_changes(connection, self.session_id, self.epoch, changes)
+
+        def committed() -> None:
+            if lets_start:
+                self._owned_at = asked_at
+            self._report_repairs(changes)
+
         return self.submit(
-            lambda c: commit_changes(c, self.session_id, self.epoch, changes),
-            lambda: self._report_repairs(changes),
+            work,
+            committed,
             # The next request is sent first.
             is_awaited=not all(isinstance(change, StepClosed | StepOpened) for change in changes),
         )
