@@ -122,24 +122,27 @@ class Recorder:
         """Submits a custom write of this owner, which returns a value and the events to publish; it is ordered with the
         changes by the order of calls. `committed` is called after the commit."""
 
-        def fenced(connection: Connection) -> tuple[T, list[StreamItem]]:
+        items: list[StreamItem] = []
+
+        def fenced(connection: Connection) -> T:
+            nonlocal items
             if self._failure is not None:
                 raise self._failure
             try:
-                return work(connection)
+                value, items = work(connection)
+                return value
             except Exception as error:
                 # Set at once: the next write may be in the same batch.
                 self._fail(error)
                 raise
 
-        def publish(result: tuple[T, list[StreamItem]]) -> None:
-            self._bus.publish(self.session_id, result[1])
+        def publish(_: T) -> None:
+            self._bus.publish(self.session_id, items)
             committed()
 
-        written = self._database.writer.submit(
+        return self._database.writer.submit(
             fenced, publish, self._fail, session_id=self.session_id, is_awaited=is_awaited
         )
-        return _first(written)
 
     def _report_repairs(self, changes: Sequence[Change]) -> None:
         """Reports repairs, which have no event, since the history is unchanged."""
@@ -217,24 +220,6 @@ def _complete_round(
     ended = RoundEnded(completed.checkpoint.round, "discarded")
     _, items = commit_changes(connection, session_id, epoch, [ended])
     return in_force, items
-
-
-def _first(written: asyncio.Future[tuple[T, list[StreamItem]]]) -> asyncio.Future[T]:
-    """A future of only the value, which may be cancelled without cancelling the write."""
-    value: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-    value.add_done_callback(lambda f: f.cancelled() or f.exception())
-
-    def settle(done: asyncio.Future[tuple[T, list[StreamItem]]]) -> None:
-        if value.done():
-            return
-        error = done.exception()
-        if error is not None:
-            value.set_exception(error)
-        else:
-            value.set_result(done.result()[0])
-
-    written.add_done_callback(settle)
-    return value
 
 
 def _fields(part: LivePart) -> dict[str, object]:
