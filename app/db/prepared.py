@@ -31,21 +31,14 @@ class _Parameter(NamedTuple):
         return value if self.convert is None else self.convert(value)
 
 
-class _Column(NamedTuple):
-    """A column of a statement's rows."""
-
-    name: str
-    type: TypeEngine[Any]
-
-
 @dataclass(slots=True)
 class _Compiled:
-    """A statement's SQL in one dialect."""
+    """A statement's SQL in one dialect, and how its rows are made."""
 
     sql: str
     parameters: Sequence[_Parameter]
     is_positional: bool
-    columns: Sequence[_Column]
+    types: Sequence[TypeEngine[Any]]
     make_row: Callable[[Sequence[Any]], Row[Any]]
     converts: Sequence[tuple[int, Convert]] | None = None
     """The places of columns that the driver returns in another form. Known from the first rows, since it depends on the
@@ -57,14 +50,16 @@ class _Compiled:
         return {parameter.name: parameter.of(values) for parameter in self.parameters}
 
     def rows(self, dialect: Dialect, cursor: Any) -> list[Row[Any]]:
-        """All rows that the cursor has left."""
+        """All rows of an executed cursor; none for a statement that returns none."""
+        if cursor.description is None:
+            return []
         if self.converts is None:
             self.converts = [*self._find_converts(dialect, cursor.description)]
         return [self._row(found) for found in cursor.fetchall()]
 
     def _find_converts(self, dialect: Dialect, described: Sequence[Any]) -> Iterator[tuple[int, Convert]]:
-        for place, (column, description) in enumerate(zip(self.columns, described, strict=True)):
-            convert = column.type.dialect_impl(dialect).result_processor(dialect, description[1])
+        for place, (type_, description) in enumerate(zip(self.types, described, strict=True)):
+            convert = type_.dialect_impl(dialect).result_processor(dialect, description[1])
             if convert is not None:
                 yield place, convert
 
@@ -84,19 +79,18 @@ class Prepared:
         self._compiled: dict[tuple[str, ...], _Compiled] = {}
 
     def run(self, connection: Connection, values: Values) -> None:
-        """Executes a statement that returns no rows."""
-        self._execute(connection, self._of(connection, values), values).close()
+        """Executes a statement whose rows, if any, are not needed."""
+        self.all(connection, values)
 
     def run_all(self, connection: Connection, rows: Sequence[Values]) -> None:
         """Executes it for each of these values, which have the same names; at least one."""
         if len(rows) == 1:
             return self.run(connection, rows[0])
         compiled = self._of(connection, rows[0])
-        bound = [compiled.bound(values) for values in rows]
-        self._on_cursor(connection, compiled.sql, bound, is_many=True).close()
+        _execute(connection, compiled, [compiled.bound(values) for values in rows], is_many=True)
 
     def first(self, connection: Connection, values: Values) -> Row[Any] | None:
-        """The first row, None without one. An update is complete even if there are more."""
+        """The first row, None without one."""
         return next(iter(self.all(connection, values)), None)
 
     def value(self, connection: Connection, values: Values) -> Any:
@@ -107,10 +101,7 @@ class Prepared:
     def all(self, connection: Connection, values: Values) -> list[Row[Any]]:
         """All rows."""
         compiled = self._of(connection, values)
-        cursor = self._execute(connection, compiled, values)
-        rows = compiled.rows(connection.dialect, cursor)
-        cursor.close()
-        return rows
+        return _execute(connection, compiled, compiled.bound(values))
 
     def _of(self, connection: Connection, values: Values) -> _Compiled:
         key = (connection.dialect.name, *values)
@@ -118,26 +109,25 @@ class Prepared:
             compiled = self._compiled[key] = _compile(self._statement, connection.dialect, [*values])
         return compiled
 
-    def _execute(self, connection: Connection, compiled: _Compiled, values: Values) -> Any:
-        return self._on_cursor(connection, compiled.sql, compiled.bound(values))
 
-    def _on_cursor(self, connection: Connection, sql: str, bound: Any, *, is_many: bool = False) -> Any:
-        """The cursor that has executed it."""
-        if not connection.in_transaction():
-            connection.begin()
-        cursor = None
-        try:
-            cursor = connection.connection.cursor()
-            for listener in connection.dispatch.before_cursor_execute:
-                listener(connection, cursor, sql, bound, None, is_many)
-            if is_many:
-                cursor.executemany(sql, bound)
-            else:
-                cursor.execute(sql, bound)
-        except Exception as error:
-            # As for a statement that SQLAlchemy executes: it raises a `DBAPIError`, and gives up a broken connection.
-            connection._handle_dbapi_exception(error, sql, bound, cursor, None)
-        return cursor
+def _execute(connection: Connection, compiled: _Compiled, bound: Any, *, is_many: bool = False) -> list[Row[Any]]:
+    if not connection.in_transaction():
+        connection.begin()
+    cursor = None
+    try:
+        cursor = connection.connection.cursor()
+        for listener in connection.dispatch.before_cursor_execute:
+            listener(connection, cursor, compiled.sql, bound, None, is_many)
+        if is_many:
+            cursor.executemany(compiled.sql, bound)
+        else:
+            cursor.execute(compiled.sql, bound)
+        rows = compiled.rows(connection.dialect, cursor)
+        cursor.close()
+    except Exception as error:
+        # As for a statement that SQLAlchemy executes: it raises a `DBAPIError`, and gives up a broken connection.
+        connection._handle_dbapi_exception(error, compiled.sql, bound, cursor, None)
+    return rows
 
 
 def _compile(statement: Select[Any] | Insert | Update | Delete, dialect: Dialect, names: Sequence[str]) -> _Compiled:
@@ -149,13 +139,14 @@ def _compile(statement: Select[Any] | Insert | Update | Delete, dialect: Dialect
     for bind, name in compiled.bind_names.items():
         convert = bind.type.dialect_impl(dialect).bind_processor(dialect)
         is_given = name in names
+        assert is_given or not bind.required, f"no value for {name}: {compiled}"
         fixed = bind.effective_value if is_given or convert is None else convert(bind.effective_value)
         parameters[name] = _Parameter(name, convert, is_given, fixed)
-    columns = [_Column(str(column.key), column.type) for column in statement.exported_columns]
+    columns = list(statement.exported_columns)
     return _Compiled(
         str(compiled),
         [parameters[name] for name in compiled.positiontup or parameters],
         bool(compiled.positional),
-        columns,
-        result_tuple([column.name for column in columns]),
+        [column.type for column in columns],
+        result_tuple([str(column.key) for column in columns]),
     )

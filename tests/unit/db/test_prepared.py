@@ -18,6 +18,7 @@ from tests.unit.db.rows import add_session
 _BY_ID = select(sessions).where(sessions.c.id == bindparam("sid"), sessions.c.kind == "session")
 _CHANGE = update(sessions).where(sessions.c.id == bindparam("sid"))
 _ADD = Prepared(insert(events))
+_SEQS = Prepared(select(events.c.seq).where(events.c.session_id == bindparam("sid")).order_by(events.c.seq))
 
 
 def event_row(session_id: str, seq: int, data: str = "{}") -> dict[str, Any]:
@@ -59,10 +60,9 @@ async def test_a_refused_statement_raises_the_usual_error_without_values(databas
     # The transaction of a refused write leaves nothing, and the next one works.
     with pytest.raises(IntegrityError):
         await database.writer.write(lambda c: _ADD.run_all(c, [event_row(session_id, seq) for seq in (3, 1)]))
-    seqs = Prepared(select(events.c.seq).where(events.c.session_id == bindparam("sid")).order_by(events.c.seq))
-    found = await database.read(lambda c: seqs.all(c, {"sid": session_id}))
+    found = await database.read(lambda c: _SEQS.all(c, {"sid": session_id}))
     assert [row.seq for row in found] == [1, 2]
-    assert await database.read(lambda c: seqs.value(c, {"sid": session_id})) == 1
+    assert await database.read(lambda c: _SEQS.value(c, {"sid": session_id})) == 1
 
 
 async def test_a_reader_cannot_write_and_listeners_see_the_statement(database: Database) -> None:
@@ -81,12 +81,14 @@ async def test_a_reader_cannot_write_and_listeners_see_the_statement(database: D
     assert any(statement.startswith("INSERT INTO events") for statement in seen)
 
 
-async def test_a_default_that_is_not_given_and_a_list_are_no_parameters(database: Database) -> None:
+async def test_what_is_missing_or_cannot_be_prepared_is_noticed(database: Database) -> None:
+    """A parameter without a value, a column's default that is not given, and a list."""
     lacks_default = Prepared(insert(messages))
     has_list = Prepared(select(events.c.seq).where(events.c.seq.in_(bindparam("seqs", expanding=True))))
-    for attempt in (
-        lambda c: lacks_default.run(c, {"session_id": "s", "id": "m"}),
-        lambda c: has_list.all(c, {"seqs": [1]}),
+    for attempt, reason in (
+        (lambda c: _SEQS.all(c, {}), "no value for sid"),
+        (lambda c: lacks_default.run(c, {"session_id": "s", "id": "m"}), "cannot be prepared"),
+        (lambda c: has_list.all(c, {"seqs": [1]}), "cannot be prepared"),
     ):
-        with pytest.raises(AssertionError, match="cannot be prepared"):
+        with pytest.raises(AssertionError, match=reason):
             await database.read(attempt)
