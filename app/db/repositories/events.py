@@ -48,7 +48,7 @@ def session_not_found(session_id: str) -> NotFoundError:
 _OF_SESSION = update(sessions).where(sessions.c.id == bindparam("sid"))
 # An update, since it also locks the row, and SQLite has no SELECT … FOR UPDATE.
 _LOCK = _OF_SESSION.values(updated_at=bindparam("at")).returning(
-    sessions.c.last_seq, case((sessions.c.status != Status.IDLE, sessions.c.run_traceparent))
+    sessions.c.last_seq, case((sessions.c.status != Status.IDLE, sessions.c.run_traceparent)).label("traceparent")
 )
 _LOCK_ANY = Prepared(_LOCK)
 _LOCK_FENCED = Prepared(_LOCK.where(sessions.c.epoch == bindparam("owner_epoch")))
@@ -69,7 +69,7 @@ def lock(connection: Connection, session_id: str, at: datetime, *, epoch: int | 
         last = _LOCK_FENCED.first(connection, {**values, "owner_epoch": epoch})
         if last is None:
             raise StaleOwnerError(f"Another owner has taken over session {session_id}, or it was deleted.")
-    return Locked(last[0], last[1])
+    return Locked(last.last_seq, last.traceparent)
 
 
 _APPEND = Prepared(insert(events))

@@ -196,7 +196,7 @@ def by_message(
     connection: Connection, session_id: str, ids: Sequence[str] | Select[tuple[str]] | None
 ) -> dict[str, list[Part]]:
     """The parts of these messages, or of all, by message and in order; `ids` may be a query."""
-    rows: Sequence[Row[Any]]
+    rows: Sequence[Sequence[Any]]
     if ids is None:
         rows = _OF_WHOLE_SESSION.all(connection, {"sid": session_id})
     elif isinstance(ids, Select):
