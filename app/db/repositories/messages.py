@@ -26,7 +26,7 @@ from app.db.models import IN_MESSAGE, message_parts, messages
 from app.db.prepared import Prepared
 from app.db.repositories import parts
 from app.db.repositories.parts import part_row
-from app.messages import FinishReason, Message, Part, Role
+from app.messages import FinishReason, Message, Role
 
 ADDED_AT_ONCE = 500
 """Rows of one statement when a history is added."""
@@ -137,7 +137,7 @@ def requests(connection: Connection, session_id: str, *, newest_first: bool) -> 
 def _with_parts(
     connection: Connection, session_id: str, rows: Sequence[Row[Any]], ids: Sequence[str] | Select[tuple[str]] | None
 ) -> list[Message]:
-    found = parts.by_message(connection, session_id, ids)
+    found = parts.fields_by_message(connection, session_id, ids)
     return [_message(row, found.get(row.id, ())) for row in rows]
 
 
@@ -174,7 +174,7 @@ def has_more(connection: Connection, session_id: str, most_bytes: int) -> bool:
     return False
 
 
-def _message(row: Row[Any], content: Iterable[Part]) -> Message:
+def _message(row: Row[Any], content: Iterable[parts.Fields]) -> Message:
     return Message.model_validate({**dict(zip(_FIELDS, row, strict=True)), "parts": tuple(content)})
 
 
@@ -219,7 +219,7 @@ def find(connection: Connection, session_id: str, message_id: str) -> Message | 
     row = connection.execute(query).first()
     if row is None:
         return None
-    return _message(row, parts.by_message(connection, session_id, [row.id]).get(row.id, ()))
+    return _message(row, parts.fields_by_message(connection, session_id, [row.id]).get(row.id, ()))
 
 
 def is_open(connection: Connection, session_id: str, message_id: str) -> bool:
@@ -286,7 +286,7 @@ def last_before(connection: Connection, session_id: str, seq: int) -> Message | 
     row = connection.execute(query.order_by(messages.c.seq.desc()).limit(1)).first()
     if row is None:
         return None
-    return _message(row, parts.by_message(connection, session_id, [row.id]).get(row.id, ()))
+    return _message(row, parts.fields_by_message(connection, session_id, [row.id]).get(row.id, ()))
 
 
 _LAST_OF_MODEL = (
@@ -307,7 +307,7 @@ def last_of_model(connection: Connection, session_id: str) -> Message | None:
     row = connection.execute(_LAST_OF_MODEL, {"sid": session_id}).first()
     if row is None:
         return None
-    return _message(row, parts.by_message(connection, session_id, [row.id]).get(row.id, ()))
+    return _message(row, parts.fields_by_message(connection, session_id, [row.id]).get(row.id, ()))
 
 
 def tool_message_after(connection: Connection, session_id: str, seq: int) -> str | None:

@@ -6,30 +6,16 @@ from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
+from pydantic import TypeAdapter
 from sqlalchemy import Connection, Row, Select, Table, bindparam, func, select, text, update
 
 from app.db.dialects import upsert
 from app.db.models import IN_MESSAGE, message_parts, messages
 from app.db.prepared import Prepared
-from app.messages import (
-    CompactionMarkerPart,
-    ImagePart,
-    Part,
-    ReasoningPart,
-    TextPart,
-    ToolCallPart,
-    ToolResultPart,
-    ToolStatus,
-)
+from app.messages import Part, ToolCallPart, ToolStatus
 
-_TYPES: dict[str, type[Part]] = {
-    "text": TextPart,
-    "reasoning": ReasoningPart,
-    "tool_call": ToolCallPart,
-    "tool_result": ToolResultPart,
-    "image": ImagePart,
-    "compaction_marker": CompactionMarkerPart,
-}
+Fields = dict[str, Any]
+_PART: TypeAdapter[Part] = TypeAdapter(Part)
 
 _COLUMNS = {"id", "index", "type", "tokens", "call_id", "status", "arguments"}
 """The fields of a part that are stored outside its body (`arguments` is computed from its text)."""
@@ -160,10 +146,10 @@ def close_all(connection: Connection, session_id: str, message_id: str) -> None:
 
 def part_of(row: Row[Any]) -> Part:
     """A stored part as a value."""
-    return _part(*(getattr(row, name) for name in _READ))
+    return _PART.validate_python(_fields(*(getattr(row, name) for name in _READ)))
 
 
-def _part(
+def _fields(
     id: str,
     index: int,
     type_: str,
@@ -172,14 +158,14 @@ def _part(
     tokens: int,
     body: dict[str, Any],
     compacted_at: datetime | None,
-) -> Part:
-    """A part from the values of `_READ`."""
-    fields: dict[str, Any] = {"id": id, "index": index, "tokens": tokens, **body}
+) -> Fields:
+    """A part's fields from the values of `_READ`."""
+    fields: Fields = {"id": id, "index": index, "type": type_, "tokens": tokens, **body}
     if call_id is not None:
         fields |= {"call_id": call_id, "status": status}
     if compacted_at is not None:
         fields |= {"compacted_at": compacted_at, "original_tokens": tokens}
-    return _TYPES[type_].model_validate(fields)
+    return fields
 
 
 _READ = ("id", "index", "type", "call_id", "status", "tokens", "body", "compacted_at")
@@ -192,10 +178,17 @@ _OF_WHOLE_SESSION = Prepared(_OF_SESSION)
 _OF_MESSAGES = _OF_SESSION.where(message_parts.c.message_id.in_(bindparam("ids", expanding=True)))
 
 
-def by_message(
+def by_message(connection: Connection, session_id: str, ids: Sequence[str]) -> dict[str, list[Part]]:
+    """The parts of these messages, by message and in order."""
+    found = fields_by_message(connection, session_id, ids)
+    return {message_id: [_PART.validate_python(part) for part in made] for message_id, made in found.items()}
+
+
+def fields_by_message(
     connection: Connection, session_id: str, ids: Sequence[str] | Select[tuple[str]] | None
-) -> dict[str, list[Part]]:
-    """The parts of these messages, or of all, by message and in order; `ids` may be a query."""
+) -> dict[str, list[Fields]]:
+    """The fields of the parts of these messages, or of all, by message and in order, for values that have parts; `ids`
+    may be a query."""
     rows: Sequence[Sequence[Any]]
     if ids is None:
         rows = _OF_WHOLE_SESSION.all(connection, {"sid": session_id})
@@ -204,9 +197,9 @@ def by_message(
         rows = connection.execute(query, {"sid": session_id}).all()
     else:
         rows = connection.execute(_OF_MESSAGES, {"sid": session_id, "ids": ids}).all()
-    found: dict[str, list[Part]] = {}
+    found: dict[str, list[Fields]] = {}
     for row in rows:
-        found.setdefault(row[0], []).append(_part(*row[1:]))
+        found.setdefault(row[0], []).append(_fields(*row[1:]))
     return found
 
 
