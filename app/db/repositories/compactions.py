@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -10,21 +10,22 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Row, bindparam, func, insert, select, update
 
 from app.db.models import compaction_events, generations, message_parts, messages
+from app.db.prepared import Prepared
 from app.messages import Usage
 from app.sessions import CompactionEvent
 
 _C = compaction_events.c
 _OURS = _C.session_id == bindparam("sid")
-_IN_FORCE = select(_C.round, _C.checkpoint).where(_OURS, _C.checkpoint.is_not(None), _C.status == "completed")
-_REVERTED = select(_C.round, _C.tokens_before, _C.tokens_after).where(_OURS, _C.status == "reverted")
+_IN_FORCE = Prepared(select(_C.round, _C.checkpoint).where(_OURS, _C.checkpoint.is_not(None), _C.status == "completed"))
+_REVERTED = Prepared(select(_C.round, _C.tokens_before, _C.tokens_after).where(_OURS, _C.status == "reverted"))
 _LAST_COMPLETED = select(func.coalesce(func.max(_C.round), 0)).where(_OURS, _C.status == "completed")
-_UNUSED = (
+_UNUSED = Prepared(
     select(_C.tokens_before)
     .where(_OURS, _C.background, _C.status != "running", _C.round > _LAST_COMPLETED.scalar_subquery())
     .order_by(_C.round.desc())
     .limit(1)
 )
-_CLEARED = (
+_CLEARED = Prepared(
     select(generations.c.pruned, generations.c.restored)
     .where(generations.c.session_id == bindparam("sid"), generations.c.number <= bindparam("newest"))
     .order_by(generations.c.number)
@@ -82,13 +83,13 @@ def is_running(connection: Connection, session_id: str) -> bool:
 
 def saved_by_reverted(connection: Connection, session_id: str) -> Mapping[int, int]:
     """The reverted rounds, each with the tokens that it had saved."""
-    rows = connection.execute(_REVERTED, {"sid": session_id})
+    rows = _REVERTED.all(connection, {"sid": session_id})
     return {row.round: row.tokens_before - row.tokens_after for row in rows}
 
 
 def unused_round_tokens(connection: Connection, session_id: str) -> int:
     """The context's tokens when the last background round since the last completed one started; 0 without one."""
-    return connection.execute(_UNUSED, {"sid": session_id}).scalar() or 0
+    return int(_UNUSED.value(connection, {"sid": session_id}) or 0)
 
 
 def view(row: Row[Any]) -> CompactionEvent:
@@ -106,10 +107,13 @@ def checkpoints(
 ) -> list[tuple[int, dict[str, Any]]]:
     """Number and checkpoint of the rounds in force, or of the named ones, whether in force or not; in the order of
     their summaries."""
-    query = _IN_FORCE
-    if rounds is not None:
+    rows: Iterable[Row[Any]]
+    if rounds is None:
+        rows = _IN_FORCE.all(connection, {"sid": session_id})
+    else:
         query = select(_C.round, _C.checkpoint).where(_OURS, _C.checkpoint.is_not(None), _C.round.in_(rounds))
-    found = [(row.round, row.checkpoint) for row in connection.execute(query, {"sid": session_id})]
+        rows = connection.execute(query, {"sid": session_id})
+    found = [(row.round, row.checkpoint) for row in rows]
     if len(found) < 2:
         return found
     made = _seqs(connection, session_id, [checkpoint["summary_message_id"] for _, checkpoint in found])
@@ -175,7 +179,7 @@ def pruned_calls(connection: Connection, session_id: str) -> frozenset[str]:
 def pruned_in(connection: Connection, session_id: str, generation: int) -> frozenset[str]:
     """The calls whose results were cleared in a generation."""
     cleared: set[str] = set()
-    for row in connection.execute(_CLEARED, {"sid": session_id, "newest": generation}):
+    for row in _CLEARED.all(connection, {"sid": session_id, "newest": generation}):
         cleared.update(row.pruned or ())
         cleared.difference_update(row.restored or ())
     return frozenset(cleared)

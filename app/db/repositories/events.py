@@ -10,6 +10,7 @@ from sqlalchemy import Connection, bindparam, case, insert, select, update
 
 from app.db.dialects import STREAMED, streamed, utf8_length, utf8_slice
 from app.db.models import events, sessions
+from app.db.prepared import Prepared
 from app.errors import NotFoundError, StaleOwnerError
 from app.sessions import Status
 
@@ -49,9 +50,12 @@ def session_not_found(session_id: str) -> NotFoundError:
 _OF_SESSION = update(sessions).where(sessions.c.id == bindparam("sid"))
 # An update, since it also locks the row, and SQLite has no SELECT … FOR UPDATE.
 _LOCK = _OF_SESSION.values(updated_at=bindparam("at")).returning(
-    sessions.c.last_seq, case((sessions.c.status != Status.IDLE, sessions.c.run_traceparent)), sessions.c.nudges
+    sessions.c.last_seq,
+    case((sessions.c.status != Status.IDLE, sessions.c.run_traceparent)).label("traceparent"),
+    sessions.c.nudges,
 )
-_LOCK_FENCED = _LOCK.where(sessions.c.epoch == bindparam("owner_epoch"))
+_LOCK_ANY = Prepared(_LOCK)
+_LOCK_FENCED = Prepared(_LOCK.where(sessions.c.epoch == bindparam("owner_epoch")))
 
 
 def lock(connection: Connection, session_id: str, at: datetime, *, epoch: int | None = None) -> Locked:
@@ -62,25 +66,25 @@ def lock(connection: Connection, session_id: str, at: datetime, *, epoch: int | 
     """
     values = {"sid": session_id, "at": at}
     if epoch is None:
-        last = connection.execute(_LOCK, values).first()
+        last = _LOCK_ANY.first(connection, values)
         if last is None:
             raise session_not_found(session_id)
     else:
-        last = connection.execute(_LOCK_FENCED, {**values, "owner_epoch": epoch}).first()
+        last = _LOCK_FENCED.first(connection, {**values, "owner_epoch": epoch})
         if last is None:
             raise StaleOwnerError(f"Another owner has taken over session {session_id}, or it was deleted.")
     return Locked(*last)
 
 
-_APPEND = insert(events)
-_ADVANCE = _OF_SESSION.values(last_seq=bindparam("last"))
+_APPEND = Prepared(insert(events))
+_ADVANCE = Prepared(_OF_SESSION.values(last_seq=bindparam("last")))
 
 
 def append(connection: Connection, session_id: str, stored: Sequence[StoredEvent]) -> None:
     """Adds events, whose seqs follow the newest one of a locked session."""
     if stored:
-        connection.execute(_APPEND, [{"session_id": session_id, **event._asdict()} for event in stored])
-        connection.execute(_ADVANCE, {"sid": session_id, "last": stored[-1].seq})
+        _APPEND.run_all(connection, [{"session_id": session_id, **event._asdict()} for event in stored])
+        _ADVANCE.run(connection, {"sid": session_id, "last": stored[-1].seq})
 
 
 _AFTER = (

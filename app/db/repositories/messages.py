@@ -23,14 +23,20 @@ from sqlalchemy import (
 
 from app.db.dialects import STREAMED, streamed, utf8_length
 from app.db.models import IN_MESSAGE, message_parts, messages
+from app.db.prepared import Prepared
 from app.db.repositories import parts
 from app.db.repositories.parts import part_row
-from app.messages import FinishReason, Message, Part, Role
+from app.messages import FinishReason, Message, Role
 
 ADDED_AT_ONCE = 500
 """Rows of one statement when a history is added."""
 
-_ADD = insert(messages)
+_FIELDS = tuple(name for name in Message.model_fields if name != "parts")
+_COLUMNS = [messages.c[name] for name in _FIELDS]
+"""The columns that a message is made of."""
+
+_ADD = Prepared(insert(messages))
+_ADD_SOME = insert(messages)
 _THIS = (messages.c.session_id == bindparam("sid")) & (messages.c.id == bindparam("mid"))
 """One message, in statements that are made once because every step runs them."""
 
@@ -42,13 +48,15 @@ def _is(session_id: str, message_id: str) -> ColumnElement[bool]:
 def add(connection: Connection, session_id: str, message: Message) -> None:
     """Adds a message with its parts, all closed."""
     fields = message.model_dump(exclude={"parts"})
-    connection.execute(_ADD, {"session_id": session_id, **fields})
+    _ADD.run(connection, {"session_id": session_id, **fields})
     for part in message.parts:
         parts.put(connection, session_id, message.id, part, closed=True)
 
 
 _UPDATE = update(messages).where(_THIS)
-_CLOSE = _UPDATE.values(finish_reason=bindparam("reason"), tokens=bindparam("size"), error=bindparam("problem"))
+_CLOSE = Prepared(
+    _UPDATE.values(finish_reason=bindparam("reason"), tokens=bindparam("size"), error=bindparam("problem"))
+)
 
 
 def close(
@@ -61,7 +69,7 @@ def close(
 ) -> None:
     """Records how an assistant message ended and its size."""
     ended = {"reason": finish_reason, "size": tokens, "problem": error}
-    connection.execute(_CLOSE, {"sid": session_id, "mid": message_id, **ended})
+    _CLOSE.run(connection, {"sid": session_id, "mid": message_id, **ended})
 
 
 def void(connection: Connection, session_id: str, message_id: str, at: datetime) -> None:
@@ -69,19 +77,20 @@ def void(connection: Connection, session_id: str, message_id: str, at: datetime)
     connection.execute(update(messages).where(_is(session_id, message_id)).values(voided_at=at))
 
 
-_ADD_TOKENS = _UPDATE.values(tokens=messages.c.tokens + bindparam("more"))
+_ADD_TOKENS = Prepared(_UPDATE.values(tokens=messages.c.tokens + bindparam("more")))
 
 
 def add_tokens(connection: Connection, session_id: str, message_id: str, tokens: int) -> None:
     """Adds to the size of a message that grows part by part."""
-    connection.execute(_ADD_TOKENS, {"sid": session_id, "mid": message_id, "more": tokens})
+    _ADD_TOKENS.run(connection, {"sid": session_id, "mid": message_id, "more": tokens})
 
 
 _HISTORY = (
-    select(messages)
+    select(*_COLUMNS)
     .where(messages.c.session_id == bindparam("sid"), messages.c.seq > bindparam("after_seq"))
     .order_by(messages.c.seq)
 )
+_WHOLE_HISTORY = Prepared(_HISTORY)
 
 
 def history(
@@ -93,10 +102,12 @@ def history(
     limit: int | None = None,
 ) -> list[Message]:
     """Messages with their parts, in order, between two seqs, both excluded."""
-    query = _HISTORY if before is None else _HISTORY.where(messages.c.seq < before)
-    rows = connection.execute(
-        query if limit is None else query.limit(limit), {"sid": session_id, "after_seq": after}
-    ).all()
+    given = {"sid": session_id, "after_seq": after}
+    if limit is None and before is None:
+        rows: Sequence[Row[Any]] = _WHOLE_HISTORY.all(connection, given)
+    else:
+        query = _HISTORY if before is None else _HISTORY.where(messages.c.seq < before)
+        rows = connection.execute(query.limit(limit), given).all()
     if limit is not None:
         return _with_parts(connection, session_id, rows, [row.id for row in rows])
     if after == 0 and before is None:
@@ -107,7 +118,7 @@ def history(
 
 def named(connection: Connection, session_id: str, ids: Collection[str]) -> list[Message]:
     """The messages with these ids, in the history's order."""
-    query = select(messages).where(messages.c.session_id == session_id, messages.c.id.in_(ids))
+    query = select(*_COLUMNS).where(messages.c.session_id == session_id, messages.c.id.in_(ids))
     rows = connection.execute(query.order_by(messages.c.seq)).all()
     return _with_parts(connection, session_id, rows, list(ids))
 
@@ -115,7 +126,7 @@ def named(connection: Connection, session_id: str, ids: Collection[str]) -> list
 def requests(connection: Connection, session_id: str, *, newest_first: bool) -> Iterator[Message]:
     """The user's messages, read lazily one by one."""
     # Summaries also have the user role, but a model; this condition lets SQLite use an index.
-    query = streamed(select(messages)).where(
+    query = streamed(select(*_COLUMNS)).where(
         messages.c.session_id == session_id, messages.c.role == Role.USER, messages.c.model.is_(None)
     )
     with connection.execute(query.order_by(messages.c.seq.desc() if newest_first else messages.c.seq)) as rows:
@@ -126,7 +137,7 @@ def requests(connection: Connection, session_id: str, *, newest_first: bool) -> 
 def _with_parts(
     connection: Connection, session_id: str, rows: Sequence[Row[Any]], ids: Sequence[str] | Select[tuple[str]] | None
 ) -> list[Message]:
-    found = parts.by_message(connection, session_id, ids)
+    found = parts.fields_by_message(connection, session_id, ids)
     return [_message(row, found.get(row.id, ())) for row in rows]
 
 
@@ -163,17 +174,15 @@ def has_more(connection: Connection, session_id: str, most_bytes: int) -> bool:
     return False
 
 
-def _message(row: Row[Any], content: Iterable[Part]) -> Message:
-    fields = dict(zip(row._fields, row, strict=True))
-    del fields["session_id"]
-    return Message(**fields, parts=tuple(content))
+def _message(row: Row[Any], content: Iterable[parts.Fields]) -> Message:
+    return Message.model_validate({**dict(zip(_FIELDS, row, strict=True)), "parts": tuple(content)})
 
 
-_EXISTS = select(messages.c.id).where(_THIS)
+_EXISTS = Prepared(select(messages.c.id).where(_THIS))
 
 
 def exists(connection: Connection, session_id: str, message_id: str) -> bool:
-    return connection.execute(_EXISTS, {"sid": session_id, "mid": message_id}).first() is not None
+    return _EXISTS.first(connection, {"sid": session_id, "mid": message_id}) is not None
 
 
 _IMAGES = (
@@ -206,11 +215,11 @@ def fitting_images(connection: Connection, session_id: str, after: int, limit: i
 
 def find(connection: Connection, session_id: str, message_id: str) -> Message | None:
     """A message, summaries and voided attempts included; None if it does not exist."""
-    query = select(messages).where(_is(session_id, message_id))
+    query = select(*_COLUMNS).where(_is(session_id, message_id))
     row = connection.execute(query).first()
     if row is None:
         return None
-    return _message(row, parts.by_message(connection, session_id, [row.id]).get(row.id, ()))
+    return _message(row, parts.fields_by_message(connection, session_id, [row.id]).get(row.id, ()))
 
 
 def is_open(connection: Connection, session_id: str, message_id: str) -> bool:
@@ -268,7 +277,7 @@ def last_id(connection: Connection, session_id: str) -> str | None:
 
 def last_before(connection: Connection, session_id: str, seq: int) -> Message | None:
     """The last message before a seq, except summaries and void ones; None without one."""
-    query = select(messages).where(
+    query = select(*_COLUMNS).where(
         messages.c.session_id == session_id,
         messages.c.seq < seq,
         messages.c.is_summary.is_(False),
@@ -277,11 +286,11 @@ def last_before(connection: Connection, session_id: str, seq: int) -> Message | 
     row = connection.execute(query.order_by(messages.c.seq.desc()).limit(1)).first()
     if row is None:
         return None
-    return _message(row, parts.by_message(connection, session_id, [row.id]).get(row.id, ()))
+    return _message(row, parts.fields_by_message(connection, session_id, [row.id]).get(row.id, ()))
 
 
 _LAST_OF_MODEL = (
-    select(messages)
+    select(*_COLUMNS)
     .where(
         messages.c.session_id == bindparam("sid"),
         messages.c.role == Role.ASSISTANT,
@@ -298,7 +307,7 @@ def last_of_model(connection: Connection, session_id: str) -> Message | None:
     row = connection.execute(_LAST_OF_MODEL, {"sid": session_id}).first()
     if row is None:
         return None
-    return _message(row, parts.by_message(connection, session_id, [row.id]).get(row.id, ()))
+    return _message(row, parts.fields_by_message(connection, session_id, [row.id]).get(row.id, ()))
 
 
 def tool_message_after(connection: Connection, session_id: str, seq: int) -> str | None:
@@ -322,7 +331,7 @@ def add_all(
     by call."""
     rows = ({"session_id": session_id, **message.model_dump(exclude={"parts"})} for message in added)
     for batch in _batches(rows):
-        connection.execute(_ADD, batch)
+        connection.execute(_ADD_SOME, batch)
     for batch in _batches(_part_rows(session_id, added, stored)):
         connection.execute(insert(message_parts), batch)
 

@@ -3,31 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from datetime import datetime
 from typing import Any
 
+from pydantic import TypeAdapter
 from sqlalchemy import Connection, Row, Select, Table, bindparam, func, select, text, update
 
 from app.db.dialects import upsert
 from app.db.models import IN_MESSAGE, message_parts, messages
-from app.messages import (
-    CompactionMarkerPart,
-    ImagePart,
-    Part,
-    ReasoningPart,
-    TextPart,
-    ToolCallPart,
-    ToolResultPart,
-    ToolStatus,
-)
+from app.db.prepared import Prepared
+from app.messages import Part, ToolCallPart, ToolStatus
 
-_TYPES: dict[str, type[Part]] = {
-    "text": TextPart,
-    "reasoning": ReasoningPart,
-    "tool_call": ToolCallPart,
-    "tool_result": ToolResultPart,
-    "image": ImagePart,
-    "compaction_marker": CompactionMarkerPart,
-}
+Fields = dict[str, Any]
+_PART: TypeAdapter[Part] = TypeAdapter(Part)
 
 _COLUMNS = {"id", "index", "type", "tokens", "call_id", "status", "arguments"}
 """The fields of a part that are stored outside its body (`arguments` is computed from its text)."""
@@ -71,10 +59,12 @@ def part_row(session_id: str, message_id: str, part: Part, *, closed: bool, outp
     }
 
 
-_PUT = upsert(
-    message_parts,
-    key=("session_id", "id"),
-    changed=lambda new: {name: new[name] for name in ("closed", "status", "tokens", "body", "output_ref")},
+_PUT = Prepared(
+    upsert(
+        message_parts,
+        key=("session_id", "id"),
+        changed=lambda new: {name: new[name] for name in ("closed", "status", "tokens", "body", "output_ref")},
+    )
 )
 
 
@@ -88,7 +78,7 @@ def put(
     output_ref: str | None = None,
 ) -> None:
     """Adds a part, or replaces what was stored while it was being written."""
-    connection.execute(_PUT, part_row(session_id, message_id, part, closed=closed, output_ref=output_ref))
+    _PUT.run(connection, part_row(session_id, message_id, part, closed=closed, output_ref=output_ref))
 
 
 _PUT_OPEN = upsert(
@@ -106,7 +96,7 @@ def put_open(connection: Connection, session_id: str, parts: Iterable[tuple[str,
         connection.execute(_PUT_OPEN, rows)
 
 
-_SET_STATUS = (
+_SET_STATUS = Prepared(
     update(message_parts)
     .where(
         message_parts.c.session_id == bindparam("sid"),
@@ -119,10 +109,10 @@ _SET_STATUS = (
 
 def set_call_status(connection: Connection, session_id: str, call_id: str, status: ToolStatus) -> None:
     """Sets the status of a call's part to that of its result."""
-    connection.execute(_SET_STATUS, {"sid": session_id, "call": call_id, "new_status": status})
+    _SET_STATUS.run(connection, {"sid": session_id, "call": call_id, "new_status": status})
 
 
-_TURN_CALLS = (
+_TURN_CALLS = Prepared(
     update(message_parts)
     .where(
         message_parts.c.session_id == bindparam("sid"),
@@ -137,13 +127,13 @@ _TURN_CALLS = (
 def start_calls(connection: Connection, session_id: str, message_id: str) -> None:
     """Marks the calls of a message that have not been started as running."""
     key = {"sid": session_id, "mid": message_id}
-    connection.execute(_TURN_CALLS, {**key, "old_status": ToolStatus.PENDING, "new_status": ToolStatus.RUNNING})
+    _TURN_CALLS.run(connection, {**key, "old_status": ToolStatus.PENDING, "new_status": ToolStatus.RUNNING})
 
 
 def hold_calls(connection: Connection, session_id: str, message_id: str) -> None:
     """Undoes `start_calls` for a message whose calls need approval, in the same transaction."""
     key = {"sid": session_id, "mid": message_id}
-    connection.execute(_TURN_CALLS, {**key, "old_status": ToolStatus.RUNNING, "new_status": ToolStatus.PENDING})
+    _TURN_CALLS.run(connection, {**key, "old_status": ToolStatus.RUNNING, "new_status": ToolStatus.PENDING})
 
 
 def close_all(connection: Connection, session_id: str, message_id: str) -> None:
@@ -157,36 +147,60 @@ def close_all(connection: Connection, session_id: str, message_id: str) -> None:
 
 def part_of(row: Row[Any]) -> Part:
     """A stored part as a value."""
-    fields: dict[str, Any] = {"id": row.id, "index": row.index, "tokens": row.tokens, **row.body}
-    if row.call_id is not None:
-        fields |= {"call_id": row.call_id, "status": row.status}
-    if row.compacted_at is not None:
-        fields |= {"compacted_at": row.compacted_at, "original_tokens": row.tokens}
-    return _TYPES[row.type].model_validate(fields)
+    return _PART.validate_python(_fields(*(getattr(row, name) for name in _READ)))
 
 
+def _fields(
+    id: str,
+    index: int,
+    type_: str,
+    call_id: str | None,
+    status: str | None,
+    tokens: int,
+    body: dict[str, Any],
+    compacted_at: datetime | None,
+) -> Fields:
+    """A part's fields from the values of `_READ`."""
+    fields: Fields = {"id": id, "index": index, "type": type_, "tokens": tokens, **body}
+    if call_id is not None:
+        fields |= {"call_id": call_id, "status": status}
+    if compacted_at is not None:
+        fields |= {"compacted_at": compacted_at, "original_tokens": tokens}
+    return fields
+
+
+_READ = ("id", "index", "type", "call_id", "status", "tokens", "body", "compacted_at")
 _OF_SESSION = (
-    select(message_parts)
+    select(message_parts.c.message_id, *(message_parts.c[name] for name in _READ))
     .where(message_parts.c.session_id == bindparam("sid"))
     .order_by(message_parts.c.message_id, message_parts.c.index)
 )
+_OF_WHOLE_SESSION = Prepared(_OF_SESSION)
 _OF_MESSAGES = _OF_SESSION.where(message_parts.c.message_id.in_(bindparam("ids", expanding=True)))
 
 
-def by_message(
+def by_message(connection: Connection, session_id: str, ids: Sequence[str]) -> dict[str, list[Part]]:
+    """The parts of these messages, by message and in order."""
+    found = fields_by_message(connection, session_id, ids)
+    return {message_id: [_PART.validate_python(part) for part in made] for message_id, made in found.items()}
+
+
+def fields_by_message(
     connection: Connection, session_id: str, ids: Sequence[str] | Select[tuple[str]] | None
-) -> dict[str, list[Part]]:
-    """The parts of these messages, or of all, by message and in order; `ids` may be a query."""
-    given: dict[str, Any] = {"sid": session_id}
+) -> dict[str, list[Fields]]:
+    """The fields of the parts of these messages, or of all, by message and in order, for values that have parts; `ids`
+    may be a query."""
+    rows: Sequence[Sequence[Any]]
     if ids is None:
-        query = _OF_SESSION
+        rows = _OF_WHOLE_SESSION.all(connection, {"sid": session_id})
     elif isinstance(ids, Select):
         query = _OF_SESSION.where(message_parts.c.message_id.in_(ids))
+        rows = connection.execute(query, {"sid": session_id}).all()
     else:
-        query, given = _OF_MESSAGES, {**given, "ids": ids}
-    found: dict[str, list[Part]] = {}
-    for row in connection.execute(query, given).all():
-        found.setdefault(row.message_id, []).append(part_of(row))
+        rows = connection.execute(_OF_MESSAGES, {"sid": session_id, "ids": ids}).all()
+    found: dict[str, list[Fields]] = {}
+    for row in rows:
+        found.setdefault(row[0], []).append(_fields(*row[1:]))
     return found
 
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, Row, bindparam, case, func, insert, select, tuple_, update
 
 from app.db.models import queue
+from app.db.prepared import Prepared
 from app.sessions import QueueMode
 
 PENDING, DELIVERED, WITHDRAWN = "pending", "delivered", "withdrawn"
@@ -17,23 +18,30 @@ _FOLLOW_UPS_LAST = case((queue.c.mode == QueueMode.FOLLOW_UP, 1), else_=0)
 """Steers and interrupts are delivered in order of acceptance; follow-ups come after them."""
 
 
-_ADD = insert(queue)
-_FIRST = select(queue.c.id).where(queue.c.session_id == bindparam("sid")).order_by(queue.c.ordinal).limit(1)
-_SET_STATUS = (
+_ADD = Prepared(insert(queue))
+_FIRST = Prepared(select(queue.c.id).where(queue.c.session_id == bindparam("sid")).order_by(queue.c.ordinal).limit(1))
+_SET_STATUS = Prepared(
     update(queue)
-    .where(queue.c.session_id == bindparam("sid"), queue.c.id.in_(bindparam("ids", expanding=True)))
+    .where(queue.c.session_id == bindparam("sid"), queue.c.id == bindparam("mid"))
     .values(status=bindparam("new_status"))
 )
 _IS_PENDING = (queue.c.session_id == bindparam("sid")) & (queue.c.status == PENDING)
-_PENDING = select(queue).where(_IS_PENDING).order_by(_FOLLOW_UPS_LAST, queue.c.ordinal)
+_PENDING = Prepared(select(queue).where(_IS_PENDING).order_by(_FOLLOW_UPS_LAST, queue.c.ordinal))
 _COUNT = select(func.count()).select_from(queue).where(_IS_PENDING)
-_SIZE = select(
-    func.count(),
-    func.coalesce(func.sum(func.length(queue.c.content)), 0),
-    func.coalesce(func.sum(queue.c.image_bytes), 0),
-).where(_IS_PENDING)
-_PLACE = select(_FOLLOW_UPS_LAST.label("late"), queue.c.ordinal).where(_IS_PENDING, queue.c.id == bindparam("mid"))
-_COUNT_UP_TO = _COUNT.where(tuple_(_FOLLOW_UPS_LAST, queue.c.ordinal) <= tuple_(bindparam("late"), bindparam("place")))
+_COUNT_PENDING = Prepared(_COUNT)
+_SIZE = Prepared(
+    select(
+        func.count(),
+        func.coalesce(func.sum(func.length(queue.c.content)), 0),
+        func.coalesce(func.sum(queue.c.image_bytes), 0),
+    ).where(_IS_PENDING)
+)
+_PLACE = Prepared(
+    select(_FOLLOW_UPS_LAST.label("late"), queue.c.ordinal).where(_IS_PENDING, queue.c.id == bindparam("mid"))
+)
+_COUNT_UP_TO = Prepared(
+    _COUNT.where(tuple_(_FOLLOW_UPS_LAST, queue.c.ordinal) <= tuple_(bindparam("late"), bindparam("place")))
+)
 
 
 class Accepted(NamedTuple):
@@ -63,7 +71,7 @@ class Size(NamedTuple):
 
 
 def add(connection: Connection, session_id: str, message: Accepted) -> None:
-    connection.execute(_ADD, {"session_id": session_id, "status": PENDING, **message._asdict()})
+    _ADD.run(connection, {"session_id": session_id, "status": PENDING, **message._asdict()})
 
 
 def get(connection: Connection, session_id: str, message_id: str) -> Row[Any] | None:
@@ -79,13 +87,13 @@ def has_any(connection: Connection, session_id: str) -> bool:
 
 def first_id(connection: Connection, session_id: str) -> str | None:
     """The id of the message that was accepted first, in whatever state it is now; None without one."""
-    id: str | None = connection.execute(_FIRST, {"sid": session_id}).scalar()
+    id: str | None = _FIRST.value(connection, {"sid": session_id})
     return id
 
 
 def pending(connection: Connection, session_id: str) -> Sequence[Row[Any]]:
     """Pending messages in delivery order."""
-    return connection.execute(_PENDING, {"sid": session_id}).all()
+    return _PENDING.all(connection, {"sid": session_id})
 
 
 def due(rows: Sequence[Row[Any]], *, first: bool) -> list[Row[Any]]:
@@ -101,12 +109,12 @@ def trace_of(rows: Iterable[Row[Any]]) -> str | None:
 
 
 def count(connection: Connection, session_id: str) -> int:
-    return connection.execute(_COUNT, {"sid": session_id}).scalar_one()
+    return int(_COUNT_PENDING.value(connection, {"sid": session_id}))
 
 
 def size(connection: Connection, session_id: str) -> Size:
     """How much is pending."""
-    return Size(*map(int, connection.execute(_SIZE, {"sid": session_id}).one()))
+    return Size(*map(int, _SIZE.all(connection, {"sid": session_id})[0]))
 
 
 def count_all(connection: Connection) -> int:
@@ -126,16 +134,15 @@ def counts(connection: Connection, session_ids: Sequence[str]) -> dict[str, int]
 
 def position(connection: Connection, session_id: str, message_id: str) -> int:
     """A message's place in delivery order, counted from 1; 0 if it is not pending."""
-    found = connection.execute(_PLACE, {"sid": session_id, "mid": message_id}).first()
+    found = _PLACE.first(connection, {"sid": session_id, "mid": message_id})
     if found is None:
         return 0
-    return connection.execute(
-        _COUNT_UP_TO, {"sid": session_id, "late": found.late, "place": found.ordinal}
-    ).scalar_one()
+    return int(_COUNT_UP_TO.value(connection, {"sid": session_id, "late": found.late, "place": found.ordinal}))
 
 
 def set_status(connection: Connection, session_id: str, ids: Sequence[str], status: str) -> None:
-    connection.execute(_SET_STATUS, {"sid": session_id, "ids": ids, "new_status": status})
+    if ids:
+        _SET_STATUS.run_all(connection, [{"sid": session_id, "mid": id, "new_status": status} for id in ids])
 
 
 def edit(connection: Connection, session_id: str, message_id: str, **columns: Any) -> None:

@@ -10,6 +10,7 @@ from sqlalchemy import Connection, Row, bindparam, delete, func, select
 
 from app.db.dialects import upsert
 from app.db.models import secrets
+from app.db.prepared import Prepared
 from app.db.repositories import sessions
 
 _PUT = upsert(
@@ -19,7 +20,7 @@ _PUT = upsert(
 )
 FORKS = 100
 """Sessions of which a fork's line is followed."""
-_OF_SESSION = select(secrets).where(secrets.c.session_id == bindparam("sid")).order_by(secrets.c.name)
+_OF_SESSION = Prepared(select(secrets).where(secrets.c.session_id == bindparam("sid")).order_by(secrets.c.name))
 
 
 def put(connection: Connection, session_id: str, name: str, value: str, at: datetime) -> None:
@@ -36,7 +37,7 @@ def remove(connection: Connection, session_id: str, name: str) -> bool:
 
 def of_session(connection: Connection, session_id: str) -> Sequence[Row[Any]]:
     """By name."""
-    return connection.execute(_OF_SESSION, {"sid": session_id}).all()
+    return _OF_SESSION.all(connection, {"sid": session_id})
 
 
 def of_line(connection: Connection, session_id: str) -> list[Row[Any]]:

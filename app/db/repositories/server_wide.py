@@ -11,6 +11,7 @@ from sqlalchemy import Connection, bindparam, delete, insert, select
 
 from app.db.dialects import lock, share_lock, upsert
 from app.db.models import logins, server
+from app.db.prepared import Prepared
 
 _KEY = "holder"
 
@@ -92,11 +93,11 @@ def release(connection: Connection, session_id: str) -> None:
     connection.execute(delete(server).where(server.c.key == f"creating:{session_id}"))
 
 
-_HOLDER = select(server.c.value).where(server.c.key == _KEY)
+_HOLDER = Prepared(select(server.c.value).where(server.c.key == _KEY))
 
 
 def current_holder(connection: Connection) -> str | None:
     """The current holder, None if there never was one. It stays the holder until the transaction ends."""
     share_lock(connection, _KEY)
-    found = connection.execute(_HOLDER).scalar()
+    found = _HOLDER.value(connection, {})
     return None if found is None else str(found)

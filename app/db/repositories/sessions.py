@@ -11,6 +11,7 @@ from sqlalchemy import Connection, Row, and_, bindparam, delete, func, insert, o
 
 from app.db.dialects import insert_new, lock_session, streamed, upsert
 from app.db.models import message_parts, messages, server, sessions, webhook_cursors, webhooks
+from app.db.prepared import Prepared
 from app.db.repositories import parts, queue
 from app.db.repositories.events import session_not_found
 from app.db.repositories.webhooks import ACTIVE
@@ -60,11 +61,11 @@ def row(connection: Connection, session_id: str) -> Row[Any]:
     return found
 
 
-_BY_ID = select(sessions).where(sessions.c.id == bindparam("sid"))
+_BY_ID = Prepared(select(sessions).where(sessions.c.id == bindparam("sid")))
 
 
 def find(connection: Connection, session_id: str) -> Row[Any] | None:
-    return connection.execute(_BY_ID, {"sid": session_id}).first()
+    return _BY_ID.first(connection, {"sid": session_id})
 
 
 _CHILDREN = select(sessions).where(
@@ -94,32 +95,35 @@ def count_subagents(connection: Connection) -> int:
     return connection.execute(query).scalar_one()
 
 
-_PARENT = select(sessions.c.parent_id).where(sessions.c.id == bindparam("sid"), sessions.c.kind == SessionKind.SUBAGENT)
+_PARENT = Prepared(
+    select(sessions.c.parent_id).where(sessions.c.id == bindparam("sid"), sessions.c.kind == SessionKind.SUBAGENT)
+)
 
 
 def refuse_subagent(connection: Connection, session_id: str) -> None:
     """Raises `ConflictError` (code `subagent_session`) for a sub-agent: requests may only read and cancel it."""
-    if (parent_id := connection.execute(_PARENT, {"sid": session_id}).scalar()) is not None:
+    if (row := _PARENT.first(connection, {"sid": session_id})) is not None:
         raise ConflictError(
-            f"Session {session_id} is a sub-agent of {parent_id}: it can be read and cancelled, nothing else.",
+            f"Session {session_id} is a sub-agent of {row.parent_id}: it can be read and cancelled, nothing else.",
             code="subagent_session",
         )
 
 
-_CHANGE = update(sessions).where(sessions.c.id == bindparam("sid"))
+_UPDATE = update(sessions).where(sessions.c.id == bindparam("sid"))
+_CHANGE = Prepared(_UPDATE)
 
 
 def change(connection: Connection, session_id: str, **fields: Any) -> None:
-    connection.execute(_CHANGE, {"sid": session_id, **fields})
+    _CHANGE.run(connection, {"sid": session_id, **fields})
 
 
-_CLAIM = _CHANGE.values(epoch=sessions.c.epoch + 1, owner=bindparam("node")).returning(sessions)
+_CLAIM = Prepared(_UPDATE.values(epoch=sessions.c.epoch + 1, owner=bindparam("node")).returning(sessions))
 
 
 def claim(connection: Connection, session_id: str, node: str | None = None) -> Row[Any] | None:
     """Raises the epoch, which fences off every earlier owner; returns the new row, or None if the session is gone.
     `node` is the owner's node in a cluster."""
-    return connection.execute(_CLAIM, {"sid": session_id, "node": node}).first()
+    return _CLAIM.first(connection, {"sid": session_id, "node": node})
 
 
 def mark_seen(connection: Connection, session_id: str) -> None:

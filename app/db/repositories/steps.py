@@ -10,6 +10,7 @@ from sqlalchemy import Connection, Row, bindparam, func, insert, literal_column,
 
 from app.db.dialects import JsonText, json_number, lock, upsert
 from app.db.models import approvals, client_calls, daily_usage, generations, sessions, steps
+from app.db.prepared import Prepared
 from app.db.repositories import parts
 from app.messages import FinishReason, ToolStatus, Usage
 from app.sessions import ApprovalDecision, ApprovalEnd, ContextState, SessionKind
@@ -25,7 +26,8 @@ _APPROVALS_OPEN = _WITH_CALLS.where(approvals.c.decision.is_(None))
 
 _OF_SESSION = generations.c.session_id == bindparam("sid")
 _NEWEST_GENERATION = select(generations).where(_OF_SESSION).order_by(generations.c.number.desc()).limit(1)
-_REPAIRS = select(generations.c.repairs).where(_OF_SESSION).order_by(generations.c.number)
+_LAST_GENERATION = Prepared(_NEWEST_GENERATION)
+_REPAIRS = Prepared(select(generations.c.repairs).where(_OF_SESSION).order_by(generations.c.number))
 
 
 def add_generation(connection: Connection, session_id: str, columns: Mapping[str, Any]) -> None:
@@ -35,27 +37,31 @@ def add_generation(connection: Connection, session_id: str, columns: Mapping[str
 
 def generation(connection: Connection, session_id: str, number: int | None = None) -> Row[Any] | None:
     """A generation by its number, or the newest."""
-    query = _NEWEST_GENERATION if number is None else _NEWEST_GENERATION.where(generations.c.number == number)
+    if number is None:
+        return _LAST_GENERATION.first(connection, {"sid": session_id})
+    query = _NEWEST_GENERATION.where(generations.c.number == number)
     return connection.execute(query, {"sid": session_id}).first()
 
 
 def repairs(connection: Connection, session_id: str) -> list[dict[str, Any]]:
     """All repairs ever made in the session's contexts, oldest first."""
-    found = connection.execute(_REPAIRS, {"sid": session_id}).scalars()
-    return [repair for repairs in found for repair in repairs or ()]
+    found = _REPAIRS.all(connection, {"sid": session_id})
+    return [repair for row in found for repair in row.repairs or ()]
 
 
-_OPEN = insert(steps)
+_OPEN = Prepared(insert(steps))
 
 
 def open_attempt(connection: Connection, session_id: str, *, context: ContextState, **columns: Any) -> None:
     """Adds an attempt at a step as it starts; `opened_seq` is the seq of its event."""
     fields = {"context": context.model_dump(), "usage": Usage().model_dump(), **columns}
-    connection.execute(_OPEN, {"session_id": session_id, **fields})
+    _OPEN.run(connection, {"session_id": session_id, **fields})
 
 
-_CHANGE = update(steps).where(
-    steps.c.session_id == bindparam("sid"), steps.c.step == bindparam("number"), steps.c.attempt == bindparam("try")
+_CHANGE = Prepared(
+    update(steps).where(
+        steps.c.session_id == bindparam("sid"), steps.c.step == bindparam("number"), steps.c.attempt == bindparam("try")
+    )
 )
 
 
@@ -72,13 +78,13 @@ def close_step(
     values: dict[str, Any] = {"finish_reason": finish_reason, "duration_ms": duration_ms}
     if context is not None:
         values["context"] = context.model_dump()
-    connection.execute(_CHANGE, {"sid": session_id, "number": step, "try": attempt, **values})
+    _CHANGE.run(connection, {"sid": session_id, "number": step, "try": attempt, **values})
 
 
 def end_answer(connection: Connection, session_id: str, *, step: int, attempt: int, usage: Usage, at: datetime) -> None:
     """Records the usage of an attempt and the end of its answer."""
     key = {"sid": session_id, "number": step, "try": attempt}
-    connection.execute(_CHANGE, {**key, "usage": usage.model_dump(), "answered_at": at})
+    _CHANGE.run(connection, {**key, "usage": usage.model_dump(), "answered_at": at})
 
 
 def waits(connection: Connection, session_id: str, message_ids: Collection[str]) -> Iterator[tuple[str, Period]]:
@@ -101,14 +107,16 @@ def usage_of(connection: Connection, session_id: str, step: int) -> Usage:
 _SUBAGENTS = select(sessions.c.id).where(
     sessions.c.parent_id == bindparam("sid"), sessions.c.kind == SessionKind.SUBAGENT
 )
-_KNOWN_COST = select(
-    func.coalesce(func.sum(json_number(type_coerce(steps.c.usage, JsonText), literal_column("'cost_usd'"))), 0.0)
-).where(or_(steps.c.session_id == bindparam("sid"), steps.c.session_id.in_(_SUBAGENTS)))
+_KNOWN_COST = Prepared(
+    select(
+        func.coalesce(func.sum(json_number(type_coerce(steps.c.usage, JsonText), literal_column("'cost_usd'"))), 0.0)
+    ).where(or_(steps.c.session_id == bindparam("sid"), steps.c.session_id.in_(_SUBAGENTS)))
+)
 
 
 def known_cost_usd(connection: Connection, session_id: str) -> float:
     """The total cost of the attempts with a known price, in US dollars, including those of sub-agents."""
-    return float(connection.execute(_KNOWN_COST, {"sid": session_id}).scalar_one())
+    return float(_KNOWN_COST.value(connection, {"sid": session_id}))
 
 
 def last_attempt(connection: Connection, session_id: str, step: int) -> Row[Any] | None:
@@ -128,11 +136,12 @@ _NEWEST = (
     .order_by(steps.c.step.desc(), steps.c.attempt.desc())
     .limit(1)
 )
+_NEWEST_OF_ALL = Prepared(_NEWEST)
 
 
 def newest(connection: Connection, session_id: str) -> Row[Any] | None:
     """The newest attempt."""
-    return connection.execute(_NEWEST, {"sid": session_id}).first()
+    return _NEWEST_OF_ALL.first(connection, {"sid": session_id})
 
 
 def last_closed(connection: Connection, session_id: str) -> Row[Any] | None:
@@ -140,12 +149,14 @@ def last_closed(connection: Connection, session_id: str) -> Row[Any] | None:
     return connection.execute(_NEWEST.where(steps.c.finish_reason.is_not(None)), {"sid": session_id}).first()
 
 
-_ADD_USAGE = upsert(
-    daily_usage,
-    key=("day", "model"),
-    changed=lambda new: {
-        name: daily_usage.c[name] + new[name] for name in (*TOKEN_COLUMNS, "steps", "cost_usd", "unpriced_steps")
-    },
+_ADD_USAGE = Prepared(
+    upsert(
+        daily_usage,
+        key=("day", "model"),
+        changed=lambda new: {
+            name: daily_usage.c[name] + new[name] for name in (*TOKEN_COLUMNS, "steps", "cost_usd", "unpriced_steps")
+        },
+    )
 )
 
 
@@ -155,7 +166,7 @@ def add_usage(connection: Connection, *, day: str, model: str, usage: Usage, ste
     new |= {"steps": steps, "cost_usd": usage.cost_usd or 0.0, "unpriced_steps": int(usage.cost_usd is None)}
     # The totals are common to all sessions: two that add to two models in different order would wait for each other.
     lock(connection, "daily usage")
-    connection.execute(_ADD_USAGE, {"day": day, "model": model, **new})
+    _ADD_USAGE.run(connection, {"day": day, "model": model, **new})
 
 
 def usage_by_day(connection: Connection) -> Sequence[Row[Any]]:

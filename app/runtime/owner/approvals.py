@@ -251,7 +251,7 @@ async def recover_interrupted(
         moves = setup.workspaces is not None
         return load_conversation(connection, session.id), moves and workspaces.is_restored(connection, session.id)
 
-    stored, is_restored = await setup.database.read(look)
+    stored, is_restored = await session.read_with_secrets(look)
     parks = session.id in setup.to_park
     setup.to_park.discard(session.id)
     if stored is not None:

@@ -94,10 +94,10 @@ def make_step(
         recorder.record(PlanChanged(items))
 
     async def sandbox() -> Sandbox:
-        """The sandbox. Checks ownership again when it is ready, which may be long after the call was stored as started:
-        if this server was frozen meanwhile, another one has already closed the call and reported that to the model."""
+        """The sandbox. Checks ownership again when it is ready, unless the call was stored as started just before: if
+        this server was frozen meanwhile, another one has already closed the call and reported that to the model."""
         ready = await session.sandbox()
-        if not await setup.still_owns(session.id, recorder.epoch):
+        if not recorder.has_just_owned and not await setup.still_owns(session.id, recorder.epoch):
             interrupt.fire("shutdown")
             # An interrupt ends the call here.
             await asyncio.Event().wait()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import math
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -13,6 +15,7 @@ from sqlalchemy import Connection
 from app.agent.changes import (
     Change,
     GenerationOpened,
+    ResponseClosed,
     RoundCompleted,
     RoundEnded,
     RoundOpening,
@@ -39,6 +42,11 @@ T = TypeVar("T")
 FLUSH_S = 0.25
 """Interval in seconds for storing the text of open parts; a crash can lose that much of it."""
 
+FRESH_S = 0.01
+"""Seconds after the commit of a call in which its owner need not check again that it still has the session: a check
+takes about a millisecond, and says nothing about the milliseconds after it either. A server that was frozen, or a
+sandbox that had to be started, took longer."""
+
 _EVENTS = {
     "text": "text.delta",
     "reasoning": "reasoning.delta",
@@ -58,8 +66,10 @@ class Recorder:
         session_id: str,
         epoch: int,
         repaired: Callable[[Sequence[Repair]], None] = lambda _: None,
+        fence: Callable[[Connection], None] = lambda _: None,
     ) -> None:
-        """`repaired` is called with the repairs of a context once they are stored."""
+        """`repaired` is called with the repairs of a context once they are stored. `fence` raises `SupersededError` if
+        another server holds the database; the write that lets calls start checks it."""
         self._database = database
         self._bus = bus
         self.session_id = session_id
@@ -69,21 +79,36 @@ class Recorder:
         self._flush_timer: asyncio.TimerHandle | None = None
         self._failure: Exception | None = None
         self._repaired = repaired
+        self._fence = fence
+        self._owned_at = -math.inf
         self._nudges: int | None = None
+
+    @property
+    def has_just_owned(self) -> bool:
+        """Whether a commit has shown within `FRESH_S` that this owner has the session, and its server the database."""
+        return time.monotonic() - self._owned_at < FRESH_S
 
     def record(self, *changes: Change) -> asyncio.Future[int]:
         """See `ports.Sink.record`."""
         # The next request is sent first.
         is_awaited = not all(isinstance(change, StepClosed | StepOpened) for change in changes)
+        lets_start = any(isinstance(change, ResponseClosed) for change in changes)
+        asked_at = math.inf
         nudges: int | None = None
 
         def work(connection: Connection) -> tuple[int, list[StreamItem]]:
-            nonlocal nudges
+            nonlocal asked_at, nudges
+            if lets_start:
+                # Before the transaction shows it: if the server is frozen in between, the time counts.
+                asked_at = time.monotonic()
+                self._fence(connection)
             appender = Appender(connection, self.session_id, epoch=self.epoch)
             nudges = appender.nudges
             return write_changes(connection, appender, changes)
 
         def committed() -> None:
+            if lets_start:
+                self._owned_at = asked_at
             if is_awaited:
                 self._nudges = nudges
             self._report_repairs(changes)
@@ -106,24 +131,27 @@ class Recorder:
         """Submits a custom write of this owner, which returns a value and the events to publish; it is ordered with the
         changes by the order of calls. `committed` is called after the commit."""
 
-        def fenced(connection: Connection) -> tuple[T, list[StreamItem]]:
+        items: list[StreamItem] = []
+
+        def fenced(connection: Connection) -> T:
+            nonlocal items
             if self._failure is not None:
                 raise self._failure
             try:
-                return work(connection)
+                value, items = work(connection)
+                return value
             except Exception as error:
                 # Set at once: the next write may be in the same batch.
                 self._fail(error)
                 raise
 
-        def publish(result: tuple[T, list[StreamItem]]) -> None:
-            self._bus.publish(self.session_id, result[1])
+        def publish(_: T) -> None:
+            self._bus.publish(self.session_id, items)
             committed()
 
-        written = self._database.writer.submit(
+        return self._database.writer.submit(
             fenced, publish, self._fail, session_id=self.session_id, is_awaited=is_awaited
         )
-        return _first(written)
 
     def _report_repairs(self, changes: Sequence[Change]) -> None:
         """Reports repairs, which have no event, since the history is unchanged."""
@@ -201,24 +229,6 @@ def _complete_round(
     ended = RoundEnded(completed.checkpoint.round, "discarded")
     _, items = commit_changes(connection, session_id, epoch, [ended])
     return in_force, items
-
-
-def _first(written: asyncio.Future[tuple[T, list[StreamItem]]]) -> asyncio.Future[T]:
-    """A future of only the value, which may be cancelled without cancelling the write."""
-    value: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-    value.add_done_callback(lambda f: f.cancelled() or f.exception())
-
-    def settle(done: asyncio.Future[tuple[T, list[StreamItem]]]) -> None:
-        if value.done():
-            return
-        error = done.exception()
-        if error is not None:
-            value.set_exception(error)
-        else:
-            value.set_result(done.result()[0])
-
-    written.add_done_callback(settle)
-    return value
 
 
 def _fields(part: LivePart) -> dict[str, object]:

@@ -71,7 +71,7 @@ class SessionOwner:
         self._session = session = SessionState(setup, claimed)
         self._rounds = ManualRounds(setup.database, claimed.id, requested=claimed.compaction_in_progress)
         self._interrupt = Interrupt()
-        self._recorder = Recorder(setup.database, setup.bus, claimed.id, claimed.epoch, setup.repaired)
+        self._recorder = Recorder(setup.database, setup.bus, claimed.id, claimed.epoch, setup.repaired, setup.fence)
         self._message_source = StoredMessages(self._recorder, claimed.id, claimed.epoch, session.read, delivered)
         self._is_new_run = bool(delivered)
         self._broke_off = False

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import structlog
-from sqlalchemy import Row
+from sqlalchemy import Connection, Row
 
 from app.agent.conversation import Conversation
 from app.agent.protocols import AgentConfig
@@ -58,6 +58,8 @@ BRING_WAIT_S, BRING_RETRY_S = 60.0, 2.0
 """Seconds that a run waits for the store of its workspace before it continues without, and between two attempts."""
 
 log = structlog.get_logger(__name__)
+
+T = TypeVar("T")
 
 
 class SessionState:
@@ -193,15 +195,19 @@ class SessionState:
 
     async def load_secrets(self) -> None:
         """Reads the secrets again if they may have been changed. Sub-agents are not notified of their parent's."""
-        if not self.has_new_secrets and not self.is_subagent:
-            return
+        if self.has_new_secrets or self.is_subagent:
+            await self.read_with_secrets(lambda _: None)
+
+    async def read_with_secrets(self, query: Callable[[Connection], T]) -> T:
+        """Reads the secrets, and something else from the same state."""
         self.has_new_secrets = False
         try:
-            rows = await self._setup.database.read(lambda c: secrets.of_line(c, self.workspace_id))
+            value, rows = await self._setup.database.read(lambda c: (query(c), secrets.of_line(c, self.workspace_id)))
             self.masking = await read_masking(self._setup.vault, rows, self.workspace_id)
         except BaseException:
             self.has_new_secrets = True
             raise
+        return value
 
     def limits(self) -> Limits:
         return self.shared_limits or Limits(**self.row.limits)

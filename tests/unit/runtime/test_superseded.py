@@ -6,10 +6,12 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
 from app.llm.base import BlockEnd, Finish, ModelRequest, StreamEvent, TextDelta, ToolArgumentsDelta, ToolCallStart
+from app.runtime.owner import recorder
 from app.runtime.setup import Fence
 from app.sandbox.base import SandboxConfig, Stream
 from app.sandbox.host.local import LocalFactory, LocalSandbox
@@ -20,7 +22,11 @@ from tests.unit.runtime.test_registry import Model, Server
 
 
 class Caller(Model):
-    """Calls a command that leaves a trace, then ends."""
+    """Calls a command that leaves a trace, then ends. Its first answer ends when `answers` is set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.answering, self.answers = asyncio.Event(), asyncio.Event()
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[StreamEvent]:
         self.asked.append([])
@@ -28,6 +34,8 @@ class Caller(Model):
             yield ToolCallStart(0, "execute_command")
             yield ToolArgumentsDelta(0, '{"command": "echo ran >> runs"}')
             yield BlockEnd(0)
+            self.answering.set()
+            await self.answers.wait()
             yield Finish("tool_calls")
         else:
             yield TextDelta(0, "done")
@@ -76,18 +84,32 @@ async def server(stage: Stage, boxes: SlowFactory, tmp_path: Path) -> AsyncItera
     await server.close(10)
 
 
-@pytest.mark.parametrize("taken_over", [False, True])
-async def test_a_call_does_not_run_if_its_sandbox_is_ready_after_a_takeover(
-    stage: Stage, server: Server, boxes: SlowFactory, tmp_path: Path, taken_over: bool
+@pytest.mark.parametrize("taken_over", [None, "starting", "answering"])
+async def test_a_call_does_not_run_after_a_takeover(
+    stage: Stage,
+    server: Server,
+    boxes: SlowFactory,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    taken_over: Literal["starting", "answering"] | None,
 ) -> None:
+    """Neither if the server is superseded while the sandbox starts, which takes a while, nor if it was before the call
+    was stored: that write is refused, however soon the call would start."""
+    model = server.model
+    assert isinstance(model, Caller)
+    monkeypatch.setattr(recorder, "FRESH_S", 0.0 if taken_over == "starting" else 60.0)
     await stage.change(sandbox=SandboxSpec(kind="local-unsafe").model_dump())
     await server.post("task")
-    await asyncio.wait_for(boxes.starting.wait(), 10)
-    if taken_over:
+    await asyncio.wait_for(model.answering.wait(), 10)
+    if taken_over == "answering":
+        await Fence(stage.database).take()
+    model.answers.set()
+    if taken_over == "starting":
+        await asyncio.wait_for(boxes.starting.wait(), 10)
         await Fence(stage.database).take()
     boxes.go.set()
     await server.gone()
 
-    assert (tmp_path / "workspaces" / stage.session_id / "runs").exists() != taken_over
+    assert (tmp_path / "workspaces" / stage.session_id / "runs").exists() == (taken_over is None)
     status = (await stage.row()).status
     assert status == (Status.RUNNING if taken_over else Status.IDLE), "the other server continues it"
