@@ -73,7 +73,7 @@ def lock(connection: Connection, session_id: str, at: datetime, *, epoch: int | 
         last = _LOCK_FENCED.first(connection, {**values, "owner_epoch": epoch})
         if last is None:
             raise StaleOwnerError(f"Another owner has taken over session {session_id}, or it was deleted.")
-    return Locked(*last)
+    return Locked(last.last_seq, last.traceparent, last.nudges)
 
 
 _APPEND = Prepared(insert(events))
