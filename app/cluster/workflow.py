@@ -3,7 +3,7 @@
 Its code runs again on histories of earlier versions: a change of what it does in which order goes behind
 `workflow.patched`, and `tests/cluster/histories` keeps histories that it must still follow.
 
-How long a session of a lost worker waits for its next step, in seconds, at most (`docs/decisions/0107`):
+How long a session of a lost worker waits for its next step, in seconds, at most (`docs/decisions/0106`):
 
 | | killed | frozen | frozen, and no other worker has two free slots |
 | --- | --- | --- | --- |
