@@ -132,6 +132,7 @@ async def test_an_open_part_is_replaced_by_the_complete_one(database: Database) 
 
 
 @pytest.mark.parametrize("waiting", [approvals, client_calls], ids=str)
+@pytest.mark.sqlite
 async def test_calls_that_wait_are_found_without_reading_all_parts(database: Database, waiting: Table) -> None:
     query = parts.with_calls(waiting).params(sid="x")
 
