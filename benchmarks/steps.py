@@ -131,6 +131,8 @@ async def measure_commands(bench: Bench, *, steps: int) -> list[Result]:
             try:
                 async with Worker.open(replace(bench, service=service), f"echo-{kind}") as worker:
                     calls = (await worker.run(WARM_STEPS + steps, COMMAND_THINKING_MS))[WARM_STEPS:]
+                    # Its server is killed, which would leave the container.
+                    await worker.service.ask("DELETE", worker.path)
             except RuntimeError as error:
                 print(f"no {kind}: {error}", file=sys.stderr)
                 continue
