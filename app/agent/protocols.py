@@ -64,8 +64,8 @@ class Sink(Protocol):
     def record(self, *changes: Change) -> Awaitable[int]:
         """Submits changes to be committed and published together. They are taken at once, in the order of the calls;
         the awaitable gives, after the commit, the seq of their first event (0 if they have none). Awaiting it may be
-        skipped, delayed or cancelled without undoing anything. Raises `StaleOwnerError` if another owner has taken over
-        and `StorageError` if the database refused."""
+        skipped, delayed or cancelled without undoing anything. Raises `StaleOwnerError` if another owner has taken
+        over, `SupersededError` if another server has, and `StorageError` if the database refused."""
         ...
 
     def open_round(self, opening: RoundOpening) -> Awaitable[int]:

@@ -177,6 +177,7 @@ class Tenures:
                 await own(self._setup, tenure.session_id, rest, take_owner, row.epoch)
         finally:
             tenure.owner, tenure.requests, tenure.rests = None, None, False
+            self._changed()
             await self._end_children(tenure)
         # Also without an owner: the claim may have found the session idle.
         has_work = await self._release(tenure.session_id)

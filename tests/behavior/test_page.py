@@ -45,6 +45,7 @@ def edited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(STATIC, tmp_path / "static")
     with (tmp_path / "static" / "main.js").open("a") as module:
         module.write("// edited")
+    (tmp_path / "static" / ".#main.js").symlink_to("nobody@nowhere")  # an editor's lock
     monkeypatch.setattr(files, "STATIC", tmp_path / "static")
     monkeypatch.setattr(files, "_version", None)
 

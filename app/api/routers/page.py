@@ -12,6 +12,7 @@ import posixpath
 import re
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -257,10 +258,12 @@ def _files(folder: str = "") -> dict[str, Seen]:
     with os.scandir(STATIC / folder) as entries:
         for entry in entries:
             path = f"{folder}{entry.name}"
-            if entry.is_dir():
-                found |= {} if f"{path}/" in DOCS else _files(f"{path}/")
-            elif os.path.splitext(entry.name)[1] in HASHED:
-                found[path] = _seen(entry.stat())
+            # A file may be removed meanwhile, and an editor's lock is a link that leads nowhere.
+            with suppress(FileNotFoundError):
+                if entry.is_dir():
+                    found |= {} if f"{path}/" in DOCS else _files(f"{path}/")
+                elif os.path.splitext(entry.name)[1] in HASHED:
+                    found[path] = _seen(entry.stat())
     return found
 
 

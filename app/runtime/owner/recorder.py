@@ -43,9 +43,9 @@ FLUSH_S = 0.25
 """Interval in seconds for storing the text of open parts; a crash can lose that much of it."""
 
 FRESH_S = 0.01
-"""Seconds after the commit of a call in which its owner need not check again that it still has the session: a check
-takes about a millisecond, and says nothing about the milliseconds after it either. A server that was frozen, or a
-sandbox that had to be started, took longer."""
+"""Seconds after the beginning of a call's commit in which its owner need not check again that it still has the session:
+a check takes about a millisecond, and says nothing about the milliseconds after it either. A server that was frozen, or
+a sandbox that had to be started, took longer; only the clock of a paused virtual machine may not show it."""
 
 _EVENTS = {
     "text": "text.delta",

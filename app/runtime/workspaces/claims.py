@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection
 
+from app.db.dialects import lock_session
 from app.db.engine import Database
 from app.db.repositories import events, sessions, workspaces
 from app.db.repositories.workspaces import StoredWorkspace
@@ -67,7 +68,9 @@ async def acquire(
     def work(connection: Connection) -> tuple[int, str | None] | None:
         at = now()
         if helper is not None:
+            # Its own session first, as everywhere: no two transactions wait for each other.
             events.lock(connection, helper.session_id, at, epoch=helper.epoch)
+            lock_session(connection, session_id)
         if epoch is not None:
             events.lock(connection, session_id, at, epoch=epoch)
         elif _may_run_elsewhere(connection, session_id, row, machine, node):
@@ -80,7 +83,7 @@ async def acquire(
         workspaces.add(connection, session_id, machine, at)
         return 1, None
 
-    return await database.writer.write(work, session_id=session_id)
+    return await database.writer.write(work, session_id=session_id if helper is None else helper.session_id)
 
 
 def _may_run_elsewhere(
