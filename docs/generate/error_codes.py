@@ -135,12 +135,17 @@ def made_codes(sources: Iterable[Source], classes: Mapping[str, ErrorCode]) -> I
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-def _calls(node: ast.AST, function: Function | None = None) -> Iterator[tuple[Function | None, ast.Call]]:
-    """All calls below a node, each with the enclosing function."""
+@cache
+def _calls(tree: ast.Module) -> list[tuple[Function | None, ast.Call]]:
+    """All calls in a file, each with the enclosing function."""
+    return [*_calls_below(tree, None)]
+
+
+def _calls_below(node: ast.AST, function: Function | None) -> Iterator[tuple[Function | None, ast.Call]]:
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.Call):
             yield function, child
-        yield from _calls(child, child if isinstance(child, Function) else function)
+        yield from _calls_below(child, child if isinstance(child, Function) else function)
 
 
 def _texts(node: ast.expr, tree: ast.Module, function: Function | None) -> list[str]:

@@ -230,12 +230,14 @@ def test_no_way_leads_around_the_list(tried: Tried, way: str) -> None:
         assert met in tried.outputs[way]
 
 
+@pytest.mark.slow
 def test_the_attempts_were_real(tried: Tried) -> None:
     """The same commands reach allowed hosts, with and without TLS."""
     assert "ALLOWED" in tried.control
     assert int(tried.control.split("ALLOWED")[1].split()[0]) > 500, "no answer came through the tunnel"
 
 
+@pytest.mark.slow
 def test_the_web_only_saw_requests_for_allowed_hosts(tried: Tried) -> None:
     """No request, no handshake and no name either: resolving a name leaks it to its name server."""
     names = set(tried.web.asked("dns"))
@@ -248,6 +250,7 @@ def test_the_web_only_saw_requests_for_allowed_hosts(tried: Tried) -> None:
     assert {name for name in tried.web.asked("tls") if not is_covered(name, ALLOWED)} == set()
 
 
+@pytest.mark.slow
 def test_refusals_are_counted(tried: Tried) -> None:
     (line,) = [
         line for line in tried.metrics.splitlines() if line.startswith("palimpsest_sandbox_connections_refused_total")

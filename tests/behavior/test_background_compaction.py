@@ -316,6 +316,7 @@ async def test_background_cost_counts_for_limits(start_server: StartServer, prov
 
 
 @first_of(how=[signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.slow
 async def test_a_background_summary_ends_with_its_server(
     start_process: StartProcess, provider: FakeProvider, how: signal.Signals
 ) -> None:

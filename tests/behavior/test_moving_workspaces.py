@@ -26,7 +26,7 @@ from tests.s3 import CREDENTIALS, S3Server
 Machine = Callable[..., ServerProcess]
 
 
-@pytest.fixture(params=["folder", "s3"])
+@pytest.fixture(params=["folder", pytest.param("s3", marks=pytest.mark.slow)])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """The setting for a store that all machines reach."""
     if request.param == "s3":

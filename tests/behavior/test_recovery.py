@@ -173,6 +173,7 @@ async def test_stored_text_survives_and_is_marked_as_interrupted(
     assert provider.refusals == []
 
 
+@pytest.mark.slow
 async def test_a_run_that_keeps_killing_its_server_is_parked(
     start_process: StartProcess, provider: FakeProvider
 ) -> None:

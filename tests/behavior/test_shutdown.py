@@ -38,6 +38,7 @@ async def _begin(client: Client, provider: FakeProvider, place: Place) -> tuple[
 
 
 @pytest.mark.bubblewrap
+@pytest.mark.slow
 async def test_a_shutdown_parks_runs_at_every_place(start_process: StartProcess, provider: FakeProvider) -> None:
     provider.respond(Model())
     first = start_process(PALIMPSEST_SHUTDOWN_GRACE_S=str(GRACE_S))

@@ -95,6 +95,7 @@ async def test_a_small_window_gets_few_tools_and_a_short_system_text(
 
 
 @across(1, window=[2_048, 3_072, 4_096, 8_192], policy=["reactive", "threshold", "handoff"])
+@pytest.mark.slow
 async def test_a_long_run_completes(
     start_server: StartServer, provider: FakeProvider, window: int, policy: str
 ) -> None:

@@ -20,7 +20,6 @@ __all__ = ["clean_environment", "heeds_interrupts", "provider", "quiet_logs"]
 
 FOLDER = Path(__file__).parent
 IN_SHORT = {
-    "test_a_session_made_on_one_node_streams_on_another",
     "test_a_killed_workers_session_continues_on_another",
     "test_the_command_lists_the_nodes",
 }

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 TESTS = """
 import os, signal
@@ -43,6 +45,7 @@ def test_ends_badly(broken):
 """
 
 
+@pytest.mark.slow
 def test_each_test_runs_once_and_is_reported(tmp_path: Path) -> None:
     (tmp_path / "test_inner.py").write_text(TESTS)
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = measured\n  slow\n")
