@@ -70,10 +70,10 @@ def upgrade_apart(url: str) -> None:
     current, newest = revisions(url)
     if current == newest:
         return
-    # -P and the path: a folder `app` in the working directory must not be imported instead.
+    # It imports from where this process does, and with -P not from a folder `app` in the working directory.
     ran = subprocess.run(  # noqa: S603 - this file
         [sys.executable, "-P", "-m", __name__],
-        env={**os.environ, "PYTHONPATH": str(_PACKAGE.parent), "PALIMPSEST_DATABASE_URL": url},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PALIMPSEST_DATABASE_URL": url},
         capture_output=True,
         text=True,
     )
