@@ -27,7 +27,7 @@ from app.bootstrap.webhooks import deliverer_of
 from app.bootstrap.workspaces import MIN_STORE_S, open_workspaces
 from app.db.backends import backend_of
 from app.db.engine import Database, open_database
-from app.db.migrate import upgrade
+from app.db.migrate import upgrade_apart
 from app.db.repositories import secrets, server_wide, sessions
 from app.errors import SandboxUnavailableError, StorageError
 from app.eventlog.bus import Bus
@@ -72,15 +72,13 @@ log = structlog.get_logger(__name__)
 class Runtime:
     """A built service, and what is shown to the operator. `sandbox` is the default sandbox, None if none is available;
     `left_out` maps each kind of sandbox that is allowed but unavailable to the reason. `close_streams` ends all event
-    streams and returns their number; `readers` returns the number of open ones. `metrics` returns Prometheus text, and
-    blocks."""
+    streams and returns their number. `metrics` returns Prometheus text, and blocks."""
 
     services: Services
     model: str
     sandbox: str | None
     left_out: Mapping[str, str]
     close_streams: Callable[[], int]
-    readers: Callable[[], int]
     metrics: Callable[[], bytes]
 
 
@@ -141,7 +139,7 @@ async def build(settings: Settings, prompts: Prompts) -> AsyncIterator[Runtime]:
         if settings.role != "worker":
             await stack.enter_async_context(deliverer.running())
         model, sandbox = default_model(settings), _default_sandbox(settings, base)
-        yield Runtime(services, model, sandbox, base.left_out, bus.close, lambda: bus.readers, metrics.render)
+        yield Runtime(services, model, sandbox, base.left_out, bus.close, metrics.render)
 
 
 async def _setup(
@@ -353,7 +351,7 @@ def directories(settings: Settings) -> Sequence[Path]:
 async def open_storage(settings: Settings) -> Database:
     """Opens and migrates the database; creates the data directory first. Raises `StorageError`."""
     await asyncio.to_thread(prepare_data_dir, settings)
-    await asyncio.to_thread(upgrade, settings.url)
+    await asyncio.to_thread(upgrade_apart, settings.url)
     return await asyncio.to_thread(open_database, settings.url)
 
 

@@ -43,8 +43,9 @@ FIRST = "-20"
 """Niceness of the server's autogroup (man 7 sched). Each `setsid` in a command starts another group; this one has 87
 times its share of the processor. A server in a terminal shares a group with the shell, which is left as it is."""
 
-COLORED_OUTPUT = ("rich", "pygments")
-"""Packages that structlog and httpx import if they can, for output that no server prints."""
+UNUSED = ("rich", "pygments", "watchfiles")
+"""Packages that structlog, httpx and uvicorn import if they can: for colored output, which no server prints, and to
+reload changed code."""
 
 FILE = "server.url"
 
@@ -66,10 +67,10 @@ def loading() -> Iterator[None]:
     """Imports what a server needs inside the block, faster and smaller.
 
     Without garbage collection it takes a tenth less, and what is imported is excluded from later collections, since it
-    is never freed. Without `COLORED_OUTPUT`, the server takes 5 MiB less.
+    is never freed. Without `UNUSED`, the server takes 6 MiB less.
     """
     gc.disable()
-    hidden = [name for name in COLORED_OUTPUT if name not in sys.modules]
+    hidden = [name for name in UNUSED if name not in sys.modules]
     sys.modules.update(dict.fromkeys(hidden))  # type: ignore[arg-type]
     try:
         yield

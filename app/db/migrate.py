@@ -1,10 +1,12 @@
 """Migrates a database to the newest schema. Migrations are in `migrations/` (in a wheel: inside the package), each in a
-file named after its revision. Alembic, an eighth of a server's imports, is loaded only if it has to migrate.
+file named after its revision. Alembic is loaded only if it has to migrate, for a server in another process.
 """
 
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -60,6 +62,25 @@ def upgrade(url: str) -> tuple[str | None, str | None]:
             return before, _revision(connection)
 
 
+def upgrade_apart(url: str) -> None:
+    """As `upgrade`, in a process that ends afterward: a server would keep the 10 MiB that Alembic and its work take."""
+    backend = backend_of(url)
+    with _usable(backend):
+        backend.create()
+    current, newest = revisions(url)
+    if current == newest:
+        return
+    # It imports from where this process does, and with -P not from a folder `app` in the working directory.
+    ran = subprocess.run(  # noqa: S603 - this file
+        [sys.executable, "-P", "-m", __name__],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PALIMPSEST_DATABASE_URL": url},
+        capture_output=True,
+        text=True,
+    )
+    if ran.returncode:
+        raise StorageError(ran.stdout or f"The database {backend} could not be upgraded: {ran.stderr.strip()[-1000:]}")
+
+
 def revisions(url: str) -> tuple[str | None, str | None]:
     """The revisions of an existing database and of the newest schema. Blocks.
 
@@ -109,3 +130,17 @@ def _migrate(connection: Connection) -> None:
 def _refuse_unknown(revision: str | None) -> None:
     if revision is not None and revision not in known_revisions():
         raise StorageError(f"The database was created by a newer version (schema {revision}); upgrade Palimpsest.")
+
+
+def _main() -> int:
+    """The process of `upgrade_apart`: prints the detail of an error."""
+    try:
+        upgrade(os.environ["PALIMPSEST_DATABASE_URL"])
+    except StorageError as error:
+        print(error.detail, end="")  # noqa: T201 - read by the process that started this one
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(_main())

@@ -13,10 +13,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
 
-import orjson
-
 from app.eventlog.log import PAGE_BYTES, StreamItem, page
 from app.events import ReasoningCompleted, StepRetrying, TextCompleted, ToolCalled, ToolResulted
+from app.json_bytes import json_to_keep
 
 RECENT_EVENTS = 256
 """Durable events kept in memory for readers that are nearly up to date; others read the log."""
@@ -186,7 +185,7 @@ def _delta(part: OpenPart, at: str, offset: int, text: str, stream: str) -> Stre
     data: dict[str, object] = {**part.fields, "at": at, "offset": offset, "text": text}
     if stream:
         data["stream"] = stream
-    return StreamItem(part.event, None, orjson.dumps(data))
+    return StreamItem(part.event, None, json_to_keep(data))
 
 
 @dataclass(slots=True)

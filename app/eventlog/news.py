@@ -10,6 +10,7 @@ import orjson
 
 from app.eventlog.log import StreamItem, news_item
 from app.events import StepStarted, ToolCalled
+from app.json_bytes import json_to_keep
 from app.sessions import Activity
 
 ACTIVITY = "session.activity"
@@ -43,4 +44,4 @@ def _activity(item: StreamItem) -> bytes:
     brief = {"session_id": data["session_id"], "at": data["at"], "step": data.get("step"), "activity": None}
     if item.type == ToolCalled.type:
         brief["activity"] = Activity.of_call(data["call_id"], data["name"], data["arguments"]).model_dump()
-    return orjson.dumps(brief)
+    return json_to_keep(brief)

@@ -11,6 +11,7 @@ import orjson
 from pydantic import TypeAdapter
 
 from app.errors import InvalidRequestError
+from app.json_bytes import json_to_keep
 from app.messages import ImagePart, Part, ReasoningPart, Role, TextPart, ToolCallPart, ToolResultPart, ToolStatus
 
 WireFormat = Literal["openai", "anthropic"]
@@ -89,8 +90,7 @@ class PackedTurns:
 
 
 def _packed(part: Part) -> bytes:
-    # Copied: orjson cuts its result from a block of eight times the text's size, whose rest would stay unused.
-    return bytes(memoryview(orjson.dumps(part.__dict__)))
+    return json_to_keep(part.__dict__)
 
 
 def _unpacked(data: bytes) -> Part:

@@ -180,6 +180,9 @@ class HttpProvider(ABC):
                         for event in events:
                             shown = shown or not isinstance(event, UsageReport | InputTransformed)
                             yield event
+                        if shown:
+                            # Not needed for a correction anymore; it may have megabytes.
+                            body = b""
                 await self._answered(request.model, wire)
                 return
             except ProviderError as error:

@@ -12,6 +12,7 @@ from urllib.parse import quote
 import orjson
 
 from app.errors import ProviderError, Reshape
+from app.json_bytes import json_to_keep
 from app.llm.adapter import HttpProvider
 from app.llm.anthropic_stream import AnthropicStream
 from app.llm.base import ModelRequest, ToolSchema
@@ -174,7 +175,7 @@ def to_anthropic(message: Message, *, own_reasoning: bool) -> tuple[bytes, ...]:
     if message.role is not Role.TOOL:
         return tuple(block for part in message.parts for block in _block(part, own_reasoning))
     images = {result.call_id: _images_of(message, result) for result in message.tool_results}
-    results = [orjson.dumps(_result(result, images[result.call_id])) for result in message.tool_results]
+    results = [json_to_keep(_result(result, images[result.call_id])) for result in message.tool_results]
     inside = {part.id for found in images.values() for part in found}
     others = (p for p in message.parts if not isinstance(p, ToolResultPart) and p.id not in inside)
     return (*results, *(block for part in others for block in _block(part, own_reasoning)))
@@ -235,18 +236,18 @@ def _encoded(
 def _block(part: Part, own_reasoning: bool) -> Iterator[bytes]:
     match part:
         case TextPart() if part.text.strip():
-            yield orjson.dumps({"type": "text", "text": part.text})
+            yield json_to_keep({"type": "text", "text": part.text})
         case ReasoningPart(provider_data={"type": "thinking" | "redacted_thinking"}) if (
             own_reasoning and not part.interrupted
         ):
-            yield orjson.dumps(part.provider_data)
+            yield json_to_keep(part.provider_data)
         case ToolCallPart():
             head = orjson.dumps({"type": "tool_use", "id": part.call_id, "name": wire_name(part.name)})[:-1]
             yield head + b',"input":' + wire_arguments(part.arguments_text).strip().encode() + b"}"
         case ToolResultPart():
-            yield orjson.dumps(_result(part, ()))
+            yield json_to_keep(_result(part, ()))
         case ImagePart():
-            yield orjson.dumps(_image(part))
+            yield json_to_keep(_image(part))
         case _:
             return
 

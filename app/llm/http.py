@@ -155,6 +155,7 @@ class ProviderClient:
         headers = {"content-type": "application/json", "content-length": str(len(body)), **(headers or {})}
         self.reach.called()
         response = await self._send("POST", self._base_url + path, headers, body)
+        del body  # it may have megabytes, and the answer may take minutes
         try:
             if response.status_code != 200:
                 raise await self._refusal(response)

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import orjson
 
+from app.json_bytes import json_to_keep
 from app.llm.base import ModelRequest, ToolSchema
 from app.llm.http import AnswerError
 from app.llm.known_models import reasons, wire_effort
@@ -155,7 +156,7 @@ def _encoded(message: Message, cache: MutableMapping[str, Any], prefix: str, own
     key = prefix + message.id
     data = cache.get(key)
     if data is None:
-        data = cache[key] = b",".join(map(orjson.dumps, to_items(message, own_reasoning=own_reasoning)))
+        data = cache[key] = b",".join(map(json_to_keep, to_items(message, own_reasoning=own_reasoning)))
     return bytes(data)
 
 

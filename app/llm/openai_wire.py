@@ -10,6 +10,7 @@ from typing import Any
 
 import orjson
 
+from app.json_bytes import json_to_keep
 from app.llm.base import ModelRequest, ToolSchema
 from app.llm.quirks import SHORT_ID_CHARS, Quirks, may_follow
 from app.llm.wire import forget, joined, settled_front, wire_arguments, wire_name
@@ -123,7 +124,7 @@ def _encoded(message: Message, before: str, request: ModelRequest, form: WireFor
     known = request.wire_cache.get(key)
     if known is None or known[0] != before:
         wire = to_openai(message, form)
-        data = b",".join(map(orjson.dumps, _bridged(wire, before) if form.bridges_roles else wire))
+        data = b",".join(map(json_to_keep, _bridged(wire, before) if form.bridges_roles else wire))
         known = request.wire_cache[key] = (before, data)
     return bytes(known[1])
 

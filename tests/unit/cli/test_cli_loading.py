@@ -1,5 +1,5 @@
-"""Objects loaded for a server are excluded from garbage collection; everything created later is not. Packages for
-colored output are not loaded with it."""
+"""Objects loaded for a server are excluded from garbage collection; everything created later is not. Packages that
+no server uses are not loaded with it."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def test_a_failed_import_reenables_collection() -> None:
     assert gc.isenabled()
 
 
-def test_packages_for_colored_output_are_not_imported_with_it_but_can_be_afterwards() -> None:
+def test_packages_that_no_server_uses_are_not_imported_with_it_but_can_be_afterwards() -> None:
     code = (
         "import sys; from app.cli.startup import loading\n"
         "with loading():\n"
-        "    import structlog, httpx\n"
-        "assert not {'rich', 'pygments'} & set(sys.modules), sys.modules\n"
-        "import rich.console, pygments\n"
+        "    import structlog, httpx, uvicorn\n"
+        "assert not {'rich', 'pygments', 'watchfiles'} & set(sys.modules), sys.modules\n"
+        "import rich.console, pygments, watchfiles\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -14,7 +16,7 @@ from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
-from app.db.migrate import connect, known_revisions, migrations_folder, revisions, upgrade
+from app.db.migrate import connect, known_revisions, migrations_folder, revisions, upgrade, upgrade_apart
 from app.db.models import is_managed, metadata
 from app.errors import StorageError
 
@@ -30,6 +32,27 @@ def test_upgrading_twice_does_nothing_more(url: str) -> None:
     assert after is not None
     assert upgrade(url) == (after, after)
     assert revisions(url) == (after, after)
+
+
+def test_a_server_upgrades_in_another_process_wherever_it_was_started(url: str, tmp_path: Path) -> None:
+    (tmp_path / "app").mkdir()
+    (tmp_path / "app" / "__init__.py").write_text("raise ImportError('the project of a user')")
+    code = (
+        "import sys; from app.db.migrate import revisions, upgrade_apart\n"
+        "upgrade_apart(sys.argv[1])\n"
+        "assert len(set(revisions(sys.argv[1]))) == 1\n"
+        "assert 'alembic' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-P", "-c", code, url], check=True, cwd=tmp_path, timeout=60)
+
+
+def test_an_error_of_the_other_process_is_raised(tmp_path: Path) -> None:
+    path = tmp_path / "test.db"
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("create table alembic_version (version_num varchar(32) not null)")
+        connection.execute("insert into alembic_version values ('0001')")
+    with pytest.raises(StorageError, match=rf"^The database {path} cannot be used: no such table: \w+\.$"):
+        upgrade_apart(f"sqlite:///{path}")
 
 
 def test_the_files_are_named_after_their_revisions() -> None:

@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Sequence
-from contextlib import aclosing
+import tracemalloc
+from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing, suppress
 from typing import Any
 
 import pytest
@@ -575,3 +576,27 @@ def test_deltas_of_one_chunk_become_one_event() -> None:
     burst = b"".join(sse(*(delta(content=f"{number} ") for number in range(100)), delta("stop")))
     deltas = [event for event in _fold([burst]) if isinstance(event, TextDelta)]
     assert deltas == [TextDelta(0, "".join(f"{number} " for number in range(100)))]
+
+
+async def test_a_request_is_not_kept_while_its_answer_arrives() -> None:
+    text, begun = "x" * 4_000_000, asyncio.Event()
+
+    async def read(stream: AsyncIterator[StreamEvent]) -> None:
+        async for _ in stream:
+            begun.set()
+
+    async with local_server(Scripted(pieces=sse(delta(content="one")), end="hang")) as server:
+        provider = OpenAiProvider("acme", server.url, None, idle_timeout_s=30)
+        tracemalloc.start()
+        try:
+            reading = asyncio.create_task(read(provider.stream(request(user(text)))))
+            await begun.wait()
+            kept, _ = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        reading.cancel()
+        with suppress(asyncio.CancelledError):
+            await reading
+        await provider.aclose()
+    # The encoded message, for the next request, and what the server here received.
+    assert kept < 2.5 * len(text)
