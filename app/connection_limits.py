@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import resource
 from asyncio import TimerHandle
+from collections import deque
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import ClassVar
@@ -116,7 +117,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._parsed = 0
         self._head_bytes = 0
         self._answering_bytes = 0
-        self._waiting: list[int] = []
+        self._waiting: deque[int] = deque()
         self._heads = 0
         self._in_head = False
         self._timer: TimerHandle | None = None
@@ -200,7 +201,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._idle_since = self.loop.time()
         self._answer(0)
         if self._waiting and not self.transport.is_closing():
-            next_head = self._waiting.pop(0)
+            next_head = self._waiting.popleft()
             self.bounds.held -= next_head
             self._answer(next_head)
         super().on_response_complete()

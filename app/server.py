@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
+from types import FrameType
 
 import structlog
 import uvicorn
@@ -175,6 +176,8 @@ class Server(uvicorn.Server):
         self._on_ready = on_ready
         self._stack = AsyncExitStack()
         self._close_streams: Callable[[], int] = lambda: 0
+        self._readers: Callable[[], int] = lambda: 0
+        self._readers_at_signal = 0
         self.metrics: Callable[[], bytes] = no_metrics
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -183,6 +186,7 @@ class Server(uvicorn.Server):
             runtime = await self._stack.enter_async_context(build(self._settings, prompts))
             self._app.state.services = runtime.services
             self._close_streams = runtime.close_streams
+            self._readers = runtime.readers
             self.metrics = runtime.metrics
             await super().startup(sockets)
             self._on_ready(runtime)
@@ -191,9 +195,14 @@ class Server(uvicorn.Server):
             await self._stack.aclose()
             raise
 
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self._readers_at_signal = max(self._readers_at_signal, self._readers())
+        super().handle_exit(sig, frame)
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         begun = time.monotonic()
-        readers = self._close_streams()
+        # Some of their streams may have ended from the signal itself.
+        readers = max(self._readers_at_signal, self._close_streams())
         log.info("stopping", readers=readers, grace_s=self._settings.shutdown_grace_s)
         try:
             await super().shutdown(sockets)

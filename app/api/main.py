@@ -107,6 +107,8 @@ def create_app(
     app.add_middleware(Idempotency)
     app.add_middleware(Guard, rules=config.rules)
     app.add_middleware(Boundary)
+    # It would log every chunk of every stream if the root logger is at debug.
+    logging.getLogger("sse_starlette").setLevel(logging.INFO)
     logging.getLogger("uvicorn.error").addFilter(_is_news)
     return app
 

@@ -13,6 +13,8 @@ import anyio
 from fastapi import Response
 from pydantic import BaseModel
 from pydantic_core import to_json
+from sse_starlette import EventSourceResponse, ServerSentEvent
+from sse_starlette.event import ensure_bytes
 from starlette.responses import StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
 
@@ -25,7 +27,7 @@ from app.runtime.values.history import EventStream, RawOutput, StreamItem
 MAX_SEQ = 2**63 - 1
 """The largest integer that the database stores."""
 _SEQ = re.compile(r"[0-9]{1,19}")
-_PING = b": ping\n\n"
+_PING = ServerSentEvent(comment="ping", sep="\n")
 
 PIECE_BYTES = 64 * 1024
 """Most bytes of a shared event that one reader copies at a time."""
@@ -89,7 +91,7 @@ async def chunks(batches: EventStream, retry_ms: int) -> AsyncIterator[bytes]:
             head = b""
 
 
-class EventStreamResponse(StreamingResponse):
+class EventStreamResponse(EventSourceResponse):
     """Sends the events of a subscription until it ends, the client disconnects or the server stops.
 
     The subscription is entered before the first byte, so that its errors become problem documents and no event after
@@ -97,65 +99,59 @@ class EventStreamResponse(StreamingResponse):
     reason.
     """
 
-    media_type = "text/event-stream"
-
     def __init__(
         self,
         subscription: AbstractAsyncContextManager[EventStream | None],
         config: ApiConfig,
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        # Neither caches nor nginx may hold events back.
-        fixed = {"Cache-Control": "no-store", "Connection": "keep-alive", "X-Accel-Buffering": "no"}
-        super().__init__(_nothing(), headers={**(headers or {}), **fixed})
+        super().__init__(_nothing(), headers=headers, ping=config.ping_s, sep="\n")
         self._subscription = subscription
-        self._config = config
+        self._retry_ms = config.retry_ms
+        self._sleep = config.sleep
         self._sending = asyncio.Lock()
         self._in_event = False
+
+    async def _ping(self, send: Send) -> None:
+        """As in the base class, but with an injected clock, and never inside an event that is sent in pieces."""
+        comment = ensure_bytes(_PING, "\n")
+        while self.active:
+            await self._sleep(self.ping_interval)
+            async with self._send_lock, self._sending:
+                if not self._in_event and self.active:
+                    await send({"type": "http.response.body", "body": comment, "more_body": True})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async with self._subscription as batches:
             if batches is None:
                 # EventSource does not reconnect after it.
                 await Response(status_code=204)(scope, receive, send)
-            elif scope["method"] == "HEAD":
+                return
+            if scope["method"] == "HEAD":
                 await _send_headers(self, send)
-            else:
-                await self._send_all(batches, while_logged_in(scope, receive), send)
+                return
+            self.body_iterator = chunks(batches, self._retry_ms)
+            await self._send_all(scope, while_logged_in(scope, receive), send)
 
-    async def _send_all(self, batches: EventStream, receive: Receive, send: Send) -> None:
-        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        tasks = [asyncio.create_task(work) for work in (self._stream(batches, send), self._ping(send), _left(receive))]
-        try:
-            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.wait(tasks)
-        for task in done:
-            task.result()
-        # Ends the body; does nothing if the client has disconnected.
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
+    async def _send_with_timeout(self, send: Send, message: Message) -> None:
+        """Sends without a timeout, since the connection has one; the base class's cancel scope would be the largest
+        cost per event here."""
+        async with self._sending:
+            self._in_event = not message["body"].endswith(b"\n\n")
+            await send(message)
 
-    async def _stream(self, batches: EventStream, send: Send) -> None:
-        async for chunk in chunks(batches, self._config.retry_ms):
-            async with self._sending:
-                self._in_event = not chunk.endswith(b"\n\n")
-                await send({"type": "http.response.body", "body": chunk, "more_body": True})
+    async def _send_all(self, scope: Scope, receive: Receive, send: Send) -> None:
+        complete = False
 
-    async def _ping(self, send: Send) -> None:
-        """Keeps the connection open through proxies. Nothing is sent inside an event that is sent in pieces."""
-        while True:
-            await self._config.sleep(self._config.ping_s)
-            async with self._sending:
-                if not self._in_event:
-                    await send({"type": "http.response.body", "body": _PING, "more_body": True})
+        async def noted(message: Message) -> None:
+            nonlocal complete
+            complete = complete or (message["type"] == "http.response.body" and not message.get("more_body", False))
+            await send(message)
 
-
-async def _left(receive: Receive) -> None:
-    """Returns when the client has disconnected."""
-    while (await receive())["type"] != "http.disconnect":
-        pass
+        await super().__call__(scope, receive, noted)
+        if not complete:
+            # The client has disconnected, which makes this a no-op, or the server is stopping: end the body properly.
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 async def _nothing() -> AsyncIterator[bytes]:

@@ -72,13 +72,15 @@ log = structlog.get_logger(__name__)
 class Runtime:
     """A built service, and what is shown to the operator. `sandbox` is the default sandbox, None if none is available;
     `left_out` maps each kind of sandbox that is allowed but unavailable to the reason. `close_streams` ends all event
-    streams and returns their number. `metrics` returns Prometheus text, and blocks."""
+    streams and returns their number; `readers` returns the number of open ones. `metrics` returns Prometheus text, and
+    blocks."""
 
     services: Services
     model: str
     sandbox: str | None
     left_out: Mapping[str, str]
     close_streams: Callable[[], int]
+    readers: Callable[[], int]
     metrics: Callable[[], bytes]
 
 
@@ -139,7 +141,7 @@ async def build(settings: Settings, prompts: Prompts) -> AsyncIterator[Runtime]:
         if settings.role != "worker":
             await stack.enter_async_context(deliverer.running())
         model, sandbox = default_model(settings), _default_sandbox(settings, base)
-        yield Runtime(services, model, sandbox, base.left_out, bus.close, metrics.render)
+        yield Runtime(services, model, sandbox, base.left_out, bus.close, lambda: bus.readers, metrics.render)
 
 
 async def _setup(

@@ -5,25 +5,24 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack
 
 import httpx
 import orjson
 import pytest
 import structlog
+from fastapi import FastAPI
 from hypothesis import given
 from hypothesis import strategies as st
-from starlette.types import Message
 
 from app.api.errors import MalformedEventIdError
 from app.api.guard import ApiConfig
 from app.api.main import create_app
-from app.api.responses import MAX_SEQ, PIECE_BYTES, EventStreamResponse, encode, start_after
+from app.api.responses import MAX_SEQ, encode, start_after
 from app.connection_limits import bounded
 from app.errors import StorageError
 from app.messages import new_id
-from app.runtime.values.history import EventStream, StreamItem
+from app.runtime.values.history import StreamItem
 from app.sessions import Session, Status
 from tests.unit.api.double import InMemoryService
 from tests.unit.api.serving import Server, serving
@@ -215,34 +214,6 @@ async def test_a_quiet_stream_gets_a_comment_every_five_seconds(service: InMemor
     assert waited == [5, 5, 5]
 
 
-async def test_no_comment_is_sent_inside_an_event_in_pieces() -> None:
-    text = b"x" * 3 * PIECE_BYTES
-    sent: list[bytes] = []
-
-    async def batches() -> EventStream:
-        for _ in range(5):
-            await asyncio.sleep(0)
-        yield [StreamItem("text.completed", 1, b'{"text":"%b"}' % text)]
-
-    @asynccontextmanager
-    async def subscription() -> AsyncIterator[EventStream]:
-        yield batches()
-
-    async def receive() -> Message:
-        await asyncio.Event().wait()
-        raise AssertionError
-
-    async def send(message: Message) -> None:
-        sent.append(message.get("body", b""))
-        await asyncio.sleep(0)
-
-    # A comment at every turn of the event loop.
-    config = ApiConfig(sleep=lambda _: asyncio.sleep(0))
-    await EventStreamResponse(subscription(), config)({"type": "http", "method": "GET"}, receive, send)
-    assert b": ping\n\n" in sent
-    assert text in b"".join(sent)
-
-
 @pytest.mark.parametrize("next_send", ["event", "comment"])
 async def test_a_stalled_reader_is_disconnected(
     next_send: str, service: InMemoryService, session: Session, caplog: pytest.LogCaptureFixture
@@ -262,6 +233,35 @@ async def test_a_stalled_reader_is_disconnected(
                 await asyncio.gather(*server.server_state.tasks)
             assert server.server_state.connections == set()
     assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
+
+
+async def test_a_server_that_stops_ends_its_streams_properly(
+    app: FastAPI, service: InMemoryService, session: Session, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with (
+        serving(app) as server,
+        httpx.AsyncClient(base_url=server.url) as client,
+        client.stream("GET", f"/v1/sessions/{session.id}/events") as answer,
+    ):
+        await service.wait_for_readers(1)
+        server.should_exit = True
+        async with asyncio.timeout(5):
+            received = await answer.aread()
+            await service.wait_for_readers(0)
+    assert parse(received) == [("1", "session.created", b'{"n":1}')]
+    assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
+
+
+@pytest.mark.parametrize("life", [1, 2])
+async def test_streams_work_on_one_server_after_another(service: InMemoryService, session: Session, life: int) -> None:
+    await service.finish(session.id)
+    for _ in range(2):
+        async with (
+            serving(create_app(ApiConfig(), services=service.services)) as server,
+            httpx.AsyncClient(base_url=server.url) as client,
+        ):
+            answer = await client.get(f"/v1/sessions/{session.id}/events?until=idle")
+            assert len(parse(answer.content)) == 1
 
 
 async def test_a_stream_that_fails_is_cut_off_and_logged(
