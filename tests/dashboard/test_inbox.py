@@ -207,6 +207,7 @@ async def test_a_search_of_the_session_goes_to_the_message_and_the_address_names
     await expect(page).to_have_url(re.compile("/files$"))
     await page.goto(link(made["id"], "events?types=session.idle,no.event"))
     await expect(page.locator(".event-row")).to_have_count(1)
+    await expect(page.locator(".event-brief")).to_have_text(re.compile('^{"outcome":'))
     await page.get_by_label("Filter events").fill("nothing")
     await expect(page).to_have_url(re.compile("q=nothing"))
 
