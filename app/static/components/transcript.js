@@ -103,9 +103,12 @@ function useRunEnds(state) {
   return ends;
 }
 
-/** Tells the style sheet the height of all rows, `--rows`: the controls below take what a short conversation leaves. */
+/** Tells the style sheet the height of all rows, `--rows`, if the window is higher: the controls below take what a short
+ * conversation leaves. */
 function useRowsHeight(box, height) {
-  useLayoutEffect(() => box.current.closest("main").style.setProperty("--rows", `${height}px`), [height]);
+  // Setting it costs a style recalculation of the whole view.
+  const rows = height < innerHeight ? `${height}px` : "";
+  useLayoutEffect(() => box.current.closest("main").style.setProperty("--rows", rows), [rows]);
 }
 
 function classOf({ round, end, note, isAnswer }) {
