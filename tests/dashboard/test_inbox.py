@@ -11,7 +11,7 @@ from tests.behavior.checks import following
 from tests.behavior.harness import Client, command
 from tests.dashboard import IN_BROWSER
 from tests.dashboard.browser import module
-from tests.dashboard.places import button, head
+from tests.dashboard.places import button, composer, head
 from tests.dashboard.site import Site, link
 from tests.provider import Gate, HttpError, Reply, Text
 
@@ -186,6 +186,9 @@ async def test_a_search_of_the_session_goes_to_the_message_and_the_address_names
     await client.until_idle(made["id"])
     await page.goto(link(made["id"]))
     await expect(page.get_by_text("Finished.").first).to_be_visible()
+    await page.keyboard.press("m")
+    await page.keyboard.type("m")
+    await expect(composer(page)).to_have_value("m")
     await page.get_by_role("heading", level=1).click()
     await page.keyboard.press("/")
     await page.keyboard.type("needle")
