@@ -4,7 +4,7 @@ import { Notes } from "./components/basic.js";
 import { Icon } from "./components/icon.js";
 import { Overlays } from "./components/overlays.js";
 import { ThemeChooser } from "./components/theme_chooser.js";
-import { hasAnswered, needsKey } from "./core/http.js";
+import { dropSent, hasAnswered, needsKey } from "./core/http.js";
 import { route } from "./core/router.js";
 import { html, render, useLayoutEffect } from "./core/ui.js";
 import { notifies } from "./state/notices.js";
@@ -62,6 +62,10 @@ function refuseFiles(event) {
 addEventListener("dragover", refuseFiles);
 addEventListener("drop", refuseFiles);
 
+/** How long the first view has to take the requests that were sent for it, in ms. */
+const FIRST_VIEW_MS = 5_000;
+
 const place = document.getElementById("page");
 place.replaceChildren();
 render(html`<${Page} />`, place);
+setTimeout(dropSent, FIRST_VIEW_MS);

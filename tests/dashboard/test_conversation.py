@@ -76,6 +76,20 @@ async def test_the_conversation_explains_itself_and_keeps_its_room(page: Page, s
     await client.http.post(f"/v1/sessions/{session_id}/cancel")
 
 
+async def test_an_approval_takes_the_room_that_a_short_conversation_leaves(
+    page: Page, site: Site, client: Client
+) -> None:
+    deploy = command("make deploy STAGE=production && curl --fail https://shop.example.com/health && echo deployed")
+    task = site.task("Deploy", Reply(Text("Deploying."), deploy))
+    session_id = (await client.create(task, approval={"policy": "always", "timeout_s": 600}))["id"]
+    await page.set_viewport_size({"width": 390, "height": 844})
+    await open_session(page, session_id)
+    await expect(button(page, "Add reason")).to_be_in_viewport(ratio=1)
+    assert await button(page, "Add reason").evaluate(IS_ON_TOP)
+    await expect(messages(page, "user")).to_be_in_viewport(ratio=1)
+    await client.http.post(f"/v1/sessions/{session_id}/cancel")
+
+
 async def _the_chart_opens_its_points(page: Page, session_id: str) -> None:
     """A click on a step opens its request below the chart, and a compaction opens next to it."""
     await open_session(page, session_id, "context")

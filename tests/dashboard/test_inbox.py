@@ -11,7 +11,7 @@ from tests.behavior.checks import following
 from tests.behavior.harness import Client, command
 from tests.dashboard import IN_BROWSER
 from tests.dashboard.browser import module
-from tests.dashboard.places import button, head
+from tests.dashboard.places import button, composer, head
 from tests.dashboard.site import Site, link
 from tests.provider import Gate, HttpError, Reply, Text
 
@@ -186,6 +186,9 @@ async def test_a_search_of_the_session_goes_to_the_message_and_the_address_names
     await client.until_idle(made["id"])
     await page.goto(link(made["id"]))
     await expect(page.get_by_text("Finished.").first).to_be_visible()
+    await page.keyboard.press("m")
+    await page.keyboard.type("m")
+    await expect(composer(page)).to_have_value("m")
     await page.get_by_role("heading", level=1).click()
     await page.keyboard.press("/")
     await page.keyboard.type("needle")
@@ -207,6 +210,7 @@ async def test_a_search_of_the_session_goes_to_the_message_and_the_address_names
     await expect(page).to_have_url(re.compile("/files$"))
     await page.goto(link(made["id"], "events?types=session.idle,no.event"))
     await expect(page.locator(".event-row")).to_have_count(1)
+    await expect(page.locator(".event-brief")).to_have_text(re.compile('^{"outcome":'))
     await page.get_by_label("Filter events").fill("nothing")
     await expect(page).to_have_url(re.compile("q=nothing"))
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from playwright.async_api import Browser, BrowserContext, Page, expect
+from playwright.async_api import Browser, BrowserContext, Page, Route, expect
 
 from tests.behavior.harness import Client, command
 from tests.dashboard import IN_BROWSER
@@ -43,6 +46,20 @@ for (const name of ["Collator", "DateTimeFormat", "NumberFormat", "RelativeTimeF
 """A page's first formatter takes 20 ms."""
 
 
+@asynccontextmanager
+async def script_held(page: Page) -> AsyncIterator[None]:
+    """The page's script loads only after the block."""
+    block_left = asyncio.Event()
+
+    async def hold(route: Route) -> None:
+        await block_left.wait()
+        await route.continue_()
+
+    await page.route("**/main.js", hold)
+    yield
+    block_left.set()
+
+
 async def test_the_first_view_loads_only_what_it_shows(context: BrowserContext, site: Site, client: Client) -> None:
     made = await client.create(site.task("Answer briefly", Reply(Text("**Done.**"))))
     await client.until_idle(made["id"])
@@ -51,16 +68,24 @@ async def test_the_first_view_loads_only_what_it_shows(context: BrowserContext, 
     requested: list[str] = []
     page.on("request", lambda request: requested.append(request.url.removeprefix(site.url)))
 
-    await page.goto("/")
+    async with script_held(page), page.expect_response("**/v1/sessions?limit=50*"):
+        await page.goto("/", wait_until="commit")
     await expect(page.locator(f'[data-session-id="{made["id"]}"] time')).to_have_text(re.compile("now|ago"))
     assert not [address for address in requested if "/later/" in address]
     assert await page.evaluate("formatters") == 0
+    assert await page.evaluate("sentRequests.size") == 0
+    for address in ("/v1/events?activity=true", "/v1/sessions?limit=50&sort=activity"):
+        assert requested.count(address) == 1
+    async with page.expect_event("requestfailed", lambda request: request.url.endswith("/v1/events?activity=true")):
+        await page.locator(f'[data-session-id="{made["id"]}"] a').click()
 
     requested.clear()
-    await page.goto(f"/?again#/sessions/{made['id']}")
+    async with script_held(page), page.expect_response("**/queue"):
+        await page.goto(f"/?again#/sessions/{made['id']}", wait_until="commit")
     await expect(messages(page, "assistant").locator("strong")).to_have_text("Done.")
     assert await page.evaluate("formatters") == 0
-    assert requested.count(f"/v1/sessions/{made['id']}") == 1
+    assert await page.evaluate("sentRequests.size") == 0
+    assert requested.count(f"/v1/sessions/{made['id']}") == requested.count(f"/v1/sessions/{made['id']}/queue") == 1
     time = messages(page, "assistant").locator("time")
     await time.hover()
     await expect(time).to_have_attribute("title", re.compile(r"20\d\d, \d\d:\d\d:\d\d"))

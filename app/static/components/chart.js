@@ -46,7 +46,7 @@ export function Chart({ history, onPick }) {
     </div>
     <figcaption>
       <${Legend} />
-      <span class="dim cx-zoom">Click a point to open it, drag to zoom in, double-click to zoom out.</span>
+      <span class="dim cx-zoom">Click to open · drag to zoom · double-click to reset</span>
       <label class="cx-check">
         <input type="checkbox" checked=${whole} onChange=${(event) => (wholeChosen.value = event.target.checked)} />
         Show the full context window

@@ -14,7 +14,7 @@ const texts = new WeakMap();
 /** An event's data as JSON on one line, without the fields common to all events. */
 export function textOf({ data }) {
   if (!texts.has(data)) {
-    const { session_id, at, ...rest } = data;
+    const { type, seq, session_id, at, ...rest } = data;
     texts.set(data, JSON.stringify(rest));
   }
   return texts.get(data);

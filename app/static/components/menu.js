@@ -11,9 +11,15 @@ export function Menu({ label, name, items, kind = "" }) {
   const button = useRef(null);
   const menu = useRef(null);
   const [isOpen, setOpen] = useState(false);
+  // Only an open menu has items: a list has a menu in each of its rows.
+  const onBeforeToggle = ({ newState }) => {
+    if (newState !== "open") return;
+    setOpen(true);
+    placeBelow(menu.current, button.current, items.length);
+  };
   const onToggle = ({ newState }) => {
-    setOpen(newState === "open");
     if (newState === "open") focusItem(menu.current, 0);
+    else setOpen(false);
   };
   return html`<button
       ref=${button}
@@ -33,11 +39,11 @@ export function Menu({ label, name, items, kind = "" }) {
       role="menu"
       class="menu"
       aria-label=${name ?? label}
-      onBeforeToggle=${({ newState }) => newState === "open" && placeBelow(menu.current, button.current)}
+      onBeforeToggle=${onBeforeToggle}
       onToggle=${onToggle}
       onKeyDown=${(event) => onKey(event, menu.current)}
     >
-      ${items.map((item) => html`<${Item} key=${item.label} item=${item} menu=${menu} />`)}
+      ${isOpen && items.map((item) => html`<${Item} key=${item.label} item=${item} menu=${menu} />`)}
     </div>`;
 }
 
@@ -52,9 +58,9 @@ function Item({ item: { label, onClick, kind = "" }, menu }) {
 }
 
 /** Places the menu below the button, or above it if there is no space, with their right edges aligned. */
-function placeBelow(menu, button) {
+function placeBelow(menu, button, size) {
   const { top, bottom, right } = button.getBoundingClientRect();
-  const hasRoom = innerHeight - bottom > menu.children.length * 40 || bottom < innerHeight / 2;
+  const hasRoom = innerHeight - bottom > size * 40 || bottom < innerHeight / 2;
   menu.style.right = `${Math.max(GAP_PX, document.documentElement.clientWidth - right)}px`;
   menu.style.top = hasRoom ? `${bottom + GAP_PX}px` : "auto";
   menu.style.bottom = hasRoom ? "auto" : `${innerHeight - top + GAP_PX}px`;

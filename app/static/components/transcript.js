@@ -49,6 +49,7 @@ export function Transcript({ state }) {
   });
   const place = usePlace(transcript, virtualizer, box);
   useEdges(transcript, virtualizer, rows.length);
+  useRowsHeight(box, virtualizer.getTotalSize());
   const linked = useLinkedRow(transcript, virtualizer, rows);
   const isBusy = transcript.loading.value !== null;
   const setSize = transcript.hasEarlier.value || transcript.hasLater.value ? -1 : rows.length;
@@ -100,6 +101,14 @@ function useRunEnds(state) {
     if (first !== undefined) ends.cover(first, last);
   }, [first, last]);
   return ends;
+}
+
+/** Tells the style sheet the height of all rows, `--rows`, if the window is higher: the controls below take what a short
+ * conversation leaves. */
+function useRowsHeight(box, height) {
+  // Setting it costs a style recalculation of the whole view.
+  const rows = height < innerHeight ? `${height}px` : "";
+  useLayoutEffect(() => box.current.closest("main").style.setProperty("--rows", rows), [rows]);
 }
 
 function classOf({ round, end, note, isAnswer }) {

@@ -98,6 +98,7 @@ export function UsageBar({ usage, most }) {
 /** The legend of the bars. */
 export function Legend() {
   return html`<span class="legend">
-    <span class="new"></span> new input <span class="cached"></span> cached <span class="out"></span> output
+    <span><span class="key"></span> new input</span> <span><span class="key cached"></span> cached</span>${" "}
+    <span><span class="key out"></span> output</span>
   </span>`;
 }

@@ -85,7 +85,8 @@ export function ago(time, now) {
   const days = Math.round((midnight(time) - midnight(now)) / DAY_MS);
   if (left < -HALF_DAY_S && days < 0 && days > -30) return relative(days, "day");
   for (const [unit, size] of STEPS) {
-    if (Math.abs(left) < size) return relative(Math.round(left), unit);
+    const number = Math.round(left);
+    if (Math.abs(number) < size) return relative(number, unit);
     left /= size;
   }
   return "";

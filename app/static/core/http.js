@@ -72,7 +72,7 @@ export async function request(method, path, { body, headers = {}, signal: abort,
  * requests are retried once. */
 async function reached(path, init, isAgain = false) {
   try {
-    return await fetch(path, init);
+    return await (takeSent(path, init) ?? fetch(path, init));
   } catch (error) {
     if (init.signal?.aborted) throw error;
     if (init.method === "GET" && !isAgain) {
@@ -81,6 +81,21 @@ async function reached(path, init, isAgain = false) {
     }
     throw new Problem(0, UNREACHABLE);
   }
+}
+
+/** The response to a request that start.js has already sent. */
+function takeSent(path, { method, signal: abort }) {
+  const sent = method === "GET" ? globalThis.sentRequests?.get(path) : undefined;
+  if (!sent) return undefined;
+  globalThis.sentRequests.delete(path);
+  abort?.addEventListener("abort", () => sent.abort.abort());
+  return sent.response;
+}
+
+/** Aborts the requests of start.js that no view has taken. */
+export function dropSent() {
+  for (const { abort } of globalThis.sentRequests?.values() ?? []) abort.abort();
+  globalThis.sentRequests?.clear();
 }
 
 const UNREACHABLE = { code: "unreachable", detail: "The server cannot be reached." };

@@ -19,6 +19,7 @@ export const SHORTCUTS = [
   { key: "n", label: "New session", run: newSession },
   { key: "j", label: "Next session in the list", run: () => moveInList(1) },
   { key: "k", label: "Previous session in the list", run: () => moveInList(-1) },
+  { key: "m", label: "Write a message to the open session", run: () => focusOn(".composer textarea") },
   { key: "a", label: "Approve the call (in the list: of the selected session)", run: () => decide("approve") },
   { key: "d", label: "Deny the call", run: () => decide("deny") },
   { key: "Esc", label: "Close a dialog or menu" },
@@ -32,7 +33,11 @@ export function newSession() {
 /** Opens the search of the session, or moves to that of the list. */
 export function search() {
   if (route.value.page === "session") overlay.value = "search";
-  else document.querySelector('.filter input[type="search"]')?.focus();
+  else focusOn('.filter input[type="search"]');
+}
+
+function focusOn(selector) {
+  document.querySelector(selector)?.focus();
 }
 
 function moveInList(by) {
