@@ -34,11 +34,11 @@ PLAN = ToolCall("update_plan", {"items": [{"content": "all of it", "status": "in
 
 @contextmanager
 def conversations_read() -> Iterator[list[str]]:
-    """The statements of this process that read a generation, as the reading of a conversation does."""
+    """The statements of this process that read what was repaired, as only the reading of a conversation does."""
     found: list[str] = []
 
     def note(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
-        if statement.startswith("SELECT") and "FROM generations" in statement:
+        if statement.startswith("SELECT generations.repairs"):
             found.append(statement)
 
     event.listen(Engine, "before_cursor_execute", note)
@@ -217,6 +217,10 @@ async def test_what_was_changed_is_read_again(client: Client, provider: FakeProv
     request, was_read = await said("after a failure")
     assert was_read
     assert request.user_texts[-2:] == ("that fails", "after a failure")
+    await client.change(session_id, limits={"max_steps": 1})
+    provider.script(Reply(PLAN), Reply(Text("Not yet.")), Reply(Text("Done.")))
+    await said("up to the limit")
+    assert (await said("after the limit"))[1]
 
     await at_rest(client)
     assert (await numbers(client))[KEPT_BYTES] > 50_000
