@@ -180,7 +180,8 @@ class Conversation(ShownHistory):
         if self.transcript.images:
             # Encoded messages contain them.
             self._wire_cache = {}
-        return sum(MESSAGE_BYTES + TOKEN_BYTES * message.tokens for message in self.known)
+        tokens = self.generation.fixed_tokens + sum(message.tokens for message in self.known)
+        return MESSAGE_BYTES * len(self.known) + TOKEN_BYTES * tokens
 
     def _cache_key(self) -> str | None:
         """One key for the session's whole life, since new generations mostly begin with the same instructions and
