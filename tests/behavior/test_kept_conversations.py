@@ -3,7 +3,6 @@ send, and what was changed meanwhile is read again."""
 
 from __future__ import annotations
 
-import asyncio
 import re
 import sqlite3
 from collections.abc import Awaitable, Callable, Iterator
@@ -22,7 +21,7 @@ from tests.behavior.packed import CLEARS_ALL, worked_before
 from tests.behavior.pictures import image, png, text
 from tests.behavior.rounds import compact, compacted, ended, revert
 from tests.behavior.test_long_histories import TURNS, imported
-from tests.behavior.test_start import numbers
+from tests.behavior.test_start import at_rest, numbers
 from tests.provider import FakeProvider, Gate, Hang, HttpError, Reasoning, RecordedRequest, Reply, Text, ToolCall
 
 pytestmark = pytest.mark.sqlite
@@ -46,13 +45,6 @@ def conversations_read() -> Iterator[list[str]]:
         yield found
     finally:
         event.remove(Engine, "before_cursor_execute", note)
-
-
-async def at_rest(client: Client) -> None:
-    """Waits until no session has an owner."""
-    async with asyncio.timeout(10):
-        while (await numbers(client))["palimpsest_running_sessions"]:
-            pass
 
 
 async def used_tools(client: Client, provider: FakeProvider) -> str:
