@@ -34,6 +34,9 @@ T = TypeVar("T")
 LONG = 100
 """Number of messages from which work that reads all of them runs in a thread. With fewer, the longest work, which
 measures a dozen contexts in turn, takes about 10 ms."""
+MESSAGE_BYTES, TOKEN_BYTES = 4_000, 8
+"""Memory for a message: 3,000 to 3,400 bytes were measured, and two for each of its characters, one in its encoded
+form."""
 log = structlog.get_logger(__name__)
 
 
@@ -172,6 +175,14 @@ class Conversation(ShownHistory):
             has_images=True,
         )
 
+    def set_aside(self) -> int:
+        """Drops what is large and easily made again; returns about how many bytes of memory remain."""
+        if self.transcript.images:
+            # Encoded messages contain them.
+            self._wire_cache = {}
+        tokens = self.generation.fixed_tokens + sum(message.tokens for message in self.known)
+        return MESSAGE_BYTES * len(self.known) + TOKEN_BYTES * tokens
+
     def _cache_key(self) -> str | None:
         """One key for the session's whole life, since new generations mostly begin with the same instructions and
         tools. Hashed, so that internal ids do not leave the server."""
@@ -232,6 +243,13 @@ def had_last_word(history: Sequence[Message], began: datetime) -> bool:
     """Whether the run that began at `began` had reached its last step."""
     own = takewhile(lambda message: message.created_at >= began, reversed(history))
     return any(map(is_last_word, own))
+
+
+def is_unanswered(history: Sequence[Message]) -> bool:
+    """Whether the last thing said is a message of the user; a control message may follow it."""
+    said = (each for each in reversed(history) if each.voided_at is None and not each.is_summary)
+    last = next((each for each in said if each.role is not Role.CONTROL), None)
+    return last is not None and last.role is Role.USER
 
 
 _LAST_STEPS = (control_text("last_step"), control_text("last_step_of_session"))

@@ -109,6 +109,11 @@ class Record:
         """Whether `know` must be called before the next round."""
         return self._ledger is None
 
+    @property
+    def read_until(self) -> int:
+        """Seq of the newest message that was read at first, valid until `know` is called."""
+        return self.messages[self._counted - 1].seq if self._counted else 0
+
     def know(self, past: Past) -> None:
         """Takes what is known about all messages up to the end of those read at first."""
         self._ledger = past.ledger

@@ -101,6 +101,11 @@ class ShownHistory:
         """Whether `know` must be called before the next compaction: only a part of the history was read."""
         return self._record.lacks_past
 
+    @property
+    def read_until(self) -> int:
+        """Up to and including which seq `know` must supply the past."""
+        return self._record.read_until
+
     def know(self, past: Past) -> None:
         """Takes what rounds need to know about the whole history, as of when a part of it was read."""
         self._record.know(past)

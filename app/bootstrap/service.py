@@ -241,7 +241,7 @@ async def _look_after(
         background_slots=setup.agents.background_slots,
         directories=directories(settings),
     )
-    add_elsewhere(metrics, setup.commands, base.database)
+    add_elsewhere(metrics, setup.commands, setup.kept, base.database)
     await stack.enter_async_context(metrics.measuring_lag())
     await stack.enter_async_context(Retention(setup, base.store, retention_rules(settings)).sweeping())
     if setup.node is not None or setup.workspaces is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -11,15 +11,18 @@ from sqlalchemy import Connection, Row
 
 from app.agent.interrupt import StopReason
 from app.errors import TooManyRunsError
+from app.messages import Message
+from app.runtime.kept import Version
 
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """A run that was started in the transaction that accepted its message: the session's row after it was claimed, and
-    the ids of the messages that were delivered."""
+    """A run that was started in the transaction that accepted its message: the session's row after it was claimed, the
+    messages that were delivered, and the version of the session before all that."""
 
     row: Row[Any]
-    delivered: frozenset[str]
+    delivered: Sequence[Message]
+    before: Version
 
 
 class Dispatch(Protocol):

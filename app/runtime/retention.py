@@ -142,7 +142,7 @@ class Retention:
             return False
         sandbox, gone = removed
         for last in gone:
-            self._setup.bus.delete(*last)
+            self._setup.removed(*last)
         try:
             async with self._setup.sandboxes.removed(session_id, sandbox):
                 for removed_id, _ in gone:

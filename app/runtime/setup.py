@@ -28,6 +28,7 @@ from app.runtime.background import in_background
 from app.runtime.checkpoints.keeper import Checkpoints
 from app.runtime.commands import BackgroundCommands
 from app.runtime.images import ImageCache
+from app.runtime.kept import KeptConversations
 from app.runtime.mcp.host import McpHost
 from app.runtime.sandboxes.pool import Sandboxes
 from app.runtime.sources import Sources
@@ -101,6 +102,7 @@ class RuntimeSetup:
     sources: Sources | None = None
     vault: Vault = field(default_factory=lambda: Vault(None, None))
     image_cache: ImageCache = field(default_factory=ImageCache)
+    kept: KeptConversations = field(default_factory=KeptConversations)
     mcp: McpHost = field(default_factory=McpHost)
     commands: BackgroundCommands = field(default_factory=BackgroundCommands)
     subagents: Subagents = field(default_factory=Subagents)
@@ -111,9 +113,11 @@ class RuntimeSetup:
         work: Callable[[Connection], tuple[T, list[StreamItem]]],
         *,
         to_subagent: bool = False,
+        committed: Callable[[], None] = lambda: None,
     ) -> T:
-        """Commits a write to a session on behalf of others than its owner, and publishes its events. Raises
-        `SupersededError`, and `ConflictError` (code `subagent_session`) for a sub-agent unless that is allowed."""
+        """Commits a write to a session on behalf of others than its owner, and publishes its events. `committed` is
+        called before the result of any later write of the session is known. Raises `SupersededError`, and
+        `ConflictError` (code `subagent_session`) for a sub-agent unless that is allowed."""
 
         def nudging(connection: Connection) -> tuple[T, list[StreamItem]]:
             if not to_subagent:
@@ -123,16 +127,23 @@ class RuntimeSetup:
                 ownership.nudge(connection, session_id)
             return result
 
-        return await self._write(session_id, nudging)
+        return await self._write(session_id, nudging, committed)
 
-    async def _write(self, session_id: str, work: Callable[[Connection], tuple[T, list[StreamItem]]]) -> T:
+    async def _write(
+        self,
+        session_id: str,
+        work: Callable[[Connection], tuple[T, list[StreamItem]]],
+        committed: Callable[[], None] = lambda: None,
+    ) -> T:
         def fenced(connection: Connection) -> tuple[T, list[StreamItem]]:
             self.fence(connection)
             return work(connection)
 
-        value, _ = await self.database.writer.write(
-            fenced, lambda result: self.bus.publish(session_id, result[1]), session_id=session_id
-        )
+        def publish(result: tuple[T, list[StreamItem]]) -> None:
+            self.bus.publish(session_id, result[1])
+            committed()
+
+        value, _ = await self.database.writer.write(fenced, publish, session_id=session_id)
         return value
 
     def remove(self, connection: Connection, session_id: str) -> tuple[str, StreamItem]:
@@ -144,6 +155,11 @@ class RuntimeSetup:
         session_deleted(connection, session_id, item.type, last.last_seq + 1, item.data.decode(), event.at)
         deletions.add(connection, LastEvent(session_id, last.last_seq + 1, item.data.decode()))
         return session_id, item
+
+    def removed(self, session_id: str, last: StreamItem) -> None:
+        """The removal of a session is committed: ends its streams after its last event."""
+        self.kept.drop(session_id)
+        self.bus.delete(session_id, last)
 
     @asynccontextmanager
     async def reading_whole(self, session_id: str) -> AsyncIterator[None]:

@@ -101,6 +101,8 @@ async def test_a_message_reads_as_much_however_long_the_compacted_history_is(
             session_id = await imported(client, turns)
             await said(client, session_id, "The first context after the summary.")
             provider.respond(count)
+            # The owner would otherwise still have the conversation.
+            await client.change(session_id, title="another")
             before = reads.count
             await said(client, session_id, "Go on.")
             taken[turns] = arrived[-1] - before

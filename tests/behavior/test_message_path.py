@@ -11,9 +11,11 @@ import pytest
 from sqlalchemy import Engine, event
 
 from tests.behavior.harness import Client
-from tests.provider import FakeProvider, Reply, Text
+from tests.behavior.test_start import at_rest
+from tests.provider import FakeProvider, RecordedRequest, Reply, Text
 
 _INSERTED = re.compile(r"INSERT INTO (\w+)")
+_READ = re.compile(r"FROM (\w+)")
 
 
 @contextmanager
@@ -32,6 +34,48 @@ def writes() -> Iterator[list[list[str]]]:
         yield found
     finally:
         event.remove(Engine, "before_cursor_execute", note)
+
+
+@contextmanager
+def reads() -> Iterator[list[set[str]]]:
+    """For each read transaction of this process, its tables."""
+    found: dict[int, set[str]] = {}
+    ended: list[set[str]] = []
+
+    def note(connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        if statement == "BEGIN":
+            ended.append(found.setdefault(id(connection), set()))
+        elif id(connection) in found:
+            found[id(connection)].update(_READ.findall(statement))
+
+    event.listen(Engine, "before_cursor_execute", note)
+    try:
+        yield ended
+    finally:
+        event.remove(Engine, "before_cursor_execute", note)
+
+
+@pytest.mark.sqlite
+@pytest.mark.shared_server
+async def test_until_the_request_of_an_idle_session_only_its_secrets_and_cost_are_read(
+    client: Client, provider: FakeProvider
+) -> None:
+    session, _ = await client.run("first")
+    await at_rest(client)
+    asked: list[list[set[str]]] = []
+
+    with reads() as found:
+
+        def answer(_: RecordedRequest) -> Reply:
+            asked.append([set(tables) for tables in found])
+            return Reply(Text("two"))
+
+        provider.respond(answer)
+        await client.post(session["id"], "second")
+        await provider.request_count(2)
+    await client.until_idle(session["id"])
+    # The server also checks regularly that it still has its database.
+    assert [tables for tables in asked[0] if tables != {"server"}] == [{"secrets", "sessions", "steps"}]
 
 
 @pytest.mark.sqlite

@@ -315,6 +315,13 @@ async def numbers(client: Client) -> dict[str, float]:
     return found
 
 
+async def at_rest(client: Client) -> None:
+    """Waits until no session has an owner."""
+    async with asyncio.timeout(10):
+        while (await numbers(client))["palimpsest_running_sessions"]:
+            pass
+
+
 async def test_accepted_connections_send_small_answers_at_once(tmp_path: Path, provider: FakeProvider) -> None:
     delayed: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
 

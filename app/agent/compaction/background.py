@@ -46,6 +46,12 @@ class Background:
         self._usage = Usage()
         self._unused = setup.conversation.in_force.checkpoints, unused
 
+    @property
+    def unused(self) -> int:
+        """See `__init__`."""
+        base, tokens = self._unused
+        return tokens if base == self._conversation.in_force.checkpoints else 0
+
     def take_usage(self) -> Usage:
         """Usage since the last call."""
         if self._prepared is not None:
@@ -90,9 +96,7 @@ class Background:
 
     def _is_coming(self, config: AgentConfig) -> bool:
         """Whether the trigger is so near, and the run so likely to continue, that a summary may well be needed."""
-        base, tokens = self._unused
-        unused = tokens if base == self._conversation.in_force.checkpoints else 0
-        return is_at_work(self._conversation) and is_coming(self._conversation, config, unused)
+        return is_at_work(self._conversation) and is_coming(self._conversation, config, self.unused)
 
     async def _frees_much(self, round: Round, covered: Selection) -> bool:
         """Whether a summary would leave room to work in, even once the trigger is reached."""

@@ -56,6 +56,11 @@ class Compactor:
         self.problem: dict[str, Any] | None = None
         """The error to report after `Room.NONE`."""
 
+    @property
+    def unused(self) -> int:
+        """See `Background`."""
+        return self._background.unused
+
     def take_usage(self) -> Usage:
         """Usage of its model calls since the last call."""
         return self._maker.take_usage() + self._background.take_usage()

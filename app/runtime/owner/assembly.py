@@ -13,11 +13,10 @@ from app.agent.changes import PlanChanged
 from app.agent.compaction.compactor import Compactor
 from app.agent.compaction.ladder import Ladder, RoundSetup
 from app.agent.compaction.triggers import ManualRound
-from app.agent.conversation import Conversation, run_off_loop
+from app.agent.conversation import Conversation
 from app.agent.interrupt import Interrupt
 from app.agent.model_calls import ModelCalls
 from app.agent.protocols import CallGate, Collector
-from app.agent.record import StoredConversation
 from app.agent.step import Step
 from app.agent.tool_executor import ToolExecutor, ToolSetup
 from app.context.policies import CompactionSettings
@@ -47,17 +46,21 @@ from app.tools.registry import ToolRegistry
 from app.tools.submit import SubmitOutput
 
 
-async def open_conversation(
-    setup: RuntimeSetup, session: SessionState, recorder: Recorder, stored: StoredConversation, interrupt: Interrupt
-) -> tuple[Conversation, Compactor]:
-    """A session's stored conversation, and the compactor that keeps it within its window."""
+def make_compactor(
+    setup: RuntimeSetup,
+    session: SessionState,
+    recorder: Recorder,
+    conversation: Conversation,
+    interrupt: Interrupt,
+    unused: int,
+) -> Compactor:
+    """What keeps a session's conversation within its window; `unused` as in `StoredConversation`."""
     agents = setup.agents
-    conversation = await run_off_loop(stored.history, agents.conversation, stored, session.row)
-    last_seq = stored.history[-1].seq if stored.history else 0
 
     async def know_past() -> None:
         if conversation.lacks_past:
-            conversation.know(await setup.database.read(lambda c: read_past(c, session.id, last_seq)))
+            until = conversation.read_until
+            conversation.know(await setup.database.read(lambda c: read_past(c, session.id, until)))
 
     async def reread() -> None:
         conversation.revert(*await setup.database.read(lambda c: read_again(c, session.id)))
@@ -74,7 +77,7 @@ async def open_conversation(
         know_past,
         reread,
     )
-    return conversation, Compactor(rounds, unused=stored.unused)
+    return Compactor(rounds, unused=unused)
 
 
 def make_step(
@@ -225,6 +228,11 @@ class ManualRounds:
         """A round was requested, to be made before the next step. No other is open at that time, so earlier cancels and
         failures are cleared."""
         self._requested, self._abandoned = True, False
+
+    @property
+    def has_revert(self) -> bool:
+        """Whether a round was reverted that the conversation still uses."""
+        return self._reverted
 
     def revert(self) -> None:
         """A round was reverted; the next step does not use it."""

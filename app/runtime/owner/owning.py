@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import structlog
+from sqlalchemy import Row
 
 from app.agent.loop import RunResult
 from app.errors import PalimpsestError, StaleOwnerError, SupersededError
 from app.runtime.dispatch import Started
+from app.runtime.kept import Version
 from app.runtime.owner.recorder import Recorder
 from app.runtime.owner.session import SessionOwner, finish
 from app.runtime.setup import RuntimeSetup
@@ -34,11 +38,17 @@ async def own(
         if started is not None:
             setup.note_claim(started.row)
         row = started.row if started is not None else await setup.claim(session_id, after)
+        kept = None if row is None else setup.kept.take(session_id, _before(row, started))
         if row is not None and (row.status != Status.IDLE or row.compaction_in_progress):
             with setup.bus.owning(session_id, row.epoch):
-                owner = SessionOwner(setup, row, resting, started.delivered if started is not None else frozenset())
+                owner = SessionOwner(setup, row, resting, started.delivered if started else (), kept)
                 claimed(owner)
                 await owner.run()
+                if owner.left is not None:
+                    setup.kept.keep(session_id, owner.left)
+        elif row is not None and kept is not None:
+            # Woken for a message that the run before had delivered.
+            setup.kept.keep(session_id, replace(kept, version=Version(row.epoch, row.last_seq)))
     except (StaleOwnerError, SupersededError):
         setup.counts.refused += 1
         log.warning("session_taken_over", session_id=session_id)
@@ -46,6 +56,11 @@ async def own(
         channel.running = False
         channel.parts.clear()
         setup.bus.release(session_id)
+
+
+def _before(claimed: Row[Any], started: Started | None) -> Version:
+    """The version of a session before its claim, and before what was committed with that."""
+    return Version(claimed.epoch - 1, claimed.last_seq) if started is None else started.before
 
 
 async def give_up(setup: RuntimeSetup, session_id: str) -> None:

@@ -82,6 +82,8 @@ class Recorder:
         self._fence = fence
         self._owned_at = -math.inf
         self._nudges: int | None = None
+        self.last_seq = 0
+        """Seq of the newest event that this owner has committed; 0 before the first one."""
 
     @property
     def has_just_owned(self) -> bool:
@@ -146,6 +148,8 @@ class Recorder:
                 raise
 
         def publish(_: T) -> None:
+            if items:
+                self.last_seq = items[-1].seq or 0
             self._bus.publish(self.session_id, items)
             committed()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack
 from datetime import datetime
 from typing import Any
@@ -15,7 +15,7 @@ from structlog.contextvars import unbind_contextvars
 from app.agent.approvals import WaitingStep
 from app.agent.compaction.compactor import Compactor
 from app.agent.compaction.triggers import ManualRound
-from app.agent.conversation import Conversation
+from app.agent.conversation import Conversation, is_unanswered
 from app.agent.interrupt import Interrupt, StopReason
 from app.agent.limits import Progress
 from app.agent.loop import AgentLoop, RunResult, RunStart
@@ -24,14 +24,15 @@ from app.agent.record import StoredConversation
 from app.agent.step import LOGGED
 from app.db.repositories import steps
 from app.errors import PalimpsestError, StaleOwnerError, StorageError, SupersededError
-from app.messages import Role, Usage, now
+from app.messages import Message, Usage, now
+from app.runtime.kept import KeptConversation
 from app.runtime.owner import approvals, source
 from app.runtime.owner.approvals import StoredWaits
-from app.runtime.owner.assembly import ManualRounds, give_instructions, make_step, open_conversation
+from app.runtime.owner.assembly import ManualRounds, give_instructions, make_step
 from app.runtime.owner.checkpoints import RunCheckpoints, RunNote
 from app.runtime.owner.commands import SessionCommands
 from app.runtime.owner.mcp import McpServers
-from app.runtime.owner.notes import are_due as notes_are_due
+from app.runtime.owner.opening import ConversationSource
 from app.runtime.owner.recorder import Recorder
 from app.runtime.owner.state import SessionState
 from app.runtime.owner.subagents import SessionSubagents
@@ -61,19 +62,24 @@ class SessionOwner:
         setup: RuntimeSetup,
         claimed: Row[Any],
         resting: Callable[[bool], None],
-        delivered: frozenset[str] = frozenset(),
+        delivered: Sequence[Message] = (),
+        kept: KeptConversation | None = None,
     ) -> None:
-        """`claimed` is the session's row at its claim; `delivered` are the messages that its new run has got with that.
-        `resting` is called with True when the run starts to wait for a person or a client, and with False when it
-        continues."""
+        """`claimed` is the session's row at its claim; `delivered` are the messages that its new run has got with that,
+        and `kept` is the conversation before them, None if it must be read. `resting` is called with True when the run
+        starts to wait for a person or a client, and with False when it continues."""
         self._setup = setup
         self._claimed = claimed
         self._session = session = SessionState(setup, claimed)
         self._rounds = ManualRounds(setup.database, claimed.id, requested=claimed.compaction_in_progress)
         self._interrupt = Interrupt()
         self._recorder = Recorder(setup.database, setup.bus, claimed.id, claimed.epoch, setup.repaired, setup.fence)
-        self._message_source = StoredMessages(self._recorder, claimed.id, claimed.epoch, session.read, delivered)
-        self._is_new_run = bool(delivered)
+        ids = frozenset(message.id for message in delivered)
+        self._message_source = StoredMessages(self._recorder, claimed.id, claimed.epoch, session.read, ids)
+        self._source = ConversationSource(setup, session, self._recorder, self._interrupt)
+        self._delivered, self._kept = delivered, kept
+        self.left: KeptConversation | None = None
+        """The conversation that the session's next run continues with, once this owner has ended without an error."""
         self._broke_off = False
         self._checkpoints = RunCheckpoints(setup, session, self._recorder)
         self._mcp = McpServers(setup, session, self._recorder)
@@ -99,8 +105,7 @@ class SessionOwner:
     @property
     def model(self) -> str:
         """The session's model."""
-        model: str = self._session.row.model
-        return model
+        return str(self._session.row.model)
 
     @property
     def claimed(self) -> Row[Any]:
@@ -211,9 +216,11 @@ class SessionOwner:
             row = await self._session.read()
             if row.status == Status.IDLE:
                 return
-        result, stored = await approvals.recover_interrupted(
-            self._setup, self._session, self._recorder, row, is_new=self._is_new_run
-        )
+        result, stored = None, None
+        if self._kept is None:
+            result, stored = await approvals.recover_interrupted(
+                self._setup, self._session, self._recorder, row, is_new=bool(self._delivered)
+            )
         if result is not None:
             if not await self._finish(result):
                 await self._rounds.close(self._recorder, self._claimed.epoch)
@@ -240,26 +247,17 @@ class SessionOwner:
 
     async def _compact_idle(self) -> None:
         """Makes a manual round while no run is active."""
-        stored = await self._session.conversation()
-        conversation, compactor = await self._open(stored)
+        conversation, compactor = await self._source.read()
         asked = await self._rounds.next(conversation)
         if asked is None:
             return
         await self._interrupt.unless_stopped(self._session.ask_windows(), insist=True)
-        await self._read_first_notes(stored)
+        await self._source.read_first_notes(conversation)
         await self._mcp.recall()
         config = self._session.config()
         if (opened := await conversation.refresh(config)) is not None:
             await self._recorder.record(opened)
         await compactor.manual(config, asked)
-
-    async def _open(self, stored: StoredConversation) -> tuple[Conversation, Compactor]:
-        return await open_conversation(self._setup, self._session, self._recorder, stored, self._interrupt)
-
-    async def _read_first_notes(self, stored: StoredConversation) -> None:
-        """Reads the workspace's notes for a session's first context."""
-        if notes_are_due(self._session.row, has_generation=stored.generation is not None):
-            await self._interrupt.unless_stopped(self._session.refresh_notes(), patient=True)
 
     async def prepare(self, conversation: Conversation) -> None:
         """See `RunningSession.prepare`."""
@@ -297,48 +295,49 @@ class SessionOwner:
         return self._session.limits()
 
     async def _runs(self, stored: StoredConversation | None) -> None:
-        """Makes run after run until the session is idle or parked. `stored` is the conversation, None if it must be
-        read."""
+        """Makes run after run until the session is idle or parked. `stored` is the conversation if it was read."""
         waiting: WaitingStep | None = None
-        if stored is None:
-            left = self._session.row
-            loaded, waiting, reason = await self._setup.database.read(lambda c: approvals.read_interrupted(c, left))
-            stored = loaded
-            if waiting is not None and reason is not None:
-                self._interrupt.fire(reason)
-        await self._read_first_notes(stored)
-        conversation, compactor = await self._open(stored)
-        # A message that was delivered just before a crash still needs an answer, also if a control message follows it.
-        said = (each for each in reversed(stored.history) if each.voided_at is None and not each.is_summary)
-        last = next((each for each in said if each.role is not Role.CONTROL), None)
-        unanswered = last is not None and last.role is Role.USER
+        if self._kept is not None:
+            conversation, compactor = self._source.resume(self._kept, self._delivered)
+        elif stored is not None:
+            conversation, compactor = await self._source.open(stored)
+        else:
+            (conversation, compactor), waiting = await self._source.read_interrupted()
+        await self._source.read_first_notes(conversation)
+        # A message that was delivered just before a crash still needs an answer.
+        unanswered = is_unanswered(conversation.history)
         goes_on = unanswered or waiting is not None or self._session.row.run_trigger in ("resume", "recovery")
-        if not self._is_new_run:
+        if not self._delivered:
             self._message_source.begin_run(takes_follow_up=not goes_on)
         while True:
             result = await self._run(conversation, compactor, goes_on=goes_on, waiting=waiting)
             await self._rounds.close(self._recorder, self._claimed.epoch)
             if result.parked or not await self._finish(result):
+                # Others only change it by a revert; one that comes later gives the session another version.
+                is_stored = not (self._broke_off or self._rounds.has_revert)
+                if is_stored and result.outcome in (Outcome.COMPLETED, Outcome.CANCELLED):
+                    self.left = self._source.keep(conversation, compactor)
                 return
             goes_on, waiting = False, None
             await self._renew()
             if self._broke_off:
                 # The context in memory may never have been stored; read the stored one again.
-                conversation, compactor = await self._open(await self._session.conversation())
+                conversation, compactor = await self._source.read()
 
     async def _run(
         self, conversation: Conversation, compactor: Compactor, *, goes_on: bool, waiting: WaitingStep | None
     ) -> RunResult:
         """One run; failures become its result."""
-        # A call that waited for approval runs before the first step is prepared.
-        await self._session.load_secrets()
-        if waiting is not None:
-            await self._interrupt.unless_stopped(self._mcp.prepare())
         row = self._session.row
         usage = Usage(**row.usage)
         cost = usage.cost_usd
+        # A call that waited for approval runs before the first step is prepared.
         if cost is None:
-            cost = await self._setup.database.read(lambda c: steps.known_cost_usd(c, row.id))
+            cost = await self._session.read_with_secrets(lambda c: steps.known_cost_usd(c, row.id))
+        else:
+            await self._session.load_secrets()
+        if waiting is not None:
+            await self._interrupt.unless_stopped(self._mcp.prepare())
         self._progress = Progress(row.run_steps, row.steps, usage, cost)
         elapsed_s = max(0.0, (now() - row.run_started_at).total_seconds()) if row.run_started_at else 0.0
         loop = AgentLoop(

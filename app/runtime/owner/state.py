@@ -12,7 +12,6 @@ from sqlalchemy import Connection, Row
 
 from app.agent.conversation import Conversation
 from app.agent.protocols import AgentConfig
-from app.agent.record import StoredConversation
 from app.context.budget import BelievedSource
 from app.context.clipping import spill_file
 from app.context.prompts import Notes
@@ -20,7 +19,6 @@ from app.context.tokens import estimate_text
 from app.db.repositories import secrets, sessions
 from app.errors import PalimpsestError, StaleOwnerError, StorageError, SupersededError
 from app.messages import Message
-from app.runtime.agents import load_conversation
 from app.runtime.mcp.catalog import Catalog
 from app.runtime.mcp.config import servers_of
 from app.runtime.mcp.offer import NOTHING, Offer, make_offer
@@ -117,10 +115,6 @@ class SessionState:
             raise StaleOwnerError(f"Another owner has taken over session {self.id}.")
         self.adopt(row)
         return row
-
-    async def conversation(self) -> StoredConversation:
-        """The stored conversation."""
-        return await self._setup.database.read(lambda c: load_conversation(c, self.id))
 
     async def refresh_notes(self) -> None:
         """Reads AGENTS.md and MEMORY.md again, for the system text of a new context."""

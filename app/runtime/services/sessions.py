@@ -303,7 +303,7 @@ class SessionService:
             return self._setup.remove(connection, session_id)
 
         last = await self._database.writer.write(remove, session_id=session_id)
-        self._setup.bus.delete(*last)
+        self._setup.removed(*last)
 
     async def fork(self, session_id: str, body: ForkCreate, fork_id: str | None = None) -> Session:
         """A new session with the history of another one up to a message, and a copy of its current workspace; or, for a

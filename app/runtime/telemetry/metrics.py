@@ -28,6 +28,7 @@ from app.logs import lost_lines
 from app.runtime.background import in_background
 from app.runtime.commands import BackgroundCommands
 from app.runtime.dispatch import Dispatch
+from app.runtime.kept import KeptConversations
 from app.runtime.mcp.catalog import PREFIX
 from app.runtime.sandboxes.pool import Sandboxes
 from app.runtime.setup import OwnerCounts
@@ -313,8 +314,11 @@ def _add_runs(metrics: Metrics, registry: Dispatch, database: Database) -> None:
     )
 
 
-def add_elsewhere(metrics: Metrics, commands: BackgroundCommands, database: Database) -> None:
-    """Adds the metrics of work outside steps."""
+def add_elsewhere(metrics: Metrics, commands: BackgroundCommands, kept: KeptConversations, database: Database) -> None:
+    """Adds the metrics of work outside steps, and of idle sessions."""
+    metrics.gauge(
+        "palimpsest_kept_conversations_bytes", "Memory of idle sessions' conversations, estimated.", lambda: kept.bytes
+    )
     metrics.gauge("palimpsest_background_commands", "Commands that run in the background.", lambda: len(commands))
     metrics.gauge(
         "palimpsest_mcp_servers",

@@ -18,6 +18,7 @@ from app.messages import Message, Role, new_id
 from app.runtime.content import TakenContent, message_parts, stored_content, unread
 from app.runtime.dispatch import Started
 from app.runtime.fingerprints import message_fingerprint
+from app.runtime.kept import Version
 from app.runtime.owner.recorder import Recorder
 from app.runtime.transactions import runs
 from app.runtime.transactions.changes import add_message
@@ -92,14 +93,16 @@ def enqueue(
     if row.status == Status.IDLE:
         starter.check(connection)
     appender = Appender(connection, session_id)
+    last_seq = appender.next_seq - 1
     receipt = accept(connection, appender, row, body, content, starter)
     # A first run may have to get files before its message, and a running compaction has an owner.
     if not (at_once and row.status == Status.IDLE and row.steps) or row.compaction_in_progress:
         return (receipt, True, None), appender.flush()
     sessions.claim(connection, session_id)
-    delivered = frozenset(message.id for message in _deliver_due(connection, appender, first=True).messages)
+    delivered = _deliver_due(connection, appender, first=True).messages
     items = appender.flush()
-    return (receipt, True, Started(sessions.row(connection, session_id), delivered)), items
+    claimed = sessions.row(connection, session_id)
+    return (receipt, True, Started(claimed, delivered, Version(claimed.epoch - 1, last_seq))), items
 
 
 def accept(

@@ -641,6 +641,7 @@ class TestPrepared:
         await tight.make_room()
         [opening] = tight.sink.rounds
         await tight.compactor.end_of_run(tight.config)
+        assert tight.compactor.unused == opening.tokens_before
         if restarted:
             tight.compactor = tight.another_compactor(unused=opening.tokens_before)
         half = (opening.tokens_before + USABLE) // 2

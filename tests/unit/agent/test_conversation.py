@@ -200,6 +200,22 @@ class TestLast:
         assert conversation.generation.first_seq == 3
 
 
+class TestSetAside:
+    @pytest.mark.parametrize("images", [0, 1])
+    def test_encoded_messages_stay_unless_they_contain_images(self, images: int) -> None:
+        conversation = started(b.message(Role.USER, 1, b.text("look"), *[b.image(8, 8)] * images))
+        conversation.request(config()).wire_cache["m1"] = "encoded"
+        conversation.set_aside()
+        assert conversation.request(config()).wire_cache == ({} if images else {"m1": "encoded"})
+
+    def test_the_size_follows_the_messages(self) -> None:
+        conversation = started(user(1))
+        before = conversation.set_aside()
+        conversation.append(user(2, "word " * 10_000))
+        # Its characters, and those of its encoded form.
+        assert conversation.set_aside() - before > 100_000 * 0.8
+
+
 class TestSettle:
     def broken(self) -> Conversation:
         """A conversation whose last call was never answered."""

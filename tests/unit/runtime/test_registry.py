@@ -8,24 +8,28 @@ from __future__ import annotations
 import asyncio
 import gc
 import weakref
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
+from types import FunctionType, ModuleType
 from typing import Any
 
 import pytest
 
+from app.agent.conversation import Conversation
 from app.db.repositories import sessions
 from app.eventlog.log import EventLog, StreamItem
 from app.eventlog.reader import follow
 from app.llm.base import BlockEnd, Finish, ModelRequest, StreamEvent, TextDelta, UsageReport
 from app.messages import Role, Usage, new_id
+from app.runtime.owner.state import SessionState
 from app.runtime.registry import MAX_CRASHES, Registry
 from app.runtime.setup import RuntimeSetup
 from app.runtime.transactions import lifecycle, queue
 from app.runtime.values.queue import QueueAdd
 from app.sandbox.host.local import LocalFactory
 from app.sessions import Outcome, QueueMode, Status
+from app.tools.masking import Masking
 from tests.databases import opened
 from tests.unit.runtime.stage import Logged, Stage, logged, make_sandboxes, make_setup
 
@@ -189,6 +193,27 @@ async def test_an_owner_is_freed_without_garbage_collection(server: Server) -> N
         assert owner() is None
     finally:
         gc.enable()
+
+
+def reachable(root: object) -> Iterator[object]:
+    """All objects that are in memory because of this one, apart from code."""
+    seen: set[int] = set()
+    left = [root]
+    while left:
+        found = left.pop()
+        if id(found) not in seen and not isinstance(found, type | ModuleType):
+            seen.add(id(found))
+            yield found
+            left += (found.__closure__ or ()) if isinstance(found, FunctionType) else gc.get_referents(found)
+
+
+async def test_the_conversation_that_an_owner_leaves_keeps_no_secrets(server: Server) -> None:
+    await server.post("hello")
+    await server.idle()
+    await server.gone()
+    kept = list(reachable(server.setup.kept))
+    assert any(isinstance(found, Conversation) for found in kept)
+    assert not [found for found in kept if isinstance(found, Masking | SessionState)]
 
 
 async def test_waking_a_session_with_an_owner_creates_no_second_one(server: Server) -> None:
