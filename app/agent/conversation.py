@@ -26,7 +26,7 @@ from app.context.tokens import PER_MESSAGE, Calibration, estimate_text
 from app.context.validator import repair
 from app.errors import Reshape
 from app.llm.base import ModelRequest
-from app.messages import Message, Role, TextPart, Usage, new_id, now
+from app.messages import Message, ReasoningPart, Role, TextPart, Usage, new_id, now
 from app.sessions import ContextState
 
 P = ParamSpec("P")
@@ -129,6 +129,10 @@ class Conversation(ShownHistory):
         """The correction factor between raw token estimates and this model's counts."""
         return self._gauge.calibration
 
+    def recalibrate(self, known: Callable[[str], Calibration]) -> None:
+        """Takes what other conversations have learned about its model."""
+        self._gauge.recalibrate(known)
+
     def take_calibrations(self) -> Mapping[str, Calibration]:
         """The calibrations of all models counted since the last call."""
         return self._gauge.take_calibrations()
@@ -181,7 +185,8 @@ class Conversation(ShownHistory):
             # Encoded messages contain them.
             self._wire_cache = {}
         tokens = self.generation.fixed_tokens + sum(message.tokens for message in self.known)
-        return MESSAGE_BYTES * len(self.known) + TOKEN_BYTES * tokens
+        blocks = sum(map(_block_bytes, self.known))
+        return MESSAGE_BYTES * len(self.known) + TOKEN_BYTES * tokens + blocks
 
     def _cache_key(self) -> str | None:
         """One key for the session's whole life, since new generations mostly begin with the same instructions and
@@ -250,6 +255,12 @@ def is_unanswered(history: Sequence[Message]) -> bool:
     said = (each for each in reversed(history) if each.voided_at is None and not each.is_summary)
     last = next((each for each in said if each.role is not Role.CONTROL), None)
     return last is not None and last.role is Role.USER
+
+
+def _block_bytes(message: Message) -> int:
+    """Memory for a provider's own blocks, of which the tokens count no signatures, and for their encoded form."""
+    blocks = (part.provider_data for part in message.parts if isinstance(part, ReasoningPart) and part.provider_data)
+    return 2 * sum(len(value) for block in blocks for value in block.values() if isinstance(value, str))
 
 
 _LAST_STEPS = (control_text("last_step"), control_text("last_step_of_session"))

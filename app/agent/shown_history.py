@@ -3,7 +3,7 @@ large it is."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -274,6 +274,11 @@ class Gauge:
             self._left[self._model] = self.calibration
             self.calibration = self._left.pop(model, calibration)
         self._model = model
+
+    def recalibrate(self, known: Callable[[str], Calibration]) -> None:
+        """Takes what is known about its model by now."""
+        if self._model is not None:
+            self.calibration = known(self._model)
 
     def take_calibrations(self) -> Mapping[str, Calibration]:
         """The calibrations of all models counted since the last call."""

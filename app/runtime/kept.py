@@ -10,14 +10,15 @@ from typing import NamedTuple
 from app.agent.conversation import Conversation
 
 MOST_SESSIONS = 32
-"""More than the people who use one server at the same time, and few enough that idle sessions still cost nothing."""
+"""Enough for the sessions that a few people are writing to, and too few to make a thousand idle ones cost anything."""
 
 MOST_BYTES = 16 * 1024 * 1024
-"""Memory for all of them, about that of 90 running sessions."""
+"""Memory for all of them, about that of 90 running sessions. One takes at most a quarter of it; when a longer one is
+read again, it is without what its summaries cover."""
 
 
 class Version(NamedTuple):
-    """A state of a session: each owner raises the epoch, and each change of what a conversation is made from has an
+    """A state of a session: each owner raises the epoch, and each change by others of what a conversation holds has an
     event, and so a seq."""
 
     epoch: int
@@ -48,7 +49,7 @@ class KeptConversations:
     def keep(self, session_id: str, kept: KeptConversation) -> None:
         """Keeps a conversation that nobody changes from now on, unless it alone is too large."""
         self.drop(session_id)
-        if kept.bytes > self._most_bytes:
+        if kept.bytes > self._most_bytes // 4:
             return
         self._kept[session_id] = kept
         self.bytes += kept.bytes

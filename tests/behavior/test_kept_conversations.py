@@ -3,6 +3,7 @@ send, and what was changed meanwhile is read again."""
 
 from __future__ import annotations
 
+import asyncio
 import re
 import sqlite3
 from collections.abc import Awaitable, Callable, Iterator
@@ -15,13 +16,14 @@ from sqlalchemy import Engine, event
 
 from tests.behavior.checks import following
 from tests.behavior.conftest import StartServer
-from tests.behavior.harness import ANTHROPIC, OPENAI, RESPONSES, Client, of_type
+from tests.behavior.harness import ANTHROPIC, OPENAI, RESPONSES, Client, RunningServer, of_type
 from tests.behavior.long_task import asks_for_summary
 from tests.behavior.packed import CLEARS_ALL, worked_before
 from tests.behavior.pictures import image, png, text
 from tests.behavior.rounds import compact, compacted, ended, revert
 from tests.behavior.test_long_histories import TURNS, imported
 from tests.behavior.test_start import at_rest, numbers
+from tests.databases import locked
 from tests.provider import FakeProvider, Gate, Hang, HttpError, Reasoning, RecordedRequest, Reply, Text, ToolCall
 
 pytestmark = pytest.mark.sqlite
@@ -235,6 +237,35 @@ async def test_a_revert_during_the_last_step_is_in_the_next_request(client: Clie
     await at_rest(client)
     await client.say(session_id, "three")
     assert [f"Do part {number}." for number in range(1, TURNS + 1)] == list(provider.requests[-1].user_texts[:TURNS])
+
+
+async def test_a_revert_that_shares_a_commit_with_a_message_is_in_its_request(
+    client: Client, server: RunningServer, provider: FakeProvider
+) -> None:
+    """The message has claimed the session by then, for an owner that does not exist yet."""
+    provider.respond(lambda request: Reply(Text("the summary" if asks_for_summary(request) else "Done.")))
+    session_id = await imported(client, TURNS)
+    seq = (await client.say(session_id, "one"))[-1].id
+    await at_rest(client)
+    other = (await client.create())["id"]
+    with locked(server.settings.data_dir / "palimpsest.db"):
+        # A commit that waits for the lock, and then the next one.
+        writes = [asyncio.create_task(client.change(other, title="in the first"))]
+        while not await waiting_writes(client):
+            writes.append(asyncio.create_task(client.change(other, title="in one of them")))
+        before = await waiting_writes(client)
+        for number, write in enumerate((client.post(session_id, "two"), revert(client, session_id, 1)), 1):
+            writes.append(asyncio.create_task(write))
+            while await waiting_writes(client) < before + number:
+                pass
+    await asyncio.gather(*writes)
+    await client.until_idle(session_id, seq)
+    assert [f"Do part {number}." for number in range(1, TURNS + 1)] == list(provider.requests[-1].user_texts[:TURNS])
+
+
+async def waiting_writes(client: Client) -> float:
+    """How many writes are in no commit yet."""
+    return (await numbers(client))["palimpsest_database_waiting_writes"]
 
 
 async def test_a_round_in_a_kept_conversation_counts_all_work(client: Client, provider: FakeProvider) -> None:

@@ -51,10 +51,11 @@ class ConversationSource:
             self._interrupt.fire(reason)
         return await self.open(stored), waiting
 
-    def resume(self, kept: KeptConversation, delivered: Sequence[Message]) -> Opened:
+    def continued(self, kept: KeptConversation, delivered: Sequence[Message]) -> Opened:
         """The kept one, with the messages that were delivered since."""
         for message in delivered:
             kept.conversation.append(message)
+        kept.conversation.recalibrate(self._setup.agents.calibration)
         return kept.conversation, self._compactor(kept.conversation, kept.unused)
 
     def keep(self, conversation: Conversation, compactor: Compactor) -> KeptConversation | None:

@@ -41,7 +41,8 @@ async def own(
         kept = None if row is None else setup.kept.take(session_id, _before(row, started))
         if row is not None and (row.status != Status.IDLE or row.compaction_in_progress):
             with setup.bus.owning(session_id, row.epoch):
-                owner = SessionOwner(setup, row, resting, started.delivered if started else (), kept)
+                delivered, continued = (started.delivered, kept) if started is not None else ((), None)
+                owner = SessionOwner(setup, row, resting, delivered, continued)
                 claimed(owner)
                 await owner.run()
                 if owner.left is not None:

@@ -298,7 +298,7 @@ class SessionOwner:
         """Makes run after run until the session is idle or parked. `stored` is the conversation if it was read."""
         waiting: WaitingStep | None = None
         if self._kept is not None:
-            conversation, compactor = self._source.resume(self._kept, self._delivered)
+            conversation, compactor = self._source.continued(self._kept, self._delivered)
         elif stored is not None:
             conversation, compactor = await self._source.open(stored)
         else:
@@ -331,7 +331,7 @@ class SessionOwner:
         row = self._session.row
         usage = Usage(**row.usage)
         cost = usage.cost_usd
-        # A call that waited for approval runs before the first step is prepared.
+        # Secrets and MCP servers now: a call that waited for approval runs before the first step is prepared.
         if cost is None:
             cost = await self._session.read_with_secrets(lambda c: steps.known_cost_usd(c, row.id))
         else:

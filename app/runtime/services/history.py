@@ -313,11 +313,13 @@ class CompactionService:
 
     async def revert(self, session_id: str, round: int) -> None:
         """Reverts the latest round; a current run continues without it from its next step."""
-        await self._setup.write(
-            session_id,
-            lambda c: revert(c, session_id, round),
-            committed=lambda: self._registry.take_revert(session_id),
-        )
+
+        def committed() -> None:
+            # A message just before it may have claimed the session for an owner that does not exist yet.
+            self._setup.kept.drop(session_id)
+            self._registry.take_revert(session_id)
+
+        await self._setup.write(session_id, lambda c: revert(c, session_id, round), committed=committed)
 
     async def _settings(self, session_id: str, body: CompactionCreate) -> CompactionSettings:
         """The settings of a round, after asking its models' servers for their windows."""

@@ -214,6 +214,14 @@ class TestSetAside:
         conversation.append(user(2, "word " * 10_000))
         # Its characters, and those of its encoded form.
         assert conversation.set_aside() - before > 100_000 * 0.8
+        before = conversation.set_aside()
+        conversation.append(b.message(Role.ASSISTANT, 3, b.reasoning(data={"signature": "c2ln" * 5_000})))
+        assert conversation.set_aside() - before > 40_000
+
+    def test_what_others_have_learned_of_its_model_counts_when_it_goes_on(self) -> None:
+        conversation = started(user(1))
+        conversation.recalibrate({MODEL: Calibration(2.0)}.__getitem__)
+        assert conversation.take_calibrations() == {MODEL: Calibration(2.0)}
 
 
 class TestSettle:

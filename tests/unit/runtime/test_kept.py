@@ -37,22 +37,27 @@ def test_a_conversation_is_taken_once_and_only_of_its_version() -> None:
 
 
 def test_the_longest_idle_sessions_make_room() -> None:
-    kept = KeptConversations(most=3, most_bytes=100)
+    kept = KeptConversations(most=3)
     for session_id in "abca":
         kept.keep(session_id, of(30))
     assert kept.bytes == 90
     kept.keep("d", of(5))
     assert kept.take("b", VERSION) is None, "four are too many"
-    assert kept.take("d", VERSION) is not None
-    kept.keep("e", of(60))
-    assert kept.take("c", VERSION) is None, "and 120 bytes are too many"
-    assert kept.bytes == 90
-    assert all(kept.take(session_id, VERSION) is not None for session_id in "ae")
-    kept.keep("f", of(10))
-    kept.keep("g", of(101))
-    assert kept.take("g", VERSION) is None, "one alone is too large"
-    assert kept.take("f", VERSION) is not None, "and others stay for that"
+    assert kept.bytes == 65
+    assert all(kept.take(session_id, VERSION) is not None for session_id in "cad")
     assert kept.bytes == 0
+
+
+def test_large_conversations_make_room() -> None:
+    kept = KeptConversations(most_bytes=100)
+    for session_id in "abcd":
+        kept.keep(session_id, of(25))
+    kept.keep("e", of(10))
+    assert kept.take("a", VERSION) is None, "110 bytes are too many"
+    assert kept.bytes == 85
+    kept.keep("f", of(26))
+    assert kept.take("f", VERSION) is None, "more than a quarter"
+    assert kept.bytes == 85, "and others stay for that"
 
 
 def test_a_deleted_session_leaves_nothing() -> None:
