@@ -27,7 +27,7 @@ from app.bootstrap.webhooks import deliverer_of
 from app.bootstrap.workspaces import MIN_STORE_S, open_workspaces
 from app.db.backends import backend_of
 from app.db.engine import Database, open_database
-from app.db.migrate import upgrade_apart
+from app.db.migrate import upgrade_in_subprocess
 from app.db.repositories import secrets, server_wide, sessions
 from app.errors import SandboxUnavailableError, StorageError
 from app.eventlog.bus import Bus
@@ -353,7 +353,7 @@ def directories(settings: Settings) -> Sequence[Path]:
 async def open_storage(settings: Settings) -> Database:
     """Opens and migrates the database; creates the data directory first. Raises `StorageError`."""
     await asyncio.to_thread(prepare_data_dir, settings)
-    await asyncio.to_thread(upgrade_apart, settings.url)
+    await asyncio.to_thread(upgrade_in_subprocess, settings.url)
     return await asyncio.to_thread(open_database, settings.url)
 
 

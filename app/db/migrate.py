@@ -1,10 +1,11 @@
 """Migrates a database to the newest schema. Migrations are in `migrations/` (in a wheel: inside the package), each in a
-file named after its revision. Alembic is loaded only if it has to migrate, for a server in another process.
+file named after its revision. Alembic is loaded only to migrate; a server does that in a subprocess.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -54,31 +55,41 @@ def upgrade(url: str) -> tuple[str | None, str | None]:
     with _usable(backend):
         backend.create()
         with _connect(backend) as connection:
-            backend.prepare_migration(connection)
-            before = _revision(connection)
-            _refuse_unknown(before)
-            if before != known_revisions()[-1]:
-                _migrate(connection)
-            return before, _revision(connection)
+            backend.refuse_unusable(connection)
+            with backend.migration(connection):
+                before = _revision(connection)
+                _refuse_unknown(before)
+                if before != known_revisions()[-1]:
+                    _migrate(connection)
+                return before, _revision(connection)
 
 
-def upgrade_apart(url: str) -> None:
-    """As `upgrade`, in a process that ends afterward: a server would keep the 10 MiB that Alembic and its work take."""
+def upgrade_in_subprocess(url: str) -> None:
+    """As `upgrade`, in a process that ends afterward: a server would keep the 10 MiB that Alembic and its work take.
+
+    Blocks. Raises `StorageError` as `upgrade` does. The subprocess ends its work whatever happens to this one.
+    """
     backend = backend_of(url)
     with _usable(backend):
         backend.create()
-    current, newest = revisions(url)
-    if current == newest:
+        with _connect(backend) as connection:
+            backend.refuse_unusable(connection)
+            current = _revision(connection)
+    _refuse_unknown(current)
+    if current == known_revisions()[-1]:
         return
     # It imports from where this process does, and with -P not from a folder `app` in the working directory.
     ran = subprocess.run(  # noqa: S603 - this file
         [sys.executable, "-P", "-m", __name__],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PALIMPSEST_DATABASE_URL": url},
+        stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
+        start_new_session=True,
     )
     if ran.returncode:
-        raise StorageError(ran.stdout or f"The database {backend} could not be upgraded: {ran.stderr.strip()[-1000:]}")
+        why = ran.stderr.strip()[-1000:] or f"its process ended with {ran.returncode}"
+        raise StorageError(ran.stdout or f"The database {backend} could not be upgraded: {why}")
 
 
 def revisions(url: str) -> tuple[str | None, str | None]:
@@ -133,7 +144,10 @@ def _refuse_unknown(revision: str | None) -> None:
 
 
 def _main() -> int:
-    """The process of `upgrade_apart`: prints the detail of an error."""
+    """The process of `upgrade_in_subprocess`: prints the detail of an error."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        # SQLite commits a migration in parts, so one that was cut off cannot be repeated.
+        signal.signal(number, signal.SIG_IGN)
     try:
         upgrade(os.environ["PALIMPSEST_DATABASE_URL"])
     except StorageError as error:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from sqlalchemy import URL, Connection, Engine, Integer, String, create_engine, event
@@ -121,12 +123,16 @@ class PostgresServer:
     def migrating(self) -> Engine:
         return self._engine(NullPool)
 
-    def prepare_migration(self, connection: Connection) -> None:
-        """Waits for other servers that migrate the database; the connection's end lets the next one begin. Raises
-        `StorageError` if the server is too old, or does not store UTF-8."""
+    def refuse_unusable(self, connection: Connection) -> None:
+        """Raises `StorageError` if the server is too old, or does not store UTF-8."""
         self._examine(connection)
+
+    @contextmanager
+    def migration(self, connection: Connection) -> Iterator[None]:
+        """Waits for other processes that migrate the database; the connection's end lets the next one begin."""
         connection.exec_driver_sql(_MIGRATION_LOCK)
         connection.commit()
+        yield
 
     def examine(self) -> ServerState:
         """What the server says of itself. Raises `StorageError` if it cannot be used. Blocks."""

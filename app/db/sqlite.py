@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -77,8 +81,18 @@ class SqliteFile:
     def migrating(self) -> Engine:
         return create_engine(self._url, poolclass=NullPool, connect_args={"timeout": BUSY_TIMEOUT_MS / 1000})
 
-    def prepare_migration(self, connection: Connection) -> None:
-        """Nothing: SQLite locks the file for each migration."""
+    def refuse_unusable(self, connection: Connection) -> None:
+        """Nothing: this process is the server."""
+
+    @contextmanager
+    def migration(self, connection: Connection) -> Iterator[None]:
+        """Waits for other processes that migrate the database: SQLite locks the file for each statement only."""
+        folder = os.open(self.folder, os.O_RDONLY)
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(folder)
 
     def create(self) -> None:
         """Creates the directory of the file. Raises `OSError`."""

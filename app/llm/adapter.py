@@ -182,7 +182,7 @@ class HttpProvider(ABC):
                             yield event
                         if shown:
                             # Not needed for a correction anymore; it may have megabytes.
-                            body = b""
+                            body = refused = b""
                 await self._answered(request.model, wire)
                 return
             except ProviderError as error:

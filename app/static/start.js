@@ -21,7 +21,7 @@ const sent = (globalThis.sentRequests = new Map());
 function send(path, headers = {}) {
   const abort = new AbortController();
   const init = { headers, signal: abort.signal, credentials: "same-origin", cache: "no-store" };
-  const response = fetch(path, init);
+  const response = fetch(path, init).then((answer) => Object.assign(answer, { arrivedAt: Date.now() }));
   sent.set(path, { response, abort });
   return response;
 }
@@ -44,6 +44,7 @@ function failed(error) {
     return;
   }
   sessionStorage.removeItem(TRIES);
+  for (const { abort } of sent.values()) abort.abort();
   const notice = document.createElement("p");
   notice.setAttribute("role", "alert");
   notice.textContent = `The page could not be loaded (${error.message}). Reload it.`;

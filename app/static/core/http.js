@@ -55,7 +55,7 @@ export async function request(method, path, { body, headers = {}, signal: abort,
     init.body = JSON.stringify(body);
   }
   const response = await reached(path, init);
-  const ahead = Date.parse(response.headers.get("Date") ?? "") - Date.now();
+  const ahead = Date.parse(response.headers.get("Date") ?? "") - (response.arrivedAt ?? Date.now());
   // The header has a resolution of one second.
   if (!Number.isNaN(ahead)) skew = Math.abs(ahead) > 2000 ? ahead : 0;
   if (response.ok) {
@@ -83,12 +83,14 @@ async function reached(path, init, isAgain = false) {
   }
 }
 
-/** The response to a request that start.js has already sent. */
+/** The response to a request that start.js has already sent, with the time at which it arrived. */
 function takeSent(path, { method, signal: abort }) {
   const sent = method === "GET" ? globalThis.sentRequests?.get(path) : undefined;
   if (!sent) return undefined;
   globalThis.sentRequests.delete(path);
-  abort?.addEventListener("abort", () => sent.abort.abort());
+  const pass = () => sent.abort.abort(abort.reason);
+  if (abort?.aborted) pass();
+  abort?.addEventListener("abort", pass, { once: true });
   return sent.response;
 }
 

@@ -218,7 +218,7 @@ class TestSetAside:
         conversation.append(b.message(Role.ASSISTANT, 3, b.reasoning(data={"signature": "c2ln" * 5_000})))
         assert conversation.set_aside() - before > 40_000
 
-    def test_what_others_have_learned_of_its_model_counts_when_it_goes_on(self) -> None:
+    def test_what_others_have_learned_of_its_model_counts_when_it_continues(self) -> None:
         conversation = started(user(1))
         conversation.recalibrate({MODEL: Calibration(2.0)}.__getitem__)
         assert conversation.take_calibrations() == {MODEL: Calibration(2.0)}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -16,7 +18,9 @@ from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
-from app.db.migrate import connect, known_revisions, migrations_folder, revisions, upgrade, upgrade_apart
+from app.db import migrate
+from app.db.backends import backend_of
+from app.db.migrate import connect, known_revisions, migrations_folder, revisions, upgrade, upgrade_in_subprocess
 from app.db.models import is_managed, metadata
 from app.errors import StorageError
 
@@ -38,12 +42,39 @@ def test_a_server_upgrades_in_another_process_wherever_it_was_started(url: str, 
     (tmp_path / "app").mkdir()
     (tmp_path / "app" / "__init__.py").write_text("raise ImportError('the project of a user')")
     code = (
-        "import sys; from app.db.migrate import revisions, upgrade_apart\n"
-        "upgrade_apart(sys.argv[1])\n"
+        "import sys; from app.db.migrate import revisions, upgrade_in_subprocess\n"
+        "upgrade_in_subprocess(sys.argv[1])\n"
         "assert len(set(revisions(sys.argv[1]))) == 1\n"
         "assert 'alembic' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-P", "-c", code, url], check=True, cwd=tmp_path, timeout=60)
+
+
+def migrating(url: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-m", migrate.__name__], env={**os.environ, "PALIMPSEST_DATABASE_URL": url}
+    )
+
+
+def ignores_signals(process: subprocess.Popen[bytes]) -> bool:
+    status = Path(f"/proc/{process.pid}/status").read_text()
+    ignored = int(status.partition("SigIgn:")[2].split()[0], 16)
+    return all(ignored >> number - 1 & 1 for number in (signal.SIGINT, signal.SIGTERM))
+
+
+def test_processes_that_upgrade_wait_for_each_other_and_for_no_signal(url: str) -> None:
+    """As when a server is killed while its subprocess upgrades, and started again."""
+    backend = backend_of(url)
+    backend.create()
+    with backend.migrating().connect() as connection, backend.migration(connection):
+        both = [migrating(url), migrating(url)]
+        while not all(map(ignores_signals, both)):
+            assert [process.poll() for process in both] == [None, None]
+        for process in both:
+            process.send_signal(signal.SIGINT)
+            process.terminate()
+    assert [process.wait(60) for process in both] == [0, 0]
+    assert len(set(revisions(url))) == 1
 
 
 def test_an_error_of_the_other_process_is_raised(tmp_path: Path) -> None:
@@ -52,7 +83,7 @@ def test_an_error_of_the_other_process_is_raised(tmp_path: Path) -> None:
         connection.execute("create table alembic_version (version_num varchar(32) not null)")
         connection.execute("insert into alembic_version values ('0001')")
     with pytest.raises(StorageError, match=rf"^The database {path} cannot be used: no such table: \w+\.$"):
-        upgrade_apart(f"sqlite:///{path}")
+        upgrade_in_subprocess(f"sqlite:///{path}")
 
 
 def test_the_files_are_named_after_their_revisions() -> None:
