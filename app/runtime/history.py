@@ -89,6 +89,9 @@ def step_page(connection: Connection, session_id: str, after: int, limit: int) -
 def _step_view(step: Row[Any], waits: Iterable[Period]) -> StepView:
     answered = step.answered_at
     model_ms = None if answered is None else round((answered - step.started_at) / MILLISECOND)
+    if model_ms is not None and step.duration_ms is not None:
+        # An answer has the time of its commit, by which the end of its step may have been measured.
+        model_ms = min(model_ms, step.duration_ms)
     return StepView.of(step, model_ms=model_ms, waiting_ms=covered_ms(waits))
 
 

@@ -10,11 +10,13 @@ from typing import Any, TypeVar
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sqlalchemy import update
 
 from app.agent.changes import ControlAdded, GenerationOpened
 from app.agent.conversation import control_message
 from app.context.prompts import Generation
 from app.context.tokens import estimate_text, estimate_tools
+from app.db import models
 from app.db.repositories import steps
 from app.errors import ConflictError, NotFoundError
 from app.messages import FinishReason, ToolStatus, Usage, new_id
@@ -99,6 +101,15 @@ async def test_a_running_step_has_no_end(stage: Stage) -> None:
     page = await stage.database.read(lambda c: history.step_page(c, stage.session_id, 0, 10))
     [step] = page.items
     assert (step.finish_reason, step.duration_ms, step.usage) == (None, None, Usage())
+
+
+async def test_a_model_takes_no_longer_than_its_step(stage: Stage) -> None:
+    """The commit of its answer can be later than the end of the step was measured."""
+    await stage.commit(GENERATION_OPENED, *Attempt().whole())
+    later = update(models.steps).values(answered_at=datetime.now(UTC) + timedelta(minutes=1))
+    await stage.database.writer.write(lambda c: c.execute(later))
+    page = await stage.database.read(lambda c: history.step_page(c, stage.session_id, 0, 10))
+    assert [(step.model_ms, step.duration_ms) for step in page.items] == [(5, 5)]
 
 
 # contexts
