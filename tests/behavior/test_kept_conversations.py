@@ -250,7 +250,7 @@ async def test_a_revert_that_shares_a_commit_with_a_message_is_in_its_request(
     other = (await client.create())["id"]
     with locked(server.settings.data_dir / "palimpsest.db"):
         # A commit that waits for the lock, and then the next one.
-        writes = [asyncio.create_task(client.change(other, title="in the first"))]
+        writes: list[asyncio.Task[Any]] = [asyncio.create_task(client.change(other, title="in the first"))]
         while not await waiting_writes(client):
             writes.append(asyncio.create_task(client.change(other, title="in one of them")))
         before = await waiting_writes(client)
