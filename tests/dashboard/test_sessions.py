@@ -78,7 +78,8 @@ async def test_the_first_view_loads_only_what_it_shows(context: BrowserContext, 
     assert not [address for address in requested if "/later/" in address]
     assert await page.evaluate("formatters") == 0
     assert await page.evaluate("sentRequests.size") == 0
-    calls = [address for address in requested if address.startswith("/v1/")]
+    # Sessions of other tests may wait for approvals, which the list shows.
+    calls = [address for address in requested if re.match(r"/v1/(events|sessions)\?", address)]
     assert len(calls) == len({*calls}) == 4
     assert failed == []
     async with page.expect_event("requestfailed", lambda request: request.url.endswith("/v1/events?activity=true")):
