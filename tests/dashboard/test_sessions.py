@@ -91,7 +91,7 @@ async def test_the_first_view_loads_only_what_it_shows(context: BrowserContext, 
     await expect(messages(page, "assistant").locator("strong")).to_have_text("Done.")
     assert await page.evaluate("formatters") == 0
     assert await page.evaluate("sentRequests.size") == 0
-    for address in ("", "/queue", "/approvals", "/tool-calls?status=pending", "/compactions"):
+    for address in ("", "/queue"):
         assert requested.count(f"/v1/sessions/{made['id']}{address}") == 1, address
     time = messages(page, "assistant").locator("time")
     await time.hover()
