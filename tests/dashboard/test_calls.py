@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
 from typing import Any
 
-from playwright.async_api import BrowserContext, Page, expect
+from playwright.async_api import BrowserContext, Page, Route, expect
 
 from app.tools.edit import EditFileArguments, _edit
 from tests.behavior.harness import Client, command
@@ -74,13 +75,22 @@ async def test_calls_read_like_a_log(page: Page, site: Site, client: Client, con
 
 
 async def _find_in_the_full_output(page: Page) -> None:
-    """A search also finds what is not loaded yet, and shows where it is."""
+    """A search also finds what is not loaded yet, or is being loaded, and shows where it is."""
     dialog = page.get_by_role("dialog", name="Full output")
     lines = dialog.locator(".line")
     await expect(lines.first).to_contain_text("1")
+    is_typed = asyncio.Event()
+
+    async def hold(route: Route) -> None:
+        await is_typed.wait()
+        await route.continue_()
+
+    await page.route("**/output", hold)
+    await button(dialog, "Load more").click()
     await page.keyboard.press("Control+f")
     await expect(dialog.get_by_label("Find in output")).to_be_focused()
     await page.keyboard.type("8765")
+    is_typed.set()
     await expect(dialog.get_by_role("search").get_by_role("status")).to_have_text("1 of 19")
     await expect(dialog.locator(".match.current")).to_have_text("8765")
     await expect(lines.filter(has=page.locator(".match.current"))).to_contain_text("8765")

@@ -36,8 +36,7 @@ export function WholeOutput({ path, onClose }) {
     try {
       do {
         const piece = await reader.next();
-        if (piece === null) break;
-        setContent((before) => joined(before, withColors(piece)));
+        if (piece) setContent((before) => joined(before, withColors(piece)));
       } while (isAll && !reader.isEnd);
       setProblem(null);
     } catch (failure) {
@@ -47,7 +46,7 @@ export function WholeOutput({ path, onClose }) {
   useEffect(() => void load(), [reader]);
   const box = useRef(null);
   const onScroll = ({ currentTarget: { scrollHeight, scrollTop, clientHeight } }) => {
-    if (!problem && scrollHeight - scrollTop - clientHeight < NEAR_END) load();
+    if (!problem && !reader.isReading && scrollHeight - scrollTop - clientHeight < NEAR_END) load();
   };
   const [columns, setColumns] = useState(80);
   const fit = (width) => setColumns(Math.max(FEWEST, Math.floor(width / characterWidth()) - NUMBERS));
@@ -191,7 +190,8 @@ class PieceReader {
   #path;
   #decoder = new TextDecoder();
   #held = "";
-  #reading = null;
+  #last = Promise.resolve();
+  isReading = false;
 
   constructor(path) {
     this.#path = path;
@@ -202,14 +202,19 @@ class PieceReader {
     return this.size !== null && this.read >= Math.min(this.size, MOST);
   }
 
-  /** The next piece, with its terminal codes; null at the end, or while another one is being read. */
-  async next() {
-    if (this.isEnd || this.#reading) return null;
-    this.#reading = this.#fetch();
+  /** The next piece, with its terminal codes; "" at the end. Waits for those that were asked for before. */
+  next() {
+    this.#last = this.#last.catch(() => {}).then(() => this.#read());
+    return this.#last;
+  }
+
+  async #read() {
+    if (this.isEnd) return "";
+    this.isReading = true;
     try {
-      return await this.#reading;
+      return await this.#fetch();
     } finally {
-      this.#reading = null;
+      this.isReading = false;
     }
   }
 
