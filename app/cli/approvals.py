@@ -245,7 +245,8 @@ def outcome_line(call: Call, result: dict[str, Any]) -> tuple[str, dict[str, Any
         return f"{ending} · {time}", {"dim": True} if good and code == 0 else {"fg": "red" if good else "yellow"}
     if good:
         return ("", {}) if call.name in SILENT else (f"· {call.headline()}{_lines(call)}", {"dim": True})
-    return f"· {call.headline()}: {status}: {one_line(str(result['output']), 300)}", {"fg": "yellow"}
+    reason = one_line(str(result["output"]), 300).removeprefix("Error: ")
+    return f"· {call.headline()}: {status}: {reason}", {"fg": "yellow"}
 
 
 def _lines(call: Call) -> str:

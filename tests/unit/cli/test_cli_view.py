@@ -132,7 +132,7 @@ def test_a_plan_call_is_shown_only_by_its_event() -> None:
 
 def test_a_tool_that_failed_says_why() -> None:
     text = shown(call("1", "read_file", path="x"), result("1", "read_file", "Error:\nnot found", status="error"))
-    assert text == "· read x: error: Error: not found\n"
+    assert text == "· read x: error: not found\n"
 
 
 def test_arguments_that_are_not_an_object_are_shown_unchanged() -> None:
