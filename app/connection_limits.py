@@ -12,8 +12,9 @@ from typing import ClassVar
 
 import orjson
 import structlog
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from app.api.responses import DIRECT_BODY
 from app.errors import (
     PROBLEM_MEDIA_TYPE,
     HeadTimeoutError,
@@ -100,6 +101,25 @@ def connections_for(files: int, readers: int, runs: int) -> int:
 def most_readers(connections: int) -> int:
     """The number of stream readers that fit into this many connections."""
     return max(1, connections - SPARE_CONNECTIONS)
+
+
+class DirectBody:
+    """The body of one response, written to its connection without waiting and without messages of ASGI, whose layers
+    take longer than the write. See `app.api.responses`."""
+
+    def __init__(self, cycle: RequestResponseCycle) -> None:
+        self._cycle = cycle
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the response has begun, and all of its body so far has been passed to the kernel."""
+        cycle = self._cycle
+        is_open = cycle.chunked_encoding and not cycle.response_complete and not cycle.disconnected
+        return bool(is_open) and not cycle.flow.write_paused and not cycle.transport.is_closing()
+
+    def write(self, data: bytes) -> None:
+        """Sends data, at least one byte, as a chunk."""
+        self._cycle.transport.write(b"%x\r\n%b\r\n" % (len(data), data))
 
 
 class BoundedProtocol(HttpToolsProtocol):
@@ -190,6 +210,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._idle_since = None
         waiting = len(self.pipeline)
         super().on_headers_complete()
+        self.scope["extensions"] = {DIRECT_BODY: DirectBody(self.cycle)}  # type: ignore[typeddict-item]
         if len(self.pipeline) > waiting:
             self._waiting.append(self._parsed)
             self.bounds.held += self._parsed
