@@ -7,7 +7,7 @@ import asyncio
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -23,6 +23,7 @@ from app.db.lanes import Lanes
 from app.errors import StorageError
 
 T = TypeVar("T")
+R = TypeVar("R")
 Work = Callable[[Connection], T]
 """A write: runs its statements on the connection, in the writer's thread, and returns a value. It must not touch
 anything else, since it does not run on the event loop."""
@@ -80,6 +81,7 @@ class Writer:
         self._threads = ThreadPoolExecutor(lanes.connections, thread_name_prefix="db-writer")
         self._slots = asyncio.Semaphore(lanes.connections)
         self._lanes: dict[str | None, _Lane] = {}
+        self._gathered: dict[tuple[Callable[[Connection, list[Any]], None], str | None], list[Any]] = {}
         self._closing = False
         self.commits = 0
         self.writes = 0
@@ -131,6 +133,22 @@ class Writer:
     ) -> T:
         """Submits a write and waits for its commit; cancellation does not undo it."""
         return await asyncio.shield(self.submit(work, on_commit, session_id=session_id))
+
+    def gather(
+        self, work: Callable[[Connection, list[R]], None], rows: Sequence[R], *, session_id: str | None = None
+    ) -> None:
+        """Queues rows of a session for a write that nobody awaits: `work` gets all rows for it that come in this turn
+        of the event loop, with one lane those of all sessions."""
+        key = (work, session_id if self._rules.by_session else None)
+        if (gathered := self._gathered.get(key)) is None:
+            gathered = self._gathered[key] = []
+            asyncio.get_running_loop().call_soon(self._submit_gathered, *key)
+        gathered += rows
+
+    def _submit_gathered(self, work: Callable[[Connection, list[Any]], None], session_id: str | None) -> None:
+        rows = self._gathered.pop((work, session_id))
+        if not self._closing:
+            self.submit(lambda connection: work(connection, rows), session_id=session_id, is_awaited=False)
 
     async def aclose(self) -> None:
         """Commits what was submitted and ends."""
