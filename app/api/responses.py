@@ -6,8 +6,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
-from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 from urllib.parse import quote
 
 import anyio
@@ -57,6 +56,9 @@ class DirectBody(Protocol):
 class _DirectSink:
     """Sends a session's new events to a reader that keeps up."""
 
+    _newest: ClassVar[tuple[list[StreamItem], bytes]] = ([], b"")
+    """The newest batch, encoded once for all readers of its session, which get it one after the other."""
+
     def __init__(self, body: DirectBody) -> None:
         self._body = body
 
@@ -65,13 +67,11 @@ class _DirectSink:
         return self._body.is_ready
 
     def write(self, items: list[StreamItem]) -> None:
-        self._body.write(_shared(tuple(items)))
-
-
-@lru_cache(maxsize=1)
-def _shared(items: tuple[StreamItem, ...]) -> bytes:
-    """The newest batch, encoded once for all readers of its session."""
-    return encode(items)
+        newest, data = self._newest
+        if items != newest:
+            data = encode(items)
+            _DirectSink._newest = items, data
+        self._body.write(data)
 
 
 def encode(items: Sequence[StreamItem]) -> bytes:

@@ -171,15 +171,18 @@ class Following:
     def _take(self) -> bool:
         """Passes new events to the sink; returns False if that is for the reader's task: what the log has to be read
         for, what may be the end, and what has to wait."""
-        sink, channel = self.sink, self._channel
+        sink, channel, seq = self.sink, self._channel, self._seq
         if not self._is_waiting or sink is None or channel.deleted or self._bus.closing:
             return False
-        items = channel.durable_after(self._seq)
+        items = channel.durable_after(seq)
         if items is None or self._may_end or not sink.is_ready:
             return False
-        seq = items[-1].seq if items else self._seq
-        may_be_last = self._until_idle and items and items[-1].type not in _MORE_FOLLOWS
-        if seq != channel.published or may_be_last or sum([len(item.data) for item in items]) > AT_ONCE_BYTES:
+        if items:
+            seq = items[-1].seq or 0
+            may_be_last = self._until_idle and items[-1].type not in _MORE_FOLLOWS
+            if may_be_last or sum([len(item.data) for item in items]) > AT_ONCE_BYTES:
+                return False
+        if seq != channel.published:
             return False
         self._seq = self._wake.seq = seq
         if items := items + channel.deltas(self._offsets):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from asyncio import sleep
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import aclosing
 from time import monotonic
 from typing import Any, ClassVar, Protocol
@@ -299,11 +299,14 @@ class _StreamWatch:
             self._yielded = monotonic()
 
 
-async def _pieces(chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:
-    """The chunks, large ones in pieces."""
-    async for chunk in chunks:
-        for start in range(0, len(chunk), _PIECE):
-            yield chunk[start : start + _PIECE]
+def _portions(parser: SseParser, chunk: bytes) -> Iterator[list[tuple[bytes, bytes]]]:
+    """The events that a chunk completes, between two checks of the clock. There may be none, which still counts toward
+    the time without content."""
+    for start in range(0, len(chunk), _PIECE):
+        events = parser.feed(chunk[start : start + _PIECE] if len(chunk) > _PIECE else chunk)
+        yield events[:_AT_ONCE]
+        for later in range(_AT_ONCE, len(events), _AT_ONCE):
+            yield events[later : later + _AT_ONCE]
 
 
 async def read_response(stream: ResponseStream[Any], answer: Body) -> AsyncGenerator[list[StreamEvent]]:
@@ -314,14 +317,11 @@ async def read_response(stream: ResponseStream[Any], answer: Body) -> AsyncGener
         return
     try:
         async with aclosing(answer.chunks()) as chunks:
-            async for piece in _pieces(chunks):
-                watch.count(len(piece))
-                events = parser.feed(piece)
-                # A piece without events still counts toward the time without content.
-                for start in range(0, len(events) or 1, _AT_ONCE):
-                    some = events[start : start + _AT_ONCE]
-                    said = stream.feed(some)
-                    await watch.check(len(some), is_silent=not said)
+            async for chunk in chunks:
+                watch.count(len(chunk))
+                for events in _portions(parser, chunk):
+                    said = stream.feed(events)
+                    await watch.check(len(events), is_silent=not said)
                     yield said
                 if stream.done:
                     break
