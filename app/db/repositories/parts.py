@@ -296,11 +296,21 @@ def open_calls(connection: Connection, session_id: str) -> list[Row[Any]]:
     return list(connection.execute(query.order_by(messages.c.seq, part.index)).all())
 
 
-def newest_open_calls(connection: Connection, session_ids: Collection[str]) -> dict[str, ToolCallPart]:
+_NEWEST_OPEN_CALLS = (
+    select(message_parts)
+    .join(messages, IN_MESSAGE)
+    .where(
+        message_parts.c.session_id.in_(bindparam("ids", expanding=True)),
+        message_parts.c.type == "tool_call",
+        _IS_OPEN,
+        message_parts.c.closed.is_(True),
+        messages.c.voided_at.is_(None),
+    )
+    .order_by(messages.c.seq, message_parts.c.index)
+)
+
+
+def newest_open_calls(connection: Connection, session_ids: Sequence[str]) -> dict[str, ToolCallPart]:
     """The newest call without a result in each session, once the model has written all of it."""
-    part = message_parts.c
-    query = select(message_parts).join(messages, IN_MESSAGE)
-    query = query.where(part.session_id.in_(session_ids), part.type == "tool_call", _IS_OPEN, part.closed.is_(True))
-    query = query.where(messages.c.voided_at.is_(None)).order_by(messages.c.seq, part.index)
-    found = {row.session_id: part_of(row) for row in connection.execute(query)}
+    found = {row.session_id: part_of(row) for row in connection.execute(_NEWEST_OPEN_CALLS, {"ids": session_ids})}
     return {id: call for id, call in found.items() if isinstance(call, ToolCallPart)}
