@@ -33,6 +33,7 @@ MAX_STREAM_BYTES = 256 * 1024 * 1024
 """
 
 _TURN_S = 0.005
+"""Seconds of work on a stream after which other tasks get a turn."""
 _PIECE = 16 * 1024
 """Bytes read between two looks at the clock: a few milliseconds of nothing but line ends."""
 _AT_ONCE = 256
@@ -273,30 +274,38 @@ class _StreamWatch:
 
     def __init__(self) -> None:
         self._events = self._bytes = 0
-        self._yielded = self._said = monotonic()
+        self._worked = 0.0
+        self._began = self._said = monotonic()
 
-    def count(self, size: int) -> None:
-        """Counts the bytes about to be parsed. Raises `ProviderError` if the stream exceeds its limit."""
+    def begin(self, size: int) -> None:
+        """Counts the bytes that have arrived. Raises `ProviderError` if the stream exceeds its limit."""
+        self._began = monotonic()
         self._bytes += size
         if self._bytes > MAX_STREAM_BYTES:
             mib = MAX_STREAM_BYTES // 2**20
             raise ProviderError(f"The answer has more than {mib:,} MiB.", code="provider_bad_response")
 
-    async def check(self, events: int, *, is_silent: bool) -> None:
+    def check(self, events: int, *, is_silent: bool) -> None:
         """Counts the events just read. Raises `ProviderError` if the stream exceeds its limits."""
-        at = monotonic()
         self._events += events
         if not is_silent:
-            self._said = at
+            self._said = self._began
         if self._events > MAX_EVENTS:
             raise ProviderError(f"The answer has more than {MAX_EVENTS:,} events.", code="provider_bad_response")
-        if at - self._said > SILENT_S:
+        if self._began - self._said > SILENT_S:
             minutes = f"{SILENT_S / 60:g} minutes"
             raise ProviderError(f"The provider's stream had no content for {minutes}.", code="provider_timeout")
-        if at - self._yielded > _TURN_S:
-            # Buffered data is read without awaiting anything, so no other task would run.
+
+    async def rest(self) -> None:
+        """Adds the time that the events took. Buffered data is read without awaiting anything, so no other task would
+        run."""
+        at = monotonic()
+        self._worked += at - self._began
+        self._began = at
+        if self._worked > _TURN_S:
+            self._worked = 0.0
             await sleep(0)
-            self._yielded = monotonic()
+            self._began = monotonic()
 
 
 def _portions(parser: SseParser, chunk: bytes) -> Iterator[list[tuple[bytes, bytes]]]:
@@ -318,11 +327,12 @@ async def read_response(stream: ResponseStream[Any], answer: Body) -> AsyncGener
     try:
         async with aclosing(answer.chunks()) as chunks:
             async for chunk in chunks:
-                watch.count(len(chunk))
+                watch.begin(len(chunk))
                 for events in _portions(parser, chunk):
                     said = stream.feed(events)
-                    await watch.check(len(events), is_silent=not said)
+                    watch.check(len(events), is_silent=not said)
                     yield said
+                    await watch.rest()
                 if stream.done:
                     break
         yield stream.feed(parser.close())
