@@ -9,6 +9,7 @@ from collections import deque
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import ClassVar
+from weakref import ref
 
 import orjson
 import structlog
@@ -108,18 +109,21 @@ class DirectBody:
     take longer than the write. See `app.api.responses`."""
 
     def __init__(self, cycle: RequestResponseCycle) -> None:
-        self._cycle = cycle
+        # Weak, since the cycle holds the scope, which holds this: only the garbage collector would free them.
+        self._cycle = ref(cycle)
+        self._transport = cycle.transport
 
     @property
     def is_ready(self) -> bool:
         """Whether the response has begun, and all of its body so far has been passed to the kernel."""
-        cycle = self._cycle
-        is_open = cycle.chunked_encoding and not cycle.response_complete and not cycle.disconnected
-        return bool(is_open) and not cycle.flow.write_paused and not cycle.transport.is_closing()
+        cycle = self._cycle()
+        if cycle is None or not cycle.chunked_encoding or cycle.response_complete or cycle.disconnected:
+            return False
+        return not cycle.flow.write_paused and not self._transport.is_closing()
 
     def write(self, data: bytes) -> None:
         """Sends data, at least one byte, as a chunk."""
-        self._cycle.transport.write(b"%x\r\n%b\r\n" % (len(data), data))
+        self._transport.write(b"%x\r\n%b\r\n" % (len(data), data))
 
 
 class BoundedProtocol(HttpToolsProtocol):
@@ -210,7 +214,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._idle_since = None
         waiting = len(self.pipeline)
         super().on_headers_complete()
-        self.scope["extensions"] = {DIRECT_BODY: DirectBody(self.cycle)}  # type: ignore[typeddict-item]
+        self.scope["extensions"] = {DIRECT_BODY: DirectBody(self.cycle)}  # type: ignore[dict-item]
         if len(self.pipeline) > waiting:
             self._waiting.append(self._parsed)
             self.bounds.held += self._parsed

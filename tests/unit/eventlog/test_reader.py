@@ -237,14 +237,14 @@ async def test_a_sink_gets_nothing_while_the_reader_reads_the_log(stage: Stage) 
     stage.log = Slow(stage.database)
     async with stage.follow() as batches:
         batches.sink = sink = Collector([])
-        waiting = asyncio.ensure_future(anext(batches))
+        first = asyncio.ensure_future(anext(batches))
         await asyncio.sleep(0)
         stage.write("closed")
         stage.bus.publish(stage.session_id, committed)
         stage.write("next", "q")
         await asyncio.sleep(0)
         is_read.set()
-        got = await waiting
+        got = await first
         waiting = await nothing_more(batches)
         assert [item.seq for item in got + sink.items] == [1, None]
         [late] = await stage.commit(closes="q")
