@@ -104,7 +104,7 @@ def most_readers(connections: int) -> int:
     return max(1, connections - SPARE_CONNECTIONS)
 
 
-class DirectBody:
+class ChunkedBody:
     """The body of one response, written to its connection without waiting and without messages of ASGI, whose layers
     take longer than the write. See `app.api.responses`."""
 
@@ -214,7 +214,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._idle_since = None
         waiting = len(self.pipeline)
         super().on_headers_complete()
-        self.scope["extensions"] = {DIRECT_BODY: DirectBody(self.cycle)}  # type: ignore[dict-item]
+        self.scope["extensions"] = {DIRECT_BODY: ChunkedBody(self.cycle)}  # type: ignore[dict-item]
         if len(self.pipeline) > waiting:
             self._waiting.append(self._parsed)
             self.bounds.held += self._parsed

@@ -148,6 +148,10 @@ class Channel:
         items = page([item for item in self.recent if (item.seq or 0) > seq])
         return items if not items or len(items[0].data) <= PAGE_BYTES else None
 
+    def waiting(self, offsets: dict[str, int]) -> int:
+        """Characters of open parts beyond a reader's offsets; of a preview, some may be gone."""
+        return sum([part.end - offsets.get(part_id, 0) for part_id, part in self.parts.items()])
+
     def deltas(self, offsets: dict[str, int]) -> list[StreamItem]:
         """The text of open parts beyond a reader's offsets, up to `DELTA_CHARS`. Advances the offsets and drops those
         of closed parts."""

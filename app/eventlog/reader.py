@@ -56,6 +56,9 @@ AT_ONCE_BYTES = 64 * 1024
 """Largest size of durable events that a sink gets. A response sends larger ones in pieces, each once the one before is
 sent."""
 
+AT_ONCE_CHARS = 16 * 1024
+"""The same for text of open parts: 96 KiB if every character is escaped. More may take several batches."""
+
 _MORE_FOLLOWS = frozenset(
     event.type
     for event in (
@@ -108,6 +111,8 @@ async def follow(
         is_over = until_idle and head.quiet and head.last_seq == after
         yield None if is_over else Following(log, bus, channel, wake, after, until_idle)
     finally:
+        # The two hold each other, and the garbage collector rarely runs.
+        wake.take = None
         bus.leave(channel, wake)
 
 
@@ -122,6 +127,7 @@ class Following:
         self._offsets: dict[str, int] = {}
         self._taken = 0  # bytes already sent of the event after `seq`, if it is large
         self._is_waiting = False
+        self._failure: Exception | None = None
         wake.take = self._take
 
     def __aiter__(self) -> Following:
@@ -141,6 +147,8 @@ class Following:
                 await self._wake.wait()
             finally:
                 self._is_waiting = False
+            if self._failure is not None:
+                raise self._failure
 
     async def _next(self) -> list[StreamItem]:
         channel, taken = self._channel, self._taken
@@ -170,10 +178,18 @@ class Following:
 
     def _take(self) -> bool:
         """Passes new events to the sink; returns False if that is for the reader's task: what the log has to be read
-        for, what may be the end, and what has to wait."""
-        sink, channel, seq = self.sink, self._channel, self._seq
-        if not self._is_waiting or sink is None or channel.deleted or self._bus.closing:
+        for, what may be the end, what is large, and what has to wait. An error is for the task too."""
+        if not self._is_waiting or self.sink is None or self._channel.deleted or self._bus.closing:
             return False
+        try:
+            return self._pass_to(self.sink)
+        except Exception as error:
+            self._failure = error
+            return False
+
+    def _pass_to(self, sink: Sink) -> bool:
+        # All checks come first: what is consumed has to be sent.
+        channel, seq = self._channel, self._seq
         items = channel.durable_after(seq)
         if items is None or self._may_end or not sink.is_ready:
             return False
@@ -182,7 +198,7 @@ class Following:
             may_be_last = self._until_idle and items[-1].type not in _MORE_FOLLOWS
             if may_be_last or sum([len(item.data) for item in items]) > AT_ONCE_BYTES:
                 return False
-        if seq != channel.published:
+        if seq != channel.published or channel.waiting(self._offsets) > AT_ONCE_CHARS:
             return False
         self._seq = self._wake.seq = seq
         if items := items + channel.deltas(self._offsets):

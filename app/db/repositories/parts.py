@@ -94,10 +94,10 @@ _CHANGED = ("status", "tokens", "body")
 _NEW = ("session_id", "id", "message_id", "index", "type", "call_id", "closed", *_CHANGED)
 _given = {name: bindparam(f"new_{name}", type_=message_parts.c[name].type) for name in _NEW}
 _IS_OWNED = exists().where(sessions.c.id == _given["session_id"], sessions.c.epoch == bindparam("owner_epoch"))
-_IS_VOID = exists().where(
+_HAS_MESSAGE = exists().where(
     messages.c.session_id == _given["session_id"],
     messages.c.id == _given["message_id"],
-    messages.c.voided_at.is_not(None),
+    messages.c.voided_at.is_(None),
 )
 _PUT_UNFINISHED = Prepared(
     upsert(
@@ -105,7 +105,7 @@ _PUT_UNFINISHED = Prepared(
         key=("session_id", "id"),
         changed=lambda new: {name: new[name] for name in _CHANGED},
         where=message_parts.c.closed.is_(False),
-        rows=select(*(value.label(name) for name, value in _given.items())).where(_IS_OWNED, ~_IS_VOID),
+        rows=select(*(value.label(name) for name, value in _given.items())).where(_IS_OWNED, _HAS_MESSAGE),
     )
 )
 _TOUCH = Prepared(

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from weakref import ref
 
 import orjson
 import pytest
@@ -20,6 +21,7 @@ from app.db.engine import Database
 from app.db.repositories import queue, sessions
 from app.errors import ConflictError, NotFoundError
 from app.eventlog.bus import GLOBAL_EVENTS, Bus
+from app.eventlog.channel import DELTA_CHARS
 from app.eventlog.log import PAGE, PAGE_BYTES, Appender, EventLog, StreamItem
 from app.eventlog.reader import AT_ONCE_BYTES, Batches, Following, follow, follow_all
 from app.events import MessageWithdrawn
@@ -221,6 +223,41 @@ async def test_a_sink_gets_what_comes_while_it_is_ready(stage: Stage) -> None:
         stage.bus.publish(stage.session_id, [large])
         assert [item.seq for item in await also_waiting] == [4], "in pieces, by the task"
         assert len(sink.items) == 1
+
+
+async def test_what_is_large_for_a_sink_comes_in_full_without_another_event(stage: Stage) -> None:
+    stage.bus.channel(stage.session_id).running = True
+    await stage.publish()
+    async with stage.follow() as batches:
+        batches.sink = sink = Collector([])
+        await take(batches, 1)
+        waiting = await nothing_more(batches)
+        stage.write("x" * (DELTA_CHARS + 10))
+        items = await waiting + await take(batches, 1)
+        assert sum(len(orjson.loads(item.data)["text"]) for item in items) == DELTA_CHARS + 10
+        assert sink.items == []
+    gone = ref(batches)
+    del batches
+    assert gone() is None, "freed without the garbage collector"
+
+
+async def test_an_error_of_a_sink_ends_only_its_stream(stage: Stage) -> None:
+    class Broken(Collector):
+        def write(self, items: list[StreamItem]) -> None:
+            raise OSError("broken")
+
+    stage.bus.channel(stage.session_id).running = True
+    await stage.publish()
+    readers = []
+    async with stage.follow() as one, stage.follow() as other:
+        for batches in (one, other):
+            batches.sink = Broken([])
+            await take(batches, 1)
+            readers.append(await nothing_more(batches))
+        stage.write("text")
+        for reader in readers:
+            with pytest.raises(OSError, match="broken"):
+                await reader
 
 
 async def test_a_sink_gets_nothing_while_the_reader_reads_the_log(stage: Stage) -> None:

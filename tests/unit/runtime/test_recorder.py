@@ -286,6 +286,19 @@ async def test_texts_of_sessions_that_share_commits_are_one_write(owned: Owned) 
     second.recorder.close()
 
 
+async def test_a_text_that_cannot_be_stored_does_not_keep_others_from_it(owned: Owned) -> None:
+    await owned.recorder.record(owned.opened())
+    broken = parts.Unfinished(owned.session_id, 1, owned.message_id, owned.part().model_copy(update={"tokens": 10**30}))
+    with capture_logs() as logs:
+        owned.database.writer.gather(parts.put_unfinished, [broken], session_id=owned.session_id)
+        owned.live(owned.part(), "who")
+        owned.recorder._flush()
+        for _ in range(3):
+            await owned.database.writer.write(lambda _: None, session_id=owned.session_id)
+    assert await owned.stored() == ["who"]
+    assert [said["event"] for said in logs] == ["gathered_rows_not_stored"]
+
+
 async def test_cancelling_a_waiter_does_not_undo_its_write(owned: Owned) -> None:
     waiting = owned.recorder.record(owned.opened())
     waiting.cancel()
