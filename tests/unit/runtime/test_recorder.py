@@ -288,7 +288,7 @@ async def test_texts_of_sessions_that_share_commits_are_one_write(owned: Owned) 
 
 async def test_a_text_that_cannot_be_stored_does_not_keep_others_from_it(owned: Owned) -> None:
     await owned.recorder.record(owned.opened())
-    broken = parts.Unfinished(owned.session_id, 1, owned.message_id, owned.part().model_copy(update={"tokens": 10**30}))
+    broken = parts.Unfinished(owned.session_id, 1, owned.message_id, owned.part().model_copy(update={"text": "\ud800"}))
     with capture_logs() as logs:
         owned.database.writer.gather(parts.put_unfinished, [broken], session_id=owned.session_id)
         owned.live(owned.part(), "who")
