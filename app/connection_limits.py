@@ -9,11 +9,13 @@ from collections import deque
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import ClassVar
+from weakref import ref
 
 import orjson
 import structlog
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from app.api.responses import DIRECT_BODY
 from app.errors import (
     PROBLEM_MEDIA_TYPE,
     HeadTimeoutError,
@@ -100,6 +102,28 @@ def connections_for(files: int, readers: int, runs: int) -> int:
 def most_readers(connections: int) -> int:
     """The number of stream readers that fit into this many connections."""
     return max(1, connections - SPARE_CONNECTIONS)
+
+
+class ChunkedBody:
+    """The body of one response, written to its connection without waiting and without messages of ASGI, whose layers
+    take longer than the write. See `app.api.responses`."""
+
+    def __init__(self, cycle: RequestResponseCycle) -> None:
+        # Weak, since the cycle holds the scope, which holds this: only the garbage collector would free them.
+        self._cycle = ref(cycle)
+        self._transport = cycle.transport
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the response has begun, and all of its body so far has been passed to the kernel."""
+        cycle = self._cycle()
+        if cycle is None or not cycle.chunked_encoding or cycle.response_complete or cycle.disconnected:
+            return False
+        return not cycle.flow.write_paused and not self._transport.is_closing()
+
+    def write(self, data: bytes) -> None:
+        """Sends data, at least one byte, as a chunk."""
+        self._transport.write(b"%x\r\n%b\r\n" % (len(data), data))
 
 
 class BoundedProtocol(HttpToolsProtocol):
@@ -190,6 +214,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._idle_since = None
         waiting = len(self.pipeline)
         super().on_headers_complete()
+        self.scope["extensions"] = {DIRECT_BODY: ChunkedBody(self.cycle)}  # type: ignore[dict-item]
         if len(self.pipeline) > waiting:
             self._waiting.append(self._parsed)
             self.bounds.held += self._parsed

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
-from typing import Any
+from typing import Any, ClassVar, Protocol
 from urllib.parse import quote
 
 import anyio
@@ -22,8 +22,10 @@ from app.api.auth import while_logged_in
 from app.api.errors import MalformedEventIdError, RangeNotSatisfiableError, problem_response
 from app.api.guard import ApiConfig
 from app.errors import NotFoundError
-from app.runtime.values.history import EventStream, RawOutput, StreamItem
+from app.runtime.values.history import EventStream, Following, RawOutput, StreamItem
 
+DIRECT_BODY = "palimpsest.direct_body"
+"""Name of the server's extension of ASGI."""
 MAX_SEQ = 2**63 - 1
 """The largest integer that the database stores."""
 _SEQ = re.compile(r"[0-9]{1,19}")
@@ -38,7 +40,41 @@ _RANGE = re.compile(r"bytes\s*=\s*(?P<first>[0-9]{0,18})\s*-\s*(?P<last>[0-9]{0,
 _UNSAFE = re.compile(r"[^A-Za-z0-9 !#$&'()+,.;=@\[\]^_`{}~-]")
 
 
-def encode(items: list[StreamItem]) -> bytes:
+class DirectBody(Protocol):
+    """What the HTTP server offers in a request's scope, as the extension `DIRECT_BODY`: the body without messages."""
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the response has begun, and all of its body so far has been passed to the kernel."""
+        ...
+
+    def write(self, data: bytes) -> None:
+        """Sends more of the body. Call it only if it is ready."""
+        ...
+
+
+class _DirectSink:
+    """Sends a session's new events to a reader that keeps up."""
+
+    _newest: ClassVar[tuple[list[StreamItem], bytes]] = ([], b"")
+    """The newest batch, encoded once for all readers of its session, which get it one after the other."""
+
+    def __init__(self, body: DirectBody) -> None:
+        self._body = body
+
+    @property
+    def is_ready(self) -> bool:
+        return self._body.is_ready
+
+    def write(self, items: list[StreamItem]) -> None:
+        newest, data = self._newest
+        if items != newest:
+            data = encode(items)
+            _DirectSink._newest = items, data
+        self._body.write(data)
+
+
+def encode(items: Sequence[StreamItem]) -> bytes:
     """The batch in SSE's wire format. Data is JSON on one line, so it never needs splitting."""
     return b"".join([field for item in items for field in _fields(item)])
 
@@ -81,14 +117,16 @@ def start_after(after: str | None, last_event_id: str | None) -> int:
     return int(given)
 
 
-async def chunks(batches: EventStream, retry_ms: int) -> AsyncIterator[bytes]:
+async def chunks(batches: EventStream, retry_ms: int, direct: DirectBody | None = None) -> AsyncIterator[bytes]:
     """The stream's body: a chunk for each batch. The reconnection delay is in the first event's block, since some
-    clients treat a block without data as an event."""
+    clients treat a block without data as an event. Once that is sent, `direct` takes what comes while this waits."""
     head = b"retry: %d\n" % retry_ms
     async for items in batches:
         for piece in _pieces(items):
             yield head + piece
             head = b""
+        if direct is not None and isinstance(batches, Following):
+            batches.sink = batches.sink or _DirectSink(direct)
 
 
 class EventStreamResponse(EventSourceResponse):
@@ -130,7 +168,8 @@ class EventStreamResponse(EventSourceResponse):
             if scope["method"] == "HEAD":
                 await _send_headers(self, send)
                 return
-            self.body_iterator = chunks(batches, self._retry_ms)
+            direct = scope.get("extensions", {}).get(DIRECT_BODY)
+            self.body_iterator = chunks(batches, self._retry_ms, direct)
             await self._send_all(scope, while_logged_in(scope, receive), send)
 
     async def _send_with_timeout(self, send: Send, message: Message) -> None:

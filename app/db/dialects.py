@@ -47,10 +47,14 @@ def upsert(
     changed: Callable[[ReadOnlyColumnCollection[str, Any]], Mapping[str, Any]],
     *,
     where: ColumnElement[bool] | None = None,
+    rows: Select[Any] | None = None,
 ) -> Insert:
     """An insert that instead changes the row with the same `key`, if it meets `where`. `changed` gets the columns of
-    the row that was to be inserted."""
+    the row that was to be inserted. With `rows`, a query with a condition, it inserts what that finds;
+    its columns have the names of the table's."""
     statement = insert(table)
+    if rows is not None:
+        statement = statement.from_select(rows.selected_columns.keys(), rows)
     return statement.ext(_DoUpdate(index_elements=[*key], set_={**changed(statement.excluded)}, where=where))
 
 

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+import structlog
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
@@ -22,7 +23,10 @@ from app.db.dialects import begin_write
 from app.db.lanes import Lanes
 from app.errors import StorageError
 
+log = structlog.get_logger(__name__)
+
 T = TypeVar("T")
+R = TypeVar("R")
 Work = Callable[[Connection], T]
 """A write: runs its statements on the connection, in the writer's thread, and returns a value. It must not touch
 anything else, since it does not run on the event loop."""
@@ -80,6 +84,7 @@ class Writer:
         self._threads = ThreadPoolExecutor(lanes.connections, thread_name_prefix="db-writer")
         self._slots = asyncio.Semaphore(lanes.connections)
         self._lanes: dict[str | None, _Lane] = {}
+        self._gathered: dict[tuple[Callable[[Connection, list[Any]], None], str | None], list[list[Any]]] = {}
         self._closing = False
         self.commits = 0
         self.writes = 0
@@ -131,6 +136,31 @@ class Writer:
     ) -> T:
         """Submits a write and waits for its commit; cancellation does not undo it."""
         return await asyncio.shield(self.submit(work, on_commit, session_id=session_id))
+
+    def gather(
+        self, work: Callable[[Connection, list[R]], None], rows: list[R], *, session_id: str | None = None
+    ) -> None:
+        """Queues rows of a session for a write that nobody awaits: `work` gets all rows for it that come in this turn
+        of the event loop, with one lane those of all sessions. If it fails, each session's are tried alone."""
+        key = (work, session_id if self._rules.by_session else None)
+        if (gathered := self._gathered.get(key)) is None:
+            gathered = self._gathered[key] = []
+            asyncio.get_running_loop().call_soon(lambda: self._submit_gathered(*key, self._gathered.pop(key)))
+        gathered.append(rows)
+
+    def _submit_gathered(
+        self, work: Callable[[Connection, list[Any]], None], session_id: str | None, gathered: list[list[Any]]
+    ) -> None:
+        def failed(error: Exception) -> None:
+            if len(gathered) == 1 or isinstance(error, StorageError):
+                log.warning("gathered_rows_not_stored", error=str(error), sessions=len(gathered))
+                return
+            for rows in gathered:
+                self._submit_gathered(work, session_id, [rows])
+
+        if not self._closing:
+            everything = [row for rows in gathered for row in rows]
+            self.submit(lambda c: work(c, everything), None, failed, session_id=session_id, is_awaited=False)
 
     async def aclose(self) -> None:
         """Commits what was submitted and ends."""

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
+from typing import NamedTuple
 
 from app.eventlog.log import PAGE_BYTES, StreamItem, page
 from app.events import ReasoningCompleted, StepRetrying, TextCompleted, ToolCalled, ToolResulted
@@ -37,9 +38,11 @@ kept. Otherwise a command that prints character by character would cost megabyte
 
 class Reader(asyncio.Event):
     """One open stream: set when there may be new events. `seq` is the last durable event that it has sent, None for a
-    stream that follows no session's log."""
+    stream that follows no session's log. `take`, if given, is called instead of setting it: it returns whether it has
+    taken the new events."""
 
     seq: int | None = None
+    take: Callable[[], bool] | None = None
 
 
 class Channel:
@@ -57,13 +60,14 @@ class Channel:
         self.recent: deque[StreamItem] = deque()
         self._recent_bytes = 0
         self.parts: OrderedDict[str, OpenPart] = OrderedDict()
-        self.readers: set[asyncio.Event] = set()
+        self.readers: set[Reader] = set()
         self.running = False
+        self._is_delivering = False
 
     @property
     def lag(self) -> int:
         """How many events the slowest reader is behind. Thread-safe."""
-        seqs = [reader.seq for reader in list(self.readers) if isinstance(reader, Reader) and reader.seq is not None]
+        seqs = [reader.seq for reader in list(self.readers) if reader.seq is not None]
         return max(0, self.published - min(seqs)) if seqs else 0
 
     @property
@@ -121,10 +125,18 @@ class Channel:
         return part
 
     def wake(self) -> None:
-        for reader in self.readers:
-            reader.set()
+        """Notifies the readers, once for all changes of this turn of the event loop."""
+        if self.readers and not self._is_delivering:
+            self._is_delivering = True
+            asyncio.get_running_loop().call_soon(self._deliver)
         if self.outlet is not None:
             self.outlet()
+
+    def _deliver(self) -> None:
+        self._is_delivering = False
+        for reader in self.readers:
+            if reader.take is None or not reader.take():
+                reader.set()
 
     def durable_after(self, seq: int) -> list[StreamItem] | None:
         """The next events after a seq from memory; None if the log has to be read, as for a large event, of which a
@@ -136,22 +148,25 @@ class Channel:
         items = page([item for item in self.recent if (item.seq or 0) > seq])
         return items if not items or len(items[0].data) <= PAGE_BYTES else None
 
+    def waiting(self, offsets: dict[str, int]) -> int:
+        """Characters of open parts beyond a reader's offsets; of a preview, some may be gone."""
+        return sum([part.end - offsets.get(part_id, 0) for part_id, part in self.parts.items()])
+
     def deltas(self, offsets: dict[str, int]) -> list[StreamItem]:
         """The text of open parts beyond a reader's offsets, up to `DELTA_CHARS`. Advances the offsets and drops those
         of closed parts."""
         for part_id in offsets.keys() - self.parts.keys():
             del offsets[part_id]
         items: list[StreamItem] = []
-        at, room = "", DELTA_CHARS
+        room = DELTA_CHARS
         for part_id, part in self.parts.items():
             seen = offsets.get(part_id, 0)
             if seen == part.end:
                 continue
-            at = at or _clock()
-            for offset, text, stream in part.since(seen, room):
-                items.append(_delta(part, at, offset, text, stream))
-                offsets[part_id] = offset + len(text)
-                room -= len(text)
+            piece = part.piece(seen, room)
+            items += piece.items
+            offsets[part_id] = piece.end
+            room -= piece.chars
             if room <= 0:
                 break
         return items
@@ -188,6 +203,15 @@ def _delta(part: OpenPart, at: str, offset: int, text: str, stream: str) -> Stre
     return StreamItem(part.event, None, json_to_keep(data))
 
 
+class Piece(NamedTuple):
+    """What a reader at the offset `start` gets of a part: deltas up to the offset `end`, with `chars` of text."""
+
+    start: int
+    end: int
+    chars: int
+    items: list[StreamItem]
+
+
 @dataclass(slots=True)
 class OpenPart:
     """A part that is being written: its text in pieces, with the offset of each in code points.
@@ -202,6 +226,8 @@ class OpenPart:
     _starts: list[int] = field(default_factory=list)
     _pieces: list[str] = field(default_factory=list)
     _streams: list[str] = field(default_factory=list)
+    _newest: Piece | None = None
+    """The newest piece that a reader got, for the others."""
 
     def append(self, text: str, stream: str) -> None:
         if self.keep is not None and self._continues(stream):
@@ -247,6 +273,17 @@ class OpenPart:
             cut = self.end - keep - self._starts[0]
             self._pieces[0] = self._pieces[0][cut:]
             self._starts[0] += cut
+
+    def piece(self, seen: int, most: int) -> Piece:
+        """What a reader at this offset gets: at most `most` characters. Readers that keep up share it."""
+        newest = self._newest
+        if newest is None or newest.start != seen or newest.end != self.end or newest.chars > most:
+            at, end, chars, items = _clock(), seen, 0, []
+            for offset, text, stream in self.since(seen, most):
+                items.append(_delta(self, at, offset, text, stream))
+                end, chars = offset + len(text), chars + len(text)
+            newest = self._newest = Piece(seen, end, chars, items)
+        return newest
 
     @property
     def text(self) -> str:

@@ -6,6 +6,7 @@ import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
+from typing import Protocol
 
 from app.db.repositories.deletions import KEPT
 from app.errors import ConflictError, GoneError, MalformedRequestError, NotFoundError
@@ -32,9 +33,31 @@ from app.events import (
 from app.messages import now
 
 Batches = AsyncIterator[list[StreamItem]]
+
+
+class Sink(Protocol):
+    """Sends events without waiting."""
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it can send now; otherwise the events wait for the reader's task, and become fewer."""
+        ...
+
+    def write(self, items: list[StreamItem]) -> None:
+        """Sends whole events. Call it only if it is ready."""
+        ...
+
+
 OVERLAP = timedelta(seconds=5)
 """Events that were committed less than this before a cursor are sent again: their order on a stream is not that of
 their times."""
+
+AT_ONCE_BYTES = 64 * 1024
+"""Largest size of durable events that a sink gets. A response sends larger ones in pieces, each once the one before is
+sent."""
+
+AT_ONCE_CHARS = 16 * 1024
+"""The same for text of open parts: 96 KiB if every character is escaped. More may take several batches."""
 
 _MORE_FOLLOWS = frozenset(
     event.type
@@ -62,7 +85,7 @@ costs a read; one that is wrongly here leaves a stream open."""
 @asynccontextmanager
 async def follow(
     log: EventLog, bus: Bus, session_id: str, *, after: int, until_idle: bool, promised: bool = False
-) -> AsyncIterator[Batches | None]:
+) -> AsyncIterator[Following | None]:
     """A session's events after a seq: first the log, then one delta for each open part, then new events.
 
     Yields batches of the events that were waiting for this reader. With `until_idle` it ends once everything was sent,
@@ -86,56 +109,118 @@ async def follow(
             )
         channel.last_seq = max(channel.last_seq, head.last_seq)
         is_over = until_idle and head.quiet and head.last_seq == after
-        yield None if is_over else _batches(log, bus, channel, wake, after, until_idle)
+        yield None if is_over else Following(log, bus, channel, wake, after, until_idle)
     finally:
+        # The two hold each other, and the garbage collector rarely runs.
+        wake.take = None
         bus.leave(channel, wake)
 
 
-async def _batches(log: EventLog, bus: Bus, channel: Channel, wake: Reader, seq: int, until_idle: bool) -> Batches:
-    offsets: dict[str, int] = {}
-    may_end = until_idle
-    taken = 0  # bytes already sent of the event after `seq`, if it is large
-    while True:
-        wake.seq = seq
-        wake.clear()
-        items = await log.after(channel.session_id, seq, offset=taken) if taken else await _durable(log, channel, seq)
-        if taken and not items:
-            return  # The session was deleted in the middle of an event.
+class Following:
+    """A reader's stream of one session: an iterator of batches. Events that come while the next batch is awaited go to
+    `sink`, if it is given and ready, without the reader's task."""
+
+    def __init__(self, log: EventLog, bus: Bus, channel: Channel, wake: Reader, seq: int, until_idle: bool) -> None:
+        self.sink: Sink | None = None
+        self._log, self._bus, self._channel, self._wake = log, bus, channel, wake
+        self._seq, self._until_idle, self._may_end = seq, until_idle, until_idle
+        self._offsets: dict[str, int] = {}
+        self._taken = 0  # bytes already sent of the event after `seq`, if it is large
+        self._is_waiting = False
+        self._failure: Exception | None = None
+        wake.take = self._take
+
+    def __aiter__(self) -> Following:
+        return self
+
+    async def __anext__(self) -> list[StreamItem]:
+        channel = self._channel
+        while True:
+            self._wake.seq = self._seq
+            self._wake.clear()
+            if items := await self._next():
+                return items
+            if channel.deleted or self._bus.closing or (self._may_end and await self._is_over()):
+                raise StopAsyncIteration
+            self._is_waiting = True
+            try:
+                await self._wake.wait()
+            finally:
+                self._is_waiting = False
+            if self._failure is not None:
+                raise self._failure
+
+    async def _next(self) -> list[StreamItem]:
+        channel, taken = self._channel, self._taken
+        if taken:
+            items = await self._log.after(channel.session_id, self._seq, offset=taken)
+            if not items:
+                raise StopAsyncIteration  # The session was deleted in the middle of an event.
+        else:
+            items = await self._durable()
         if items and not items[-1].ends:
-            taken += len(items[-1].data)
+            self._taken += len(items[-1].data)
         elif items and items[-1].seq is not None:
-            seq, taken = items[-1].seq, 0
-            may_end = until_idle and items[-1].type not in _MORE_FOLLOWS
-        if channel.is_shared and seq > channel.published:
+            self._sent(items[-1].seq, items[-1].type)
+        if channel.is_shared and self._seq > channel.published:
             channel.close_read(items)
-        if not taken and (seq == channel.published or (channel.is_shared and seq > channel.published)):
+        if not self._taken and (
+            self._seq == channel.published or (channel.is_shared and self._seq > channel.published)
+        ):
             # The log may be ahead of the published events and may have closed a part that is still open here. With
             # several nodes, it may stay ahead: then the log has closed them, above.
-            items += channel.deltas(offsets)
-        if items:
-            yield items
-            continue
-        if channel.deleted or bus.closing or (may_end and await _is_over(log, channel, seq)):
-            return
-        await wake.wait()
-
-
-async def _durable(log: EventLog, channel: Channel, seq: int) -> list[StreamItem]:
-    items = channel.durable_after(seq)
-    if items is not None:
+            items += channel.deltas(self._offsets)
         return items
-    if channel.deleted:
-        # The log is gone; readers that were behind still get the last event, if it is known.
-        return list(channel.recent)[-1:]
-    return await log.after(channel.session_id, seq)
 
+    def _sent(self, seq: int, type_: str) -> None:
+        self._seq, self._taken = seq, 0
+        self._may_end = self._until_idle and type_ not in _MORE_FOLLOWS
 
-async def _is_over(log: EventLog, channel: Channel, seq: int) -> bool:
-    try:
-        head = await log.head(channel.session_id)
-    except NotFoundError:
-        return False  # Just deleted; the final event is about to arrive.
-    return head.quiet and head.last_seq == seq
+    def _take(self) -> bool:
+        """Passes new events to the sink; returns False if that is for the reader's task: what the log has to be read
+        for, what may be the end, what is large, and what has to wait. An error is for the task too."""
+        if not self._is_waiting or self.sink is None or self._channel.deleted or self._bus.closing:
+            return False
+        try:
+            return self._pass_to(self.sink)
+        except Exception as error:
+            self._failure = error
+            return False
+
+    def _pass_to(self, sink: Sink) -> bool:
+        # All checks come first: what is consumed has to be sent.
+        channel, seq = self._channel, self._seq
+        items = channel.durable_after(seq)
+        if items is None or self._may_end or not sink.is_ready:
+            return False
+        if items:
+            seq = items[-1].seq or 0
+            may_be_last = self._until_idle and items[-1].type not in _MORE_FOLLOWS
+            if may_be_last or sum([len(item.data) for item in items]) > AT_ONCE_BYTES:
+                return False
+        if seq != channel.published or channel.waiting(self._offsets) > AT_ONCE_CHARS:
+            return False
+        self._seq = self._wake.seq = seq
+        if items := items + channel.deltas(self._offsets):
+            sink.write(items)
+        return True
+
+    async def _durable(self) -> list[StreamItem]:
+        channel = self._channel
+        items = channel.durable_after(self._seq)
+        if items is not None:
+            return items
+        if channel.deleted:
+            # The log is gone; readers that were behind still get the last event, if it is known.
+            return list(channel.recent)[-1:]
+        return await self._log.after(channel.session_id, self._seq)
+
+    async def _is_over(self) -> bool:
+        try:
+            head = await self._log.head(self._channel.session_id)
+        except NotFoundError:
+            return False  # Just deleted; the final event is about to arrive.
+        return head.quiet and head.last_seq == self._seq
 
 
 @asynccontextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from asyncio import sleep
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import aclosing
 from time import monotonic
 from typing import Any, ClassVar, Protocol
@@ -33,6 +33,7 @@ MAX_STREAM_BYTES = 256 * 1024 * 1024
 """
 
 _TURN_S = 0.005
+"""Seconds of work on a stream after which other tasks get a turn."""
 _PIECE = 16 * 1024
 """Bytes read between two looks at the clock: a few milliseconds of nothing but line ends."""
 _AT_ONCE = 256
@@ -273,37 +274,48 @@ class _StreamWatch:
 
     def __init__(self) -> None:
         self._events = self._bytes = 0
-        self._yielded = self._said = monotonic()
+        self._worked = 0.0
+        self._began = self._said = monotonic()
 
-    def count(self, size: int) -> None:
-        """Counts the bytes about to be parsed. Raises `ProviderError` if the stream exceeds its limit."""
+    def begin(self, size: int) -> None:
+        """Counts the bytes that have arrived. Raises `ProviderError` if the stream exceeds its limit."""
+        self._began = monotonic()
         self._bytes += size
         if self._bytes > MAX_STREAM_BYTES:
             mib = MAX_STREAM_BYTES // 2**20
             raise ProviderError(f"The answer has more than {mib:,} MiB.", code="provider_bad_response")
 
-    async def check(self, events: int, *, is_silent: bool) -> None:
+    def check(self, events: int, *, is_silent: bool) -> None:
         """Counts the events just read. Raises `ProviderError` if the stream exceeds its limits."""
-        at = monotonic()
         self._events += events
         if not is_silent:
-            self._said = at
+            self._said = self._began
         if self._events > MAX_EVENTS:
             raise ProviderError(f"The answer has more than {MAX_EVENTS:,} events.", code="provider_bad_response")
-        if at - self._said > SILENT_S:
+        if self._began - self._said > SILENT_S:
             minutes = f"{SILENT_S / 60:g} minutes"
             raise ProviderError(f"The provider's stream had no content for {minutes}.", code="provider_timeout")
-        if at - self._yielded > _TURN_S:
-            # Buffered data is read without awaiting anything, so no other task would run.
+
+    async def rest(self) -> None:
+        """Adds the time that the events took. Buffered data is read without awaiting anything, so no other task would
+        run."""
+        at = monotonic()
+        self._worked += at - self._began
+        self._began = at
+        if self._worked > _TURN_S:
+            self._worked = 0.0
             await sleep(0)
-            self._yielded = monotonic()
+            self._began = monotonic()
 
 
-async def _pieces(chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:
-    """The chunks, large ones in pieces."""
-    async for chunk in chunks:
-        for start in range(0, len(chunk), _PIECE):
-            yield chunk[start : start + _PIECE]
+def _portions(parser: SseParser, chunk: bytes) -> Iterator[list[tuple[bytes, bytes]]]:
+    """The events that a chunk completes, between two checks of the clock. There may be none, which still counts toward
+    the time without content."""
+    for start in range(0, len(chunk), _PIECE):
+        events = parser.feed(chunk[start : start + _PIECE] if len(chunk) > _PIECE else chunk)
+        yield events[:_AT_ONCE]
+        for later in range(_AT_ONCE, len(events), _AT_ONCE):
+            yield events[later : later + _AT_ONCE]
 
 
 async def read_response(stream: ResponseStream[Any], answer: Body) -> AsyncGenerator[list[StreamEvent]]:
@@ -314,15 +326,13 @@ async def read_response(stream: ResponseStream[Any], answer: Body) -> AsyncGener
         return
     try:
         async with aclosing(answer.chunks()) as chunks:
-            async for piece in _pieces(chunks):
-                watch.count(len(piece))
-                events = parser.feed(piece)
-                # A piece without events still counts toward the time without content.
-                for start in range(0, len(events) or 1, _AT_ONCE):
-                    some = events[start : start + _AT_ONCE]
-                    said = stream.feed(some)
-                    await watch.check(len(some), is_silent=not said)
+            async for chunk in chunks:
+                watch.begin(len(chunk))
+                for events in _portions(parser, chunk):
+                    said = stream.feed(events)
+                    watch.check(len(events), is_silent=not said)
                     yield said
+                    await watch.rest()
                 if stream.done:
                     break
         yield stream.feed(parser.close())

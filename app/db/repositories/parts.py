@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import TypeAdapter
-from sqlalchemy import Connection, Row, Select, Table, bindparam, func, select, text, update
+from sqlalchemy import Connection, Row, Select, Table, bindparam, exists, func, select, text, update
 
 from app.db.dialects import upsert
-from app.db.models import IN_MESSAGE, message_parts, messages
+from app.db.models import IN_MESSAGE, message_parts, messages, sessions
 from app.db.prepared import Prepared
-from app.messages import Part, ToolCallPart, ToolStatus
+from app.messages import Part, ToolCallPart, ToolStatus, now
 
 Fields = dict[str, Any]
 _PART: TypeAdapter[Part] = TypeAdapter(Part)
@@ -81,19 +81,52 @@ def put(
     _PUT.run(connection, part_row(session_id, message_id, part, closed=closed, output_ref=output_ref))
 
 
-_PUT_OPEN = upsert(
-    message_parts,
-    key=("session_id", "id"),
-    changed=lambda new: {name: new[name] for name in ("status", "tokens", "body")},
-    where=message_parts.c.closed.is_(False),
+class Unfinished(NamedTuple):
+    """What has been written of a part so far, and the epoch of the session's owner, who got it from the model."""
+
+    session_id: str
+    epoch: int
+    message_id: str
+    part: Part
+
+
+_CHANGED = ("status", "tokens", "body")
+_NEW = ("session_id", "id", "message_id", "index", "type", "call_id", "closed", *_CHANGED)
+_given = {name: bindparam(f"new_{name}", type_=message_parts.c[name].type) for name in _NEW}
+_IS_OWNED = exists().where(sessions.c.id == _given["session_id"], sessions.c.epoch == bindparam("owner_epoch"))
+_HAS_MESSAGE = exists().where(
+    messages.c.session_id == _given["session_id"],
+    messages.c.id == _given["message_id"],
+    messages.c.voided_at.is_(None),
+)
+_PUT_UNFINISHED = Prepared(
+    upsert(
+        message_parts,
+        key=("session_id", "id"),
+        changed=lambda new: {name: new[name] for name in _CHANGED},
+        where=message_parts.c.closed.is_(False),
+        rows=select(*(value.label(name) for name, value in _given.items())).where(_IS_OWNED, _HAS_MESSAGE),
+    )
+)
+_TOUCH = Prepared(
+    update(sessions)
+    .where(sessions.c.id == bindparam("sid"), sessions.c.epoch == bindparam("owner_epoch"))
+    .values(updated_at=bindparam("at"))
 )
 
 
-def put_open(connection: Connection, session_id: str, parts: Iterable[tuple[str, Part]]) -> None:
-    """Stores what has been written of parts so far, each with its message's id; complete parts are not changed."""
-    rows = [part_row(session_id, message_id, part, closed=False, output_ref=None) for message_id, part in parts]
-    if rows:
-        connection.execute(_PUT_OPEN, rows)
+def put_unfinished(connection: Connection, written: Sequence[Unfinished]) -> None:
+    """Stores what has been written of parts of any sessions, in two statements for all of them: a running model causes
+    this several times a second. Parts that are complete or of a void message are not changed, nor are those of sessions
+    that have another owner now, who has closed them."""
+    at = now()
+    owners = dict.fromkeys((part.session_id, part.epoch) for part in written)
+    _TOUCH.run_all(connection, [{"sid": sid, "owner_epoch": epoch, "at": at} for sid, epoch in owners])
+    rows = []
+    for session_id, epoch, message_id, part in written:
+        row = part_row(session_id, message_id, part, closed=False, output_ref=None)
+        rows.append({"owner_epoch": epoch, **{f"new_{name}": row[name] for name in _NEW}})
+    _PUT_UNFINISHED.run_all(connection, rows)
 
 
 _SET_STATUS = Prepared(
@@ -263,11 +296,21 @@ def open_calls(connection: Connection, session_id: str) -> list[Row[Any]]:
     return list(connection.execute(query.order_by(messages.c.seq, part.index)).all())
 
 
-def newest_open_calls(connection: Connection, session_ids: Collection[str]) -> dict[str, ToolCallPart]:
+_NEWEST_OPEN_CALLS = (
+    select(message_parts)
+    .join(messages, IN_MESSAGE)
+    .where(
+        message_parts.c.session_id.in_(bindparam("ids", expanding=True)),
+        message_parts.c.type == "tool_call",
+        _IS_OPEN,
+        message_parts.c.closed.is_(True),
+        messages.c.voided_at.is_(None),
+    )
+    .order_by(messages.c.seq, message_parts.c.index)
+)
+
+
+def newest_open_calls(connection: Connection, session_ids: Sequence[str]) -> dict[str, ToolCallPart]:
     """The newest call without a result in each session, once the model has written all of it."""
-    part = message_parts.c
-    query = select(message_parts).join(messages, IN_MESSAGE)
-    query = query.where(part.session_id.in_(session_ids), part.type == "tool_call", _IS_OPEN, part.closed.is_(True))
-    query = query.where(messages.c.voided_at.is_(None)).order_by(messages.c.seq, part.index)
-    found = {row.session_id: part_of(row) for row in connection.execute(query)}
+    found = {row.session_id: part_of(row) for row in connection.execute(_NEWEST_OPEN_CALLS, {"ids": session_ids})}
     return {id: call for id, call in found.items() if isinstance(call, ToolCallPart)}

@@ -122,14 +122,16 @@ def count_all(connection: Connection) -> int:
     return connection.execute(select(func.count()).select_from(queue).where(queue.c.status == PENDING)).scalar_one()
 
 
+_COUNTS = (
+    select(queue.c.session_id, func.count())
+    .where(queue.c.session_id.in_(bindparam("ids", expanding=True)), queue.c.status == PENDING)
+    .group_by(queue.c.session_id)
+)
+
+
 def counts(connection: Connection, session_ids: Sequence[str]) -> dict[str, int]:
     """The number of pending messages by session, for sessions that have any."""
-    query = (
-        select(queue.c.session_id, func.count())
-        .where(queue.c.session_id.in_(session_ids), queue.c.status == PENDING)
-        .group_by(queue.c.session_id)
-    )
-    return {row[0]: row[1] for row in connection.execute(query)}
+    return {row[0]: row[1] for row in connection.execute(_COUNTS, {"ids": session_ids})}
 
 
 def position(connection: Connection, session_id: str, message_id: str) -> int:

@@ -26,11 +26,11 @@ from app.agent.protocols import LivePart
 from app.context.checkpoints import InForce
 from app.context.validator import Repair
 from app.db.engine import Database
-from app.db.repositories import events, messages, parts
+from app.db.repositories import parts
 from app.eventlog.bus import Bus
 from app.eventlog.channel import OpenPart
 from app.eventlog.log import Appender, StreamItem
-from app.messages import Part, ReasoningPart, TextPart, ToolCallPart, now
+from app.messages import Part, ReasoningPart, TextPart, ToolCallPart
 from app.runtime.transactions import compactions
 from app.runtime.transactions.changes import commit_changes, write_changes
 from app.sandbox.base import Stream
@@ -199,22 +199,13 @@ class Recorder:
         """Stores what has been written of the open parts, so that a crash loses little of it."""
         self._flush_timer = None
         written = [
-            (live.message_id, _partial(live, text.text))
+            parts.Unfinished(self.session_id, self.epoch, live.message_id, _partial(live, text.text))
             for live, text in self._dirty.values()
             if live.part_id in self._channel.parts
         ]
         self._dirty.clear()
-
-        def work(connection: Connection) -> tuple[None, list[StreamItem]]:
-            # Nothing is appended, but the fence applies here too.
-            events.lock(connection, self.session_id, now(), epoch=self.epoch)
-            ids = {message_id for message_id, _ in written}
-            voided = {message_id for message_id in ids if messages.is_voided(connection, self.session_id, message_id)}
-            parts.put_open(connection, self.session_id, [part for part in written if part[0] not in voided])
-            return None, []
-
         if written and self._failure is None:
-            self.submit(work)
+            self._database.writer.gather(parts.put_unfinished, written, session_id=self.session_id)
 
     def close(self) -> None:
         """Stops the timer; submitted writes are still committed."""

@@ -15,6 +15,7 @@ from typing_extensions import TypedDict
 from app.context.prompts import sections_of
 from app.context.tokens import estimate_text
 from app.eventlog.log import StreamItem as StreamItem
+from app.eventlog.reader import Following as Following
 from app.messages import (
     FinishReason,
     Message,

@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack
 
 from starlette.types import Receive, Scope, Send
 
+from app.api.responses import DIRECT_BODY, DirectBody
 from app.connection_limits import MAX_UNSENT_BYTES, bounded
 from tests.unit.api.serving import serving
 
@@ -58,3 +59,45 @@ async def test_unread_responses_are_bounded_in_total() -> None:
             open_ones = [connection.transport for connection in server.server_state.connections]
             most = max(most, sum(transport.get_write_buffer_size() for transport in open_ones))
         assert MAX_UNSENT_BYTES / 2 < most <= MAX_UNSENT_BYTES + size
+
+
+async def test_a_body_is_written_directly_while_its_response_is_open_and_its_reader_keeps_up() -> None:
+    seen: list[bool] = []
+    bodies: list[DirectBody] = []
+    is_paused = asyncio.Event()
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        body: DirectBody = scope["extensions"][DIRECT_BODY]
+        bodies.append(body)
+        seen.append(body.is_ready)
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        seen.append(body.is_ready)
+        await send({"type": "http.response.body", "body": b"one ", "more_body": True})
+        body.write(b"two ")
+        if scope["path"] == "/stalled":
+            while body.is_ready:
+                body.write(CHUNK)
+            is_paused.set()
+            while (await receive())["type"] != "http.disconnect":
+                pass
+            seen.append(body.is_ready)
+            return
+        await send({"type": "http.response.body", "body": b"three"})
+        seen.append(body.is_ready)
+
+    async with serving(app, http=bounded(10)) as server:  # type: ignore[arg-type]
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n" * 2)
+        async with asyncio.timeout(10):
+            for _ in range(2):
+                await reader.readuntil(b"\r\n\r\n")
+                assert await reader.readuntil(b"0\r\n\r\n") == b"4\r\none \r\n4\r\ntwo \r\n5\r\nthree\r\n0\r\n\r\n"
+        assert seen == [False, True, False] * 2
+        assert bodies[0] is not bodies[1], "a pipelined request does not get the body of another one"
+        writer.write(b"GET /stalled HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        async with asyncio.timeout(10):
+            await is_paused.wait()
+            writer.transport.abort()
+            while len(seen) < 9:  # noqa: ASYNC110
+                await asyncio.sleep(0)
+        assert seen[6:] == [False, True, False]

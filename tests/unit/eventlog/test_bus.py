@@ -195,7 +195,7 @@ def test_a_late_publication_does_not_reopen_what_the_log_closed() -> None:
 def test_a_channel_is_dropped_without_readers_and_runs() -> None:
     bus = Bus()
     channel = bus.channel("s")
-    reader = asyncio.Event()
+    reader = Reader()
     channel.readers.add(reader)
     channel.running = True
     bus.release("s")
@@ -209,25 +209,39 @@ def test_a_channel_is_dropped_without_readers_and_runs() -> None:
     bus.release("s")
 
 
-def test_publishing_wakes_readers_and_needs_none() -> None:
+async def test_publishing_wakes_readers_once_a_turn_and_needs_none() -> None:
     bus = Bus()
     bus.publish("nobody", [event(1)])
     assert len(bus) == 0
-    reader = asyncio.Event()
-    bus.channel("s").readers.add(reader)
+    reader, quick = Reader(), Reader()
+    taken: list[int] = []
+
+    def take() -> bool:
+        taken.append(bus.channel("s").published)
+        return True
+
+    quick.take = take
+    bus.channel("s").readers |= {reader, quick}
     bus.publish("s", [])
+    await asyncio.sleep(0)
     assert not reader.is_set()
     bus.publish("s", [event(1)])
-    assert reader.is_set()
+    bus.publish("s", [event(2)])
+    await asyncio.sleep(0)
+    assert (reader.is_set(), quick.is_set(), taken) == (True, False, [2])
+    bus.publish("s", [event(3)])
+    await asyncio.sleep(0)
+    assert taken == [2, 3]
 
 
-def test_a_deleted_session_does_not_end_the_streams_of_one_that_takes_its_id() -> None:
+async def test_a_deleted_session_does_not_end_the_streams_of_one_that_takes_its_id() -> None:
     bus = Bus()
     old = bus.channel("s")
-    reader = asyncio.Event()
+    reader = Reader()
     old.readers.add(reader)
     bus.delete("s", event(1, "session.deleted"))
     assert old.deleted
+    await asyncio.sleep(0)
     assert reader.is_set()
     assert not bus.channel("s").deleted
 
@@ -257,7 +271,7 @@ def test_streams_are_bounded_and_the_refused_ones_counted() -> None:
     bus.check_room()
 
 
-def test_the_lag_is_that_of_the_slowest_reader() -> None:
+async def test_the_lag_is_that_of_the_slowest_reader() -> None:
     bus = Bus()
     assert bus.lag == 0
     fast, slow = Reader(), Reader()

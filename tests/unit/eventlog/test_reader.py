@@ -6,8 +6,10 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from weakref import ref
 
 import orjson
 import pytest
@@ -19,8 +21,9 @@ from app.db.engine import Database
 from app.db.repositories import queue, sessions
 from app.errors import ConflictError, NotFoundError
 from app.eventlog.bus import GLOBAL_EVENTS, Bus
+from app.eventlog.channel import DELTA_CHARS
 from app.eventlog.log import PAGE, PAGE_BYTES, Appender, EventLog, StreamItem
-from app.eventlog.reader import Batches, follow, follow_all
+from app.eventlog.reader import AT_ONCE_BYTES, Batches, Following, follow, follow_all
 from app.events import MessageWithdrawn
 from app.messages import new_id, now
 from app.sessions import QueueMode, Status
@@ -51,7 +54,7 @@ class Stage:
         await self.database.writer.write(lambda c: sessions.change(c, self.session_id, **fields))
 
     @asynccontextmanager
-    async def follow(self, after: int = 0, until_idle: bool = False) -> AsyncIterator[Batches]:
+    async def follow(self, after: int = 0, until_idle: bool = False) -> AsyncIterator[Following]:
         async with follow(self.log, self.bus, self.session_id, after=after, until_idle=until_idle) as batches:
             assert batches is not None
             yield batches
@@ -60,6 +63,17 @@ class Stage:
         channel = self.bus.channel(self.session_id)
         channel.open_part(part_id, "text.delta", {"message_id": "m", "part_id": part_id}).append(text, "")
         channel.wake()
+
+
+class Collector:
+    """A sink that adds events to a list."""
+
+    def __init__(self, items: list[StreamItem]) -> None:
+        self.items, self.is_ready = items, True
+
+    def write(self, items: list[StreamItem]) -> None:
+        assert self.is_ready
+        self.items += items
 
 
 @pytest.fixture
@@ -79,11 +93,15 @@ async def take(batches: Batches, count: int) -> list[StreamItem]:
 async def nothing_more(batches: Batches) -> asyncio.Future[list[StreamItem]]:
     """The reader's next batch, which it is waiting for."""
     waiting = asyncio.ensure_future(anext(batches))
+    await nothing_more_of(waiting)
+    return waiting
+
+
+async def nothing_more_of(waiting: asyncio.Future[list[StreamItem]]) -> None:
     # Reads of the log go through a thread: when this one has finished, so has the reader's.
     for _ in range(20):
         await asyncio.sleep(0.005)
     assert not waiting.done(), waiting
-    return waiting
 
 
 async def test_the_log_in_pages_then_new_events(stage: Stage) -> None:
@@ -170,8 +188,120 @@ async def test_a_part_that_the_log_has_closed_gives_no_more_deltas(stage: Stage)
     assert orjson.loads(items[-1].data)["part_id"] == "q"
 
 
+async def test_a_sink_gets_what_comes_while_it_is_ready(stage: Stage) -> None:
+    stage.bus.channel(stage.session_id).running = True
+    await stage.publish()
+    async with stage.follow(until_idle=True) as batches, stage.follow() as others:
+        sink, other = Collector([]), Collector([])
+        batches.sink, others.sink = sink, other
+        await take(batches, 1)
+        await take(others, 1)
+        # Not an event that may be the last.
+        stage.bus.publish(stage.session_id, [replace(item, type="text.completed") for item in await stage.commit()])
+        await take(batches, 1)
+        await take(others, 1)
+        waiting, also_waiting = await nothing_more(batches), asyncio.ensure_future(anext(others))
+        await asyncio.sleep(0)
+        stage.write("he")
+        stage.write("llo")
+        await asyncio.sleep(0)
+        [delta] = sink.items
+        assert orjson.loads(delta.data)["text"] == "hello"
+        assert other.items[0] is delta, "made once for all readers"
+
+        sink.is_ready = False
+        stage.write("!")
+        assert [orjson.loads(item.data)["text"] for item in await waiting] == ["!"]
+        sink.is_ready = True
+        waiting = await nothing_more(batches)
+        await stage.change(status=Status.IDLE)
+        await stage.publish()
+        assert [item.seq for item in await waiting] == [3], "it may be the last"
+        assert [batch async for batch in batches] == []
+        assert [item.seq for item in other.items] == [None, None, 3]
+        large = StreamItem("text.completed", 4, b'{"x":"%b"}' % (b"x" * AT_ONCE_BYTES))
+        stage.bus.publish(stage.session_id, [large])
+        assert [item.seq for item in await also_waiting] == [4], "in pieces, by the task"
+        assert len(sink.items) == 1
+
+
+async def test_what_is_large_for_a_sink_comes_in_full_without_another_event(stage: Stage) -> None:
+    stage.bus.channel(stage.session_id).running = True
+    await stage.publish()
+    async with stage.follow() as batches:
+        batches.sink = sink = Collector([])
+        await take(batches, 1)
+        waiting = await nothing_more(batches)
+        stage.write("x" * (DELTA_CHARS + 10))
+        items = await waiting + await take(batches, 1)
+        assert sum(len(orjson.loads(item.data)["text"]) for item in items) == DELTA_CHARS + 10
+        assert sink.items == []
+    gone = ref(batches)
+    del batches
+    assert gone() is None, "freed without the garbage collector"
+
+
+async def test_an_error_of_a_sink_ends_only_its_stream(stage: Stage) -> None:
+    class Broken(Collector):
+        def write(self, items: list[StreamItem]) -> None:
+            raise OSError("broken")
+
+    stage.bus.channel(stage.session_id).running = True
+    await stage.publish()
+    readers = []
+    async with stage.follow() as one, stage.follow() as other:
+        for batches in (one, other):
+            batches.sink = Broken([])
+            await take(batches, 1)
+            readers.append(await nothing_more(batches))
+        stage.write("text")
+        for reader in readers:
+            with pytest.raises(OSError, match="broken"):
+                await reader
+
+
+async def test_a_sink_gets_nothing_while_the_reader_reads_the_log(stage: Stage) -> None:
+    is_read = asyncio.Event()
+
+    class Slow(EventLog):
+        async def after(self, *args: Any, **options: Any) -> list[StreamItem]:
+            found = await super().after(*args, **options)
+            await is_read.wait()
+            return found
+
+    stage.bus.channel(stage.session_id).running = True
+    committed = await stage.commit(closes="p")
+    stage.log = Slow(stage.database)
+    async with stage.follow() as batches:
+        batches.sink = sink = Collector([])
+        first = asyncio.ensure_future(anext(batches))
+        await asyncio.sleep(0)
+        stage.write("closed")
+        stage.bus.publish(stage.session_id, committed)
+        stage.write("next", "q")
+        await asyncio.sleep(0)
+        is_read.set()
+        got = await first
+        waiting = await nothing_more(batches)
+        assert [item.seq for item in got + sink.items] == [1, None]
+        [late] = await stage.commit(closes="q")
+        # As if it had been read before it is published: "q" is closed for this reader.
+        batches._seq = stage.bus.channel(stage.session_id).last_seq = 2
+        stage.write("late", "q")
+        await nothing_more_of(waiting)
+        assert sink.items == []
+        stage.bus.publish(stage.session_id, [late])
+        stage.write("new", "r")
+        await asyncio.sleep(0)
+        assert [orjson.loads(item.data)["text"] for item in sink.items] == ["new"]
+
+
 @settings(max_examples=25)
-@given(moves=st.lists(st.sampled_from(["publish", "commit", "write", "close", "read", "wait"]), max_size=25))
+@given(
+    moves=st.lists(
+        st.sampled_from(["publish", "commit", "write", "close", "read", "sink", "pause", "wait"]), max_size=25
+    )
+)
 async def test_no_interleaving_causes_a_gap_a_duplicate_or_a_late_delta(
     tmp_path_factory: pytest.TempPathFactory, moves: list[str]
 ) -> None:
@@ -182,9 +312,15 @@ async def test_no_interleaving_causes_a_gap_a_duplicate_or_a_late_delta(
         unpublished: list[StreamItem] = []
         parts = 0
 
-        async def consume() -> list[StreamItem]:
+        sinks: list[Collector] = []
+
+        async def consume(sink: Collector | None = None) -> list[StreamItem]:
+            got = [] if sink is None else sink.items
             async with stage.follow() as batches:
-                return [item async for batch in batches for item in batch]
+                batches.sink = sink
+                async for batch in batches:
+                    got += batch
+            return got
 
         await stage.publish()
         readers = [asyncio.create_task(consume())]
@@ -202,6 +338,12 @@ async def test_no_interleaving_causes_a_gap_a_duplicate_or_a_late_delta(
                 unpublished = []
             elif move == "read":
                 readers.append(asyncio.create_task(consume()))
+            elif move == "sink":
+                sinks.append(Collector([]))
+                readers.append(asyncio.create_task(consume(sinks[-1])))
+            elif move == "pause":
+                for sink in sinks:
+                    sink.is_ready = not sink.is_ready
             else:
                 await stage.log.head(stage.session_id)
             await asyncio.sleep(0)

@@ -26,7 +26,7 @@ from app.context.prompts import SYSTEM_TEMPLATE, Generation
 from app.context.tokens import PER_MESSAGE, estimate_part, estimate_text
 from app.db.engine import Database
 from app.db.repositories import messages, queue, sessions
-from app.db.repositories.parts import put_open
+from app.db.repositories.parts import Unfinished, put_unfinished
 from app.eventlog.bus import Bus
 from app.eventlog.log import EventLog, StreamItem
 from app.llm.base import Provider, ToolSchema
@@ -120,8 +120,9 @@ class Stage:
 
     async def write_open(self, message_id: str, *parts: Part) -> None:
         """Stores open parts."""
-        pairs = [(message_id, part) for part in parts]
-        await self.write(lambda c: put_open(c, self.session_id, pairs))
+        epoch = await self.write(lambda c: sessions.row(c, self.session_id).epoch)
+        written = [Unfinished(self.session_id, epoch, message_id, part) for part in parts]
+        await self.write(lambda c: put_unfinished(c, written))
 
     async def post(self, content: str, mode: QueueMode = QueueMode.STEER, id: str | None = None) -> str:
         """Queues a message; returns its id."""

@@ -14,6 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from app.db.writer import Commit
 from app.errors import StorageBusyError, StorageError
 from app.eventlog.bus import Bus
+from app.eventlog.channel import Reader
 from app.eventlog.log import StreamItem
 from app.runtime.telemetry.metrics import MCP, OTHER, Metrics
 from app.runtime.telemetry.tracing import news
@@ -193,13 +194,13 @@ async def test_the_lag_of_the_loop_is_measured_while_entered() -> None:
     assert "event-loop-lag" not in {task.get_name() for task in asyncio.all_tasks()}
 
 
-def test_the_bus_reports_published_events_and_counts_its_readers() -> None:
+async def test_the_bus_reports_published_events_and_counts_its_readers() -> None:
     heard: list[str] = []
     bus = Bus(lambda items: heard.extend(each.type for each in items))
     bus.publish("nobody follows", [item("step.started")])
     bus.delete("nobody follows", item("session.deleted"))
     assert heard == ["step.started", "session.deleted"]
-    bus.channel("followed").readers.add(asyncio.Event())
+    bus.channel("followed").readers.add(Reader())
     bus.all.readers.add(asyncio.Event())
     assert bus.readers == 2
     assert bus.close() == 2

@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,7 @@ from app.db.repositories import messages, parts, sessions, steps
 from app.errors import StaleOwnerError
 from app.eventlog.bus import Bus
 from app.eventlog.log import EventLog, StreamItem
-from app.messages import FinishReason, TextPart, ToolCallPart, ToolResultPart, ToolStatus, Usage, new_id
+from app.messages import FinishReason, TextPart, ToolCallPart, ToolResultPart, ToolStatus, Usage, new_id, now
 from app.runtime.owner.recorder import FLUSH_S, Recorder
 from app.sessions import ContextState, PlanItem, Status
 from tests.unit.db.rows import add_session, new_database
@@ -260,6 +261,42 @@ async def test_a_stale_owner_stores_no_late_text(owned: Owned) -> None:
 
     assert await owned.stored() == []
     assert await owned.database.read(lambda c: parts.open_parts(c, owned.session_id)) == []
+
+
+async def test_texts_of_sessions_that_share_commits_are_one_write(owned: Owned) -> None:
+    database = owned.database
+    second_id = await database.writer.write(lambda c: add_session(c, status=Status.RUNNING))
+    await database.writer.write(lambda c: sessions.claim(c, second_id), session_id=second_id)
+    second = Owned(database, second_id)
+    await owned.recorder.record(owned.opened())
+    await second.recorder.record(second.opened())
+    long_ago = now() - timedelta(hours=1)
+    await database.writer.write(lambda c: sessions.change(c, second_id, updated_at=long_ago), session_id=second_id)
+    written = database.writer.writes
+    for one in (owned, second):
+        one.live(one.part(), "who")
+        one.recorder._flush()
+    await asyncio.sleep(0)
+    assert database.writer.waiting == (1 if database.writer.has_one_lane else 2)
+    await database.writer.write(lambda _: None, session_id=owned.session_id)
+    await database.writer.write(lambda _: None, session_id=second_id)
+    assert database.writer.writes == written + (3 if database.writer.has_one_lane else 4)
+    assert [await owned.stored(), await second.stored()] == [["who"], ["who"]]
+    assert (await database.read(lambda c: sessions.row(c, second_id))).updated_at > long_ago
+    second.recorder.close()
+
+
+async def test_a_text_that_cannot_be_stored_does_not_keep_others_from_it(owned: Owned) -> None:
+    await owned.recorder.record(owned.opened())
+    broken = parts.Unfinished(owned.session_id, 1, owned.message_id, owned.part().model_copy(update={"text": "\ud800"}))
+    with capture_logs() as logs:
+        owned.database.writer.gather(parts.put_unfinished, [broken], session_id=owned.session_id)
+        owned.live(owned.part(), "who")
+        owned.recorder._flush()
+        for _ in range(3):
+            await owned.database.writer.write(lambda _: None, session_id=owned.session_id)
+    assert await owned.stored() == ["who"]
+    assert [said["event"] for said in logs] == ["gathered_rows_not_stored"]
 
 
 async def test_cancelling_a_waiter_does_not_undo_its_write(owned: Owned) -> None:
