@@ -15,7 +15,6 @@ import orjson
 import structlog
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from app.api.responses import DIRECT_BODY
 from app.errors import (
     PROBLEM_MEDIA_TYPE,
     HeadTimeoutError,
@@ -104,9 +103,13 @@ def most_readers(connections: int) -> int:
     return max(1, connections - SPARE_CONNECTIONS)
 
 
+DIRECT_BODY = "palimpsest.direct_body"
+"""Name of the extension of ASGI under which a request's scope has its `ChunkedBody`."""
+
+
 class ChunkedBody:
     """The body of one response, written to its connection without waiting and without messages of ASGI, whose layers
-    take longer than the write. See `app.api.responses`."""
+    take longer than the write."""
 
     def __init__(self, cycle: RequestResponseCycle) -> None:
         # Weak, since the cycle holds the scope, which holds this: only the garbage collector would free them.
@@ -122,7 +125,7 @@ class ChunkedBody:
         return not cycle.flow.write_paused and not self._transport.is_closing()
 
     def write(self, data: bytes) -> None:
-        """Sends data, at least one byte, as a chunk."""
+        """Sends data, at least one byte, as a chunk. Call it only if it is ready."""
         self._transport.write(b"%x\r\n%b\r\n" % (len(data), data))
 
 

@@ -6,7 +6,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 from urllib.parse import quote
 
 import anyio
@@ -21,11 +21,10 @@ from starlette.types import Message, Receive, Scope, Send
 from app.api.auth import while_logged_in
 from app.api.errors import MalformedEventIdError, RangeNotSatisfiableError, problem_response
 from app.api.guard import ApiConfig
+from app.connection_limits import DIRECT_BODY, ChunkedBody
 from app.errors import NotFoundError
 from app.runtime.values.history import EventStream, Following, RawOutput, StreamItem
 
-DIRECT_BODY = "palimpsest.direct_body"
-"""Name of the server's extension of ASGI."""
 MAX_SEQ = 2**63 - 1
 """The largest integer that the database stores."""
 _SEQ = re.compile(r"[0-9]{1,19}")
@@ -40,26 +39,13 @@ _RANGE = re.compile(r"bytes\s*=\s*(?P<first>[0-9]{0,18})\s*-\s*(?P<last>[0-9]{0,
 _UNSAFE = re.compile(r"[^A-Za-z0-9 !#$&'()+,.;=@\[\]^_`{}~-]")
 
 
-class DirectBody(Protocol):
-    """What the HTTP server offers in a request's scope, as the extension `DIRECT_BODY`: the body without messages."""
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether the response has begun, and all of its body so far has been passed to the kernel."""
-        ...
-
-    def write(self, data: bytes) -> None:
-        """Sends more of the body. Call it only if it is ready."""
-        ...
-
-
 class _DirectSink:
     """Sends a session's new events to a reader that keeps up."""
 
     _newest: ClassVar[tuple[list[StreamItem], bytes]] = ([], b"")
     """The newest batch, encoded once for all readers of its session, which get it one after the other."""
 
-    def __init__(self, body: DirectBody) -> None:
+    def __init__(self, body: ChunkedBody) -> None:
         self._body = body
 
     @property
@@ -117,7 +103,7 @@ def start_after(after: str | None, last_event_id: str | None) -> int:
     return int(given)
 
 
-async def chunks(batches: EventStream, retry_ms: int, direct: DirectBody | None = None) -> AsyncIterator[bytes]:
+async def chunks(batches: EventStream, retry_ms: int, direct: ChunkedBody | None = None) -> AsyncIterator[bytes]:
     """The stream's body: a chunk for each batch. The reconnection delay is in the first event's block, since some
     clients treat a block without data as an event. Once that is sent, `direct` takes what comes while this waits."""
     head = b"retry: %d\n" % retry_ms

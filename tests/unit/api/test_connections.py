@@ -8,8 +8,7 @@ from contextlib import AsyncExitStack
 
 from starlette.types import Receive, Scope, Send
 
-from app.api.responses import DIRECT_BODY, DirectBody
-from app.connection_limits import MAX_UNSENT_BYTES, bounded
+from app.connection_limits import DIRECT_BODY, MAX_UNSENT_BYTES, ChunkedBody, bounded
 from tests.unit.api.serving import serving
 
 CHUNK = b"x" * 1_000
@@ -63,11 +62,11 @@ async def test_unread_responses_are_bounded_in_total() -> None:
 
 async def test_a_body_is_written_directly_while_its_response_is_open_and_its_reader_keeps_up() -> None:
     seen: list[bool] = []
-    bodies: list[DirectBody] = []
+    bodies: list[ChunkedBody] = []
     is_paused = asyncio.Event()
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        body: DirectBody = scope["extensions"][DIRECT_BODY]
+        body: ChunkedBody = scope["extensions"][DIRECT_BODY]
         bodies.append(body)
         seen.append(body.is_ready)
         await send({"type": "http.response.start", "status": 200, "headers": []})
