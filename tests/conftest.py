@@ -11,6 +11,7 @@ from pkgutil import walk_packages
 import pytest
 from coverage import Coverage
 from hypothesis import settings
+from hypothesis.internal.conjecture.providers import _get_local_constants
 
 import app
 import evals
@@ -94,6 +95,9 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """Keeps the garbage collector from going through all that was imported and collected again and again, which takes
     a sixth of the tests' CPU time."""
     share_postgres(session)
+    if session.config.option.workers:
+        # Some values of property tests are constants of the sources, which each worker would search for itself.
+        _get_local_constants()
     gc.enable()
     gc.collect()
     gc.freeze()
