@@ -33,14 +33,25 @@ settings.register_profile("short", deadline=None, max_examples=25)
 
 MEASURED = {
     *("access", "acp", "answers", "approvals", "archives", "background_commands", "bad_input", "broker", "changes"),
-    *("cli", "cli_approvals", "cli_compact", "cli_terminal", "client_tools", "connections", "eval", "files"),
-    *("first_use", "fork", "history_import", "idempotency", "images", "interrupt", "login", "mcp", "mcp_command"),
-    *("message_search", "moving_workspaces", "output", "page", "queue", "retention", "session_secrets", "skills"),
-    *("sources", "start", "subagents", "tools", "trace_context", "tracing", "webhooks"),
+    *("cli", "cli_approvals", "cli_compact", "cli_terminal", "client_tools", "eval", "files", "first_use", "fork"),
+    *("history_import", "idempotency", "images", "interrupt", "login", "mcp", "mcp_command", "message_search"),
+    *("output", "page", "queue", "retention", "session_secrets", "skills", "sources", "subagents", "tools", "tracing"),
+    "webhooks",
 }
 """Tests of behavior that reach what the others leave out, cheaply."""
-UNMEASURED = {"benchmarks", "docs", "provider", "soak"}
-"""Folders of unit tests that are about something other than the service."""
+UNMEASURED = {
+    *("benchmarks", "docs", "provider", "soak"),
+    *("test_ending", "test_flat_steps", "test_migrations", "test_roles"),
+}
+"""Folders of unit tests that are about something other than the service, and files that cost much and reach nothing
+that the others leave out."""
+ALSO_MEASURED = {
+    "test_a_window_that_a_worker_has_learned_is_soon_known_on_all_nodes",
+    "test_any_node_serves_the_files_that_a_running_worker_has",
+    "test_cancels_reach_the_sub_agents_of_a_frozen_worker",
+    "test_random_trees_come_back_in_docker",
+}
+"""Slow unit tests and tests of whole clusters that reach what the others leave out."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -71,7 +82,8 @@ def pytest_collection() -> Generator[None, object, object]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Marks the tests that are enough to measure coverage, which takes twice the CPU time. Leaves out what is about
+    """Marks the tests that are enough to measure coverage, which takes twice the CPU time: they were chosen by what the
+    tests of each file reach. Leaves out what is about
     SQLite's file while the tests use Postgres."""
     if on_postgres():
         config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("sqlite")])
@@ -83,12 +95,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def is_measured(item: pytest.Item) -> bool:
     """Whether coverage is measured with the test."""
-    folder, name = item.path.parent, item.path.stem.removeprefix("test_")
+    folder, name = item.path.parent, item.path.stem
     if folder.name == "behavior":
-        reaches = name in MEASURED
-    else:
-        reaches = not {"unit", "cluster"}.isdisjoint(folder.parts) and UNMEASURED.isdisjoint(folder.parts)
-    return reaches and not item.get_closest_marker("extended")
+        return name.removeprefix("test_") in MEASURED and not item.get_closest_marker("extended")
+    if {"unit", "cluster"}.isdisjoint(folder.parts) or not UNMEASURED.isdisjoint((*folder.parts, name)):
+        return False
+    is_left_out = any(item.get_closest_marker(mark) for mark in ("slow", "extended"))
+    return not is_left_out or item.name in ALSO_MEASURED
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
