@@ -83,6 +83,7 @@ $(RUNTIME): pyproject.toml
 	@$(INSTALL) --editable .
 	@touch $@
 
+# Most of these packages' modules are never imported; Python compiles the others when they are.
 $(DEV): $(RUNTIME)
-	@$(INSTALL) --group dev
+	@$(INSTALL) --no-compile --group dev
 	@touch $@

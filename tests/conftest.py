@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from importlib import import_module
 from pathlib import Path
+from pkgutil import walk_packages
 
 import pytest
+from coverage import Coverage
 from hypothesis import settings
+from hypothesis.internal.conjecture.providers import _get_local_constants
 
+import app
+import evals
 from scripts.servers.postgres import temporary_database
 from scripts.servers.redis import RedisServer
 from tests.databases import on_postgres, prepare, remove_databases, template
@@ -27,14 +33,25 @@ settings.register_profile("short", deadline=None, max_examples=25)
 
 MEASURED = {
     *("access", "acp", "answers", "approvals", "archives", "background_commands", "bad_input", "broker", "changes"),
-    *("cli", "cli_approvals", "cli_compact", "cli_terminal", "client_tools", "connections", "eval", "files"),
-    *("first_use", "fork", "history_import", "idempotency", "images", "interrupt", "login", "mcp", "mcp_command"),
-    *("message_search", "moving_workspaces", "output", "page", "queue", "retention", "session_secrets", "skills"),
-    *("sources", "start", "subagents", "tools", "trace_context", "tracing", "webhooks"),
+    *("cli", "cli_approvals", "cli_compact", "cli_terminal", "client_tools", "eval", "files", "first_use", "fork"),
+    *("history_import", "idempotency", "images", "interrupt", "login", "mcp", "mcp_command", "message_search"),
+    *("output", "page", "queue", "retention", "session_secrets", "skills", "sources", "subagents", "tools", "tracing"),
+    "webhooks",
 }
 """Tests of behavior that reach what the others leave out, cheaply."""
-UNMEASURED = {"benchmarks", "docs", "provider", "soak"}
-"""Folders of unit tests that are about something other than the service."""
+UNMEASURED = {
+    *("benchmarks", "docs", "provider", "soak"),
+    *("test_ending", "test_flat_steps", "test_migrations", "test_roles"),
+}
+"""Folders of unit tests that are about something other than the service, and files that cost much and reach nothing
+that the others leave out."""
+ALSO_MEASURED = {
+    "test_a_window_that_a_worker_has_learned_is_soon_known_on_all_nodes",
+    "test_any_node_serves_the_files_that_a_running_worker_has",
+    "test_cancels_reach_the_sub_agents_of_a_frozen_worker",
+    "test_random_trees_come_back_in_docker",
+}
+"""Slow unit tests and tests of whole clusters that reach what the others leave out."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -45,9 +62,28 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile("short" if "not extended" in config.option.markexpr else "full")
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Measures the coverage of the service's imports, but not of the rest of the collection, which would take three
+    times the CPU time."""
+    coverage = Coverage.current()
+    if coverage is None:
+        return (yield)
+    for package in (app, evals):
+        for module in walk_packages(package.__path__, f"{package.__name__}."):
+            if not module.name.endswith(".__main__"):
+                import_module(module.name)
+    coverage.stop()
+    try:
+        return (yield)
+    finally:
+        coverage.start()
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Marks the tests that are enough to measure coverage, which takes twice the CPU time. Leaves out what is about
+    """Marks the tests that are enough to measure coverage, which takes twice the CPU time: they were chosen by what the
+    tests of each file reach. Leaves out what is about
     SQLite's file while the tests use Postgres."""
     if on_postgres():
         config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("sqlite")])
@@ -59,18 +95,22 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def is_measured(item: pytest.Item) -> bool:
     """Whether coverage is measured with the test."""
-    folder, name = item.path.parent, item.path.stem.removeprefix("test_")
+    folder, name = item.path.parent, item.path.stem
     if folder.name == "behavior":
-        reaches = name in MEASURED
-    else:
-        reaches = not {"unit", "cluster"}.isdisjoint(folder.parts) and UNMEASURED.isdisjoint(folder.parts)
-    return reaches and not item.get_closest_marker("extended")
+        return name.removeprefix("test_") in MEASURED and not item.get_closest_marker("extended")
+    if {"unit", "cluster"}.isdisjoint(folder.parts) or not UNMEASURED.isdisjoint((*folder.parts, name)):
+        return False
+    is_left_out = any(item.get_closest_marker(mark) for mark in ("slow", "extended"))
+    return not is_left_out or item.name in ALSO_MEASURED
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Keeps the garbage collector from going through all that was imported and collected again and again, which takes
     a sixth of the tests' CPU time."""
     share_postgres(session)
+    if session.config.option.workers:
+        # Some values of property tests are constants of the sources, which each worker would search for itself.
+        _get_local_constants()
     gc.enable()
     gc.collect()
     gc.freeze()

@@ -27,15 +27,13 @@ from _pytest.capture import CaptureManager
 from _pytest.terminal import TerminalReporter
 from coverage import Coverage
 
-from tests.behavior.preloaded import ENVIRONMENT
+from tests.behavior.preloaded import ENVIRONMENT, MEASURE
 
 SHARE = 6
 """Tests of one file that a worker takes at once: few, so that no worker has many left at the end."""
 CLUSTER = Path(__file__).parent / "cluster"
 """Its tests share Temporal, which takes seconds to start."""
 RANGE = struct.Struct("HH")
-COVERAGE_VARIABLE = "COVERAGE_PROCESS_CONFIG"
-"""With it, coverage.py measures the processes that tests start."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -253,8 +251,8 @@ def _stop_measuring() -> None:
     """Neither this process nor those that it starts are measured."""
     if (coverage := Coverage.current()) is not None:
         coverage.stop()
-    os.environ.pop(COVERAGE_VARIABLE, None)
-    ENVIRONMENT.pop(COVERAGE_VARIABLE, None)
+    os.environ.pop(MEASURE, None)
+    ENVIRONMENT.pop(MEASURE, None)
 
 
 def _become_worker(config: pytest.Config, reports: Connection) -> None:

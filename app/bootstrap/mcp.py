@@ -14,12 +14,13 @@ from app.settings import Settings
 
 _ALL = (ipaddress.ip_network("0.0.0.0/0"), ipaddress.ip_network("::/0"))
 _LOOPBACK = (ipaddress.ip_network("127.0.0.0/8"), ipaddress.ip_network("::1/128"))
+_SERVERS: TypeAdapter[McpServers] = TypeAdapter(McpServers)
 
 
 def mcp_host(settings: Settings) -> McpHost:
     """Raises `InvalidRequestError` for an invalid server."""
     try:
-        servers = TypeAdapter(McpServers).validate_python(settings.mcp_servers)
+        servers = _SERVERS.validate_python(settings.mcp_servers)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
         place = ".".join(str(step) for step in first["loc"])

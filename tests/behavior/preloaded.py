@@ -27,9 +27,13 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, TextIO
 
+import coverage
+
 ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("PALIMPSEST_")}
-"""As it is before any test: the first one that starts a process may have cleared it, with what measures coverage."""
+"""As it is before any test: the first one that starts a process may have cleared it."""
+MEASURE = "COVERAGE_PROCESS_CONFIG"
+"""With this variable, coverage.py measures the processes that tests start."""
 PR_SET_CHILD_SUBREAPER = 36
 REQUEST_BYTES = 128 * 1024
 IMPORTED = (
@@ -88,7 +92,8 @@ def fork(
 ) -> Forked:
     """Starts `python -m app` with these arguments and standard streams. `files` are the limits of open files, soft and
     hard."""
-    request = {"arguments": [*arguments], "env": {**env}, "cwd": str(cwd), "files": files}
+    measured = {MEASURE: ENVIRONMENT[MEASURE]} if MEASURE in ENVIRONMENT else {}
+    request = {"arguments": [*arguments], "env": {**env, **measured}, "cwd": str(cwd), "files": files}
     return Forked(_origin("PALIMPSEST_TEMPORAL" in env).fork(request, [*streams]))
 
 
@@ -105,7 +110,8 @@ def start(arguments: Sequence[str], *, stderr: int, **more: Any) -> Forked:
 
 
 class Origin:
-    """The process that the others are forked from; `nodes` are those of a cluster."""
+    """The process that the others are forked from; `nodes` are those of a cluster. It is not measured: each fork would
+    save the measurements of all that it descends from."""
 
     def __init__(self, *, nodes: bool) -> None:
         self._lock = Lock()
@@ -115,7 +121,7 @@ class Origin:
                 [sys.executable, "-m", __name__, str(theirs.fileno()), *(IMPORTED_BY_NODES if nodes else ())],
                 pass_fds=[theirs.fileno()],
                 cwd=ROOT,
-                env=ENVIRONMENT,
+                env={name: value for name, value in ENVIRONMENT.items() if name != MEASURE},
             )
         atexit.register(self._end)
 
@@ -186,14 +192,15 @@ def _become(request: dict[str, Any], descriptors: list[int]) -> None:
     os.environ.update(request["env"])
     time.tzset()
     os.chdir(request["cwd"])
+    coverage.process_startup()
     if request["files"] is not None:
         resource.setrlimit(resource.RLIMIT_NOFILE, tuple(request["files"]))
 
 
 def _end(ended: SystemExit) -> None:
     """Ends the process as the interpreter does, but leaves the modules alone: taking them apart takes as long as most
-    commands. coverage.py has saved its data then, and would do so again in `os._exit`, once for each process that this
-    one was forked from. Raises `SystemExit` if there is more to do than return a number."""
+    commands. coverage.py has saved its data then, and would do so again in `os._exit`. Raises `SystemExit` if there is
+    more to do than return a number."""
     code = ended.code or 0
     if not isinstance(code, int):
         raise ended

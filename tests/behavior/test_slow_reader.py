@@ -27,6 +27,8 @@ DELTAS = 100_000
 DELTA_CHARS = 30
 TEXT = "".join(f"{number:09} " * 3 for number in range(DELTAS))
 """Numbered, since repetitive text would be cut off."""
+TAIL = 64 * 1024
+"""The last event of a run, and more."""
 MIB = 1024 * 1024
 GROWTH = 24 * MIB
 """Maximum cost of a reader that never reads: one batch waiting to be sent, twice, and the noise of a run's memory. The
@@ -173,24 +175,24 @@ async def test_a_slow_reader_gets_fewer_and_larger_deltas_and_no_gap(
 
 def _read_to_idle(connection: socket.socket) -> bytes:
     connection.settimeout(30)
-    body = b""
-    while b"event: session.idle" not in body or not body.endswith(b"\n\n\r\n"):
+    body, end = bytearray(), b"\n\n\r\n"
+    while not body.endswith(end) or b"event: session.idle" not in body[-TAIL:]:
         piece = connection.recv(65536)
         assert piece, "the stream ended"
         body += piece
-    return body
+    return bytes(body)
 
 
 def _parse(body: bytes) -> list[Event]:
     """The events of a chunked response."""
-    _, _, rest = body.partition(b"\r\n\r\n")
-    stream = b""
-    while rest:
-        size, _, rest = rest.partition(b"\r\n")
-        length = int(size, 16)
-        stream, rest = stream + rest[:length], rest[length + 2 :]
+    chunks, at = [], body.index(b"\r\n\r\n") + 4
+    while at < len(body):
+        begin = body.index(b"\r\n", at) + 2
+        end = begin + int(body[at:begin], 16)
+        chunks.append(body[begin:end])
+        at = end + 2
     events = []
-    for block in stream.decode().split("\n\n"):
+    for block in b"".join(chunks).decode().split("\n\n"):
         fields = dict(line.split(": ", 1) for line in block.split("\n") if ": " in line and not line.startswith(":"))
         if "data" in fields:
             seq = int(fields["id"]) if "id" in fields else None

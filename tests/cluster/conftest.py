@@ -26,9 +26,10 @@ IN_SHORT = {
 """Tests of whole clusters that are not extended."""
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Marks tests of whole clusters as extended: each starts Temporal's clients and several servers, which takes
-    seconds. Coverage is measured with them all the same."""
+    seconds, and twice as many where coverage is measured. First, as only others are measured."""
     for item in items:
         is_whole = isinstance(item, pytest.Function) and "cluster" in item.fixturenames
         if item.path.parent == FOLDER and is_whole and item.name not in IN_SHORT:
