@@ -11,7 +11,6 @@ from pkgutil import walk_packages
 import pytest
 from coverage import Coverage
 from hypothesis import settings
-from hypothesis.internal.conjecture.providers import _get_local_constants
 
 import app
 import evals
@@ -45,13 +44,6 @@ UNMEASURED = {
 }
 """Folders of unit tests that are about something other than the service, and files that cost much and reach nothing
 that the others leave out."""
-ALSO_MEASURED = {
-    "test_a_window_that_a_worker_has_learned_is_soon_known_on_all_nodes",
-    "test_any_node_serves_the_files_that_a_running_worker_has",
-    "test_cancels_reach_the_sub_agents_of_a_frozen_worker",
-    "test_random_trees_come_back_in_docker",
-}
-"""Slow unit tests and tests of whole clusters that reach what the others leave out."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -82,9 +74,9 @@ def pytest_collection() -> Generator[None, object, object]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Marks the tests that are enough to measure coverage, which takes twice the CPU time: they were chosen by what the
-    tests of each file reach. Leaves out what is about
-    SQLite's file while the tests use Postgres."""
+    """Marks the tests that are enough to measure coverage, which takes twice the CPU time; they were chosen by what the
+    tests of each file reach. Some bear the mark in their file. Leaves out what is about SQLite's file while the tests
+    use Postgres."""
     if on_postgres():
         config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("sqlite")])
         items[:] = [item for item in items if not item.get_closest_marker("sqlite")]
@@ -100,17 +92,13 @@ def is_measured(item: pytest.Item) -> bool:
         return name.removeprefix("test_") in MEASURED and not item.get_closest_marker("extended")
     if {"unit", "cluster"}.isdisjoint(folder.parts) or not UNMEASURED.isdisjoint((*folder.parts, name)):
         return False
-    is_left_out = any(item.get_closest_marker(mark) for mark in ("slow", "extended"))
-    return not is_left_out or item.name in ALSO_MEASURED
+    return not any(item.get_closest_marker(mark) for mark in ("slow", "extended"))
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Keeps the garbage collector from going through all that was imported and collected again and again, which takes
     a sixth of the tests' CPU time."""
     share_postgres(session)
-    if session.config.option.workers:
-        # Some values of property tests are constants of the sources, which each worker would search for itself.
-        _get_local_constants()
     gc.enable()
     gc.collect()
     gc.freeze()

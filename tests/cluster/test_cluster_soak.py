@@ -23,7 +23,7 @@ def test_every_invariant_of_a_cluster_holds_under_faults() -> None:
     minute."""
     for kind in ("bubblewrap", "postgres", "temporal", "redis", "s3"):
         need(kind)
-    chosen = ("--rounds", "1", "--sessions", "4", "--gap", "1", "--longest", "4")
+    chosen = ("--rounds", "1", "--sessions", "4", "--gap", "2", "--longest", "5")
     result, _ = run_rig("--cluster", "--probes", *chosen, *(word for fault in FAULTS for word in ("--fault", fault)))
     assert [result["faults"][fault] for fault in FAULTS] == [1] * len(FAULTS)
     assert result["lives"] >= 6, "no node was ended"

@@ -213,6 +213,7 @@ async def _until_end(client: Client, session_id: str) -> list[str]:
     return [event.type async for event in client.events(session_id)]
 
 
+@pytest.mark.measured
 async def test_a_window_that_a_worker_has_learned_is_soon_known_on_all_nodes(a: Client, provider: FakeProvider) -> None:
     provider.configure(window=24_000, overflow="openai")
     provider.respond(lambda _: Reply(Text("Yes.")))

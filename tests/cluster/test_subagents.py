@@ -6,6 +6,7 @@ import asyncio
 import signal
 import subprocess
 
+import pytest
 from sqlalchemy import text
 
 from tests.behavior.approving import command, decide, pending, runs
@@ -125,6 +126,7 @@ async def test_a_stopped_worker_hands_over_its_session_when_the_steps_of_sub_age
     assert provider.refusals == []
 
 
+@pytest.mark.measured
 async def test_cancels_reach_the_sub_agents_of_a_frozen_worker(
     cluster: Cluster, a: Client, provider: FakeProvider
 ) -> None:

@@ -64,6 +64,7 @@ async def test_a_worker_that_is_stopped_leaves_its_files_to_the_next(
         await assert_sound(client, made["id"])
 
 
+@pytest.mark.measured
 async def test_any_node_serves_the_files_that_a_running_worker_has(
     cluster: Cluster, provider: FakeProvider, start: Start
 ) -> None:

@@ -39,7 +39,7 @@ DRAIN_S = 10.0
 CALL_S = 10.0
 """After so many seconds a caller gives up a node and takes another one."""
 TELL_S = 10.0
-LAST_S = 5.0
+LAST_S = 10.0
 """Seconds that users keep working after the last fault."""
 EXPECTED: Sequence[bytes] = (b'"session_write_failed"', b'"request_failed"', b"returned without completing response")
 """Errors that nodes may log while a fault lasts, and shortly after: a write that failed, and an answer that could not

@@ -264,6 +264,7 @@ async def test_random_trees_come_back_in_bubblewrap(tmp_path: Path) -> None:
 
 @pytest.mark.docker
 @pytest.mark.slow
+@pytest.mark.measured
 async def test_random_trees_come_back_in_docker(tmp_path: Path) -> None:
     await run("docker", tmp_path, range(TREES, TREES + WALLED))
 
