@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import uvicorn
 
+from benchmarks.large_workspace import measure_workspace
 from benchmarks.memory import measure_memory
 from benchmarks.processes import Bench, start_all
 from benchmarks.report import Result, as_json, machine, notes, table
@@ -29,6 +30,7 @@ FULL: dict[str, Measurement] = {
     "memory": lambda bench: measure_memory(bench, running=200, idle=600),
     "start": lambda bench: measure_start(bench, sessions=5_000, events=1_000_000),
     "listings": lambda bench: measure_listings(bench, idle=1_000, running=100, pages=200, files=10_000),
+    "workspace": lambda bench: measure_workspace(bench, files=99_000, in_one_folder=10_000),
 }
 
 QUICK: dict[str, Measurement] = {
@@ -41,6 +43,7 @@ QUICK: dict[str, Measurement] = {
     "memory": lambda bench: measure_memory(bench, running=150, idle=100),
     "start": lambda bench: measure_start(bench, sessions=500, events=100_000),
     "listings": lambda bench: measure_listings(bench, idle=100, running=10, pages=30, files=1_000),
+    "workspace": lambda bench: measure_workspace(bench, files=2_000, in_one_folder=500),
 }
 
 
@@ -49,12 +52,12 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks",
         description="Measures the service against its goals: CPU time and latency per streamed token, the overhead of"
-        " a step, the time from a message to the model request, memory, the start and listings. The service, a mock"
-        " model and a bare pass-through for comparison run in separate processes. Needs Linux and an otherwise idle"
-        " machine: other work affects every number except the ratios.",
+        " a step, the time from a message to the model request, memory, the start, listings and large workspaces. The"
+        " service, a mock model and a bare pass-through for comparison run in separate processes. Needs Linux and an"
+        " otherwise idle machine: other work affects every number except the ratios.",
     )
     parser.add_argument("rows", nargs="*", metavar="ROW", help=f"what to measure: {', '.join(FULL)} (default: all)")
-    parser.add_argument("--quick", action="store_true", help="short rounds, in under a minute; numbers are rough")
+    parser.add_argument("--quick", action="store_true", help="short rounds, in about a minute; numbers are rough")
     parser.add_argument("--json", action="store_true", help="print JSON instead of the table")
     parser.add_argument("--strict", action="store_true", help="exit with 1 if a goal is missed")
     options = parser.parse_args(arguments)

@@ -67,11 +67,14 @@ async def observe(service: Server, source: Server, readers: Sequence[DeltaReader
         begun = time.monotonic()
         for reader in readers:
             reader.begin()
+
+        def is_on() -> bool:
+            return time.monotonic() < begun + seconds
+
         async with asyncio.TaskGroup() as group:
-            until = begun + seconds
-            group.create_task(_ask(service, "/healthz", HEALTH_PERIOD_S, until, seen.health_ms))
-            group.create_task(_ask(service, "/v1/sessions", LIST_PERIOD_S, until, seen.list_ms))
-            group.create_task(_look(service, connection, until, seen))
+            group.create_task(ask_while(is_on, service, "/healthz", HEALTH_PERIOD_S, seen.health_ms))
+            group.create_task(ask_while(is_on, service, "/v1/sessions", LIST_PERIOD_S, seen.list_ms))
+            group.create_task(_look(is_on, service, connection, seen))
         seen.seconds = time.monotonic() - begun
         seen.sent = await model.ask("GET", "/sent") - sent
         now = service.cpu_s(), source.cpu_s(), time.process_time()
@@ -90,16 +93,18 @@ async def _scrape(connection: Connection) -> str:
     return body.decode()
 
 
-async def _every(period_s: float, until: float, act: Callable[[], Any]) -> None:
+async def _every(period_s: float, is_on: Callable[[], bool], act: Callable[[], Any]) -> None:
     """Calls `act` on a fixed schedule: a slow call does not delay later ones."""
     due = time.monotonic()
-    while due < until:
+    while is_on():
         await act()
         due = max(due + period_s, time.monotonic())
-        await asyncio.sleep(max(min(due, until) - time.monotonic(), 0))
+        await asyncio.sleep(max(due - time.monotonic(), 0))
 
 
-async def _ask(server: Server, path: str, period_s: float, until: float, times_ms: list[float]) -> None:
+async def ask_while(
+    is_on: Callable[[], bool], server: Server, path: str, period_s: float, times_ms: list[float]
+) -> None:
     """Measures response times over a persistent connection."""
     async with Connection(server.port) as connection:
 
@@ -107,17 +112,17 @@ async def _ask(server: Server, path: str, period_s: float, until: float, times_m
             await connection.ask("GET", path)
             times_ms.append((time.monotonic() - connection.sent_at) * 1000)
 
-        await _every(period_s, until, ask)
+        await _every(period_s, is_on, ask)
 
 
-async def _look(service: Server, connection: Connection, until: float, seen: Observation) -> None:
+async def _look(is_on: Callable[[], bool], service: Server, connection: Connection, seen: Observation) -> None:
     async def look() -> None:
         seen.resident.append(service.resident_bytes())
         seen.open_files = max(seen.open_files, service.open_files())
         text = await _scrape(connection)
         seen.events_behind = max(seen.events_behind, total(text, "palimpsest_stream_reader_lag_events"))
 
-    await _every(LOOK_PERIOD_S, until, look)
+    await _every(LOOK_PERIOD_S, is_on, look)
 
 
 def figures(seen: Observation, readers: Sequence[DeltaReader], readers_per_token: float) -> list[Figure]:

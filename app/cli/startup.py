@@ -24,10 +24,14 @@ if TYPE_CHECKING:
 
     from app.settings import Settings
 
-RARELY = (10_000, 20, 100)
+RARELY = (5_000, 4, 1_000)
 """Thresholds of the garbage collector's three generations. Reference counting frees nearly all of a server's objects,
 and a full collection stops the process for 0.1 s with 100 running sessions; with Python's defaults there was one every
-few seconds."""
+few seconds. The second generation is collected before it has more than 20,000 objects, which takes 10 ms: reading a
+large workspace makes many more at once."""
+SWITCH_S = 0.001
+"""How long a thread that computes keeps the interpreter while another one waits. With Python's default of 5 ms, the
+event loop waits that long several times for each request while a large workspace is read."""
 
 ARENAS = 2
 """Max glibc heaps (arenas) for concurrently allocating threads; the default is 8 per processor, and memory freed in
@@ -53,6 +57,7 @@ FILE = "server.url"
 def prepare_to_serve() -> None:
     """Tunes garbage collection, memory and CPU priority for a long-running server. Call it before starting threads."""
     gc.set_threshold(*RARELY)
+    sys.setswitchinterval(SWITCH_S)
     if os.getsid(0) == os.getpid():
         with suppress(OSError):  # not root, or a kernel without autogroups
             Path("/proc/self/autogroup").write_text(FIRST)

@@ -17,28 +17,28 @@ from sqlalchemy import Connection
 from app.db.repositories import checkpoints
 from app.db.repositories.checkpoint_repositories import StoredRepository
 from app.errors import PalimpsestError
+from app.runtime.checkpoints.looks import Look, Seen, last_seen, load_look, release, replace_look, save_look
 from app.runtime.checkpoints.repository import CheckpointError, GitMissingError, Repository
 from app.runtime.checkpoints.restoring import Goal, Pending, Restoration, Target, recovered, restore
 from app.runtime.checkpoints.secrets import Secrets, no_secrets
 from app.runtime.checkpoints.shared import SharedRepositories, Taken
-from app.runtime.checkpoints.taking import Look, Seen, TakingRules, load_look, look, save_look
-from app.runtime.checkpoints.turns import Turns
+from app.runtime.checkpoints.taking import TakingRules, look
+from app.runtime.checkpoints.turns import Turns, within
 from app.runtime.sandboxes.pool import Sandboxes
 from app.runtime.workspaces.keeper import Workspaces
-from app.runtime.workspaces.view import SnapshotView
 from app.sandbox import paths
 from app.sandbox.base import MovableSandbox, Sandbox, Scannable
 from app.sessions import SandboxSpec
 
-TAKE_S = 20.0
-"""Seconds that a look may take."""
+TAKE_S, READ_S = 20.0, 10.0
+"""Seconds that a look may take, and that it reads contents: what it has read until then is kept for the next look."""
 RESTORE_S = 300.0
 """Seconds that a restoration may take; one that was cut off is done again."""
 QUIET_SESSIONS = 10_000
 """Sessions of which is known that nothing has used their sandbox since a look."""
 MANY_FILES = 2_000
 """Files of a repository at which its objects are packed."""
-_TOO_LONG = f"Reading the workspace took more than {TAKE_S:.0f} seconds."
+_TOO_LONG = "Reading the workspace took too long. Try again: what was read is not read again."
 _NOT_RESTORED = "Restoring the workspace took too long."
 
 log = structlog.get_logger(__name__)
@@ -114,7 +114,7 @@ class Checkpoints:
             if self._workspaces is not None and epoch is not None:
                 await self._workspaces.bring(session_id, spec, epoch)
             row = await self._update(session_id)
-            found = (await self._look(session_id, spec, row, held)).seen
+            found = await self._look(session_id, spec, row, held)
             has_read()
             return await self._keep(session_id, found, row)
 
@@ -145,26 +145,22 @@ class Checkpoints:
             row = row._replace(restoring=None)
         view = None if self._workspaces is None else await self._workspaces.view(session_id, spec)
         if view is not None:
-            return await self._look_at(session_id, view), view.as_of
-        return (await self._look(session_id, spec, row)).seen, None
+            async with within(TAKE_S, _TOO_LONG):
+                return await self._seen(session_id, view, READ_S), view.as_of
+        return await self._look(session_id, spec, row), None
 
-    async def _look_at(self, session_id: str, view: SnapshotView) -> Seen:
-        async with _within(TAKE_S, _TOO_LONG):
-            return (await self._see(session_id, view)).seen
-
-    async def _look(self, session_id: str, spec: SandboxSpec, row: StoredRepository | None, held: int = 0) -> Look:
+    async def _look(self, session_id: str, spec: SandboxSpec, row: StoredRepository | None, held: int = 0) -> Seen:
         """Looks at the workspace; completes first what an earlier server has left of a restoration."""
         lease = self._sandboxes.lease(session_id, spec)
         is_left = self._is_left(session_id, row)
-        self._quiet[session_id] = Seen()
-        found = Look()
+        self._quiet[session_id] = found = Seen()
         try:
-            async with _within(TAKE_S + RESTORE_S if is_left else TAKE_S, _TOO_LONG):
+            async with within(TAKE_S + RESTORE_S if is_left else TAKE_S, _TOO_LONG):
                 if await lease.sandbox.has_workspace():
                     sandbox = _movable(await lease.start())
                     await self._complete(session_id, sandbox, row)
                     self._quiet[session_id] = Seen()
-                    found = await self._see(session_id, sandbox)
+                    found = await self._seen(session_id, sandbox, READ_S)
         except BaseException:
             self._quiet.pop(session_id, None)
             raise
@@ -173,25 +169,31 @@ class Checkpoints:
             self._sandboxes.forget_unstarted(session_id)
         # If it was used meanwhile, or can be at any moment, this look may not have seen all.
         if self._quiet.pop(session_id, None) is not None and self._sandboxes.users(session_id) <= held:
-            self._quiet[session_id] = found.seen
+            self._quiet[session_id] = found
             if len(self._quiet) > QUIET_SESSIONS:
                 self._quiet.popitem(last=False)
         return found
 
-    async def _see(self, session_id: str, files: Scannable) -> Look:
+    async def _see(self, session_id: str, files: Scannable, seconds: float = RESTORE_S) -> tuple[Look, Look]:
+        """The look before, and one that is not kept yet."""
         repository = self._repository(session_id)
         await asyncio.to_thread(repository.create)
         earlier = await asyncio.to_thread(load_look, repository)
         secrets = await self.secrets(session_id)
         try:
-            found = await look(files, repository, self._rules, earlier, secrets)
+            return earlier, await look(files, repository, self._rules, earlier, secrets, seconds=seconds)
         except CheckpointError as error:
             if earlier.commit is None:
                 raise
             log.warning("checkpoint_index_dropped", session_id=session_id, reason=error.detail)
-            found = await look(files, repository, self._rules, Look(), secrets)
-        await asyncio.to_thread(save_look, repository, found)
-        return found
+            return earlier, await look(files, repository, self._rules, Look(), secrets, seconds=seconds)
+
+    async def _seen(self, session_id: str, files: Scannable, seconds: float = RESTORE_S) -> Seen:
+        earlier, found = await self._see(session_id, files, seconds)
+        seen = await asyncio.to_thread(replace_look, self._repository(session_id), earlier, found)
+        if not found.is_whole:
+            raise CheckpointError(_TOO_LONG)
+        return seen
 
     async def last_look(self, session_id: str) -> Seen:
         """What the newest look has found, whenever that was; of shared repositories the newest that was stored."""
@@ -201,7 +203,7 @@ class Checkpoints:
     async def _last_look(self, session_id: str) -> Seen:
         if self._shared is not None:
             return await self._shared.seen(session_id)
-        return (await asyncio.to_thread(load_look, self._repository(session_id))).seen
+        return await asyncio.to_thread(last_seen, self._repository(session_id))
 
     def held(self, session_id: str) -> asyncio.Lock:
         """While entered, nothing is dropped from a session's repository: what `now` has found can be compared."""
@@ -240,10 +242,10 @@ class Checkpoints:
                 lease.release()
 
     async def _save(self, session_id: str, sandbox: MovableSandbox, row: StoredRepository | None) -> Taken:
-        async with _within(TAKE_S + RESTORE_S, _NOT_RESTORED):
+        async with within(TAKE_S + RESTORE_S, _NOT_RESTORED):
             await self._complete(session_id, sandbox, row)
             self._quiet.pop(session_id, None)
-            return await self._keep(session_id, (await self._see(session_id, sandbox)).seen, row)
+            return await self._keep(session_id, await self._seen(session_id, sandbox), row)
 
     async def _begin(self, session_id: str, target: Target, saved: Target, sandbox: MovableSandbox) -> Sequence[bytes]:
         goal = Goal(target.commit, target.tree, saved.commit)
@@ -253,7 +255,7 @@ class Checkpoints:
         else:
             await asyncio.to_thread(Pending(self._repository(session_id)).save, goal)
             self.interrupted.add(session_id)
-        async with _within(RESTORE_S, _NOT_RESTORED):
+        async with within(RESTORE_S, _NOT_RESTORED):
             return await self._restore(session_id, sandbox, goal)
 
     async def settled(self, session_id: str, spec: SandboxSpec) -> bool:
@@ -271,7 +273,7 @@ class Checkpoints:
             return is_free
 
     async def _settle(self, session_id: str, spec: SandboxSpec) -> None:
-        async with _within(RESTORE_S, _NOT_RESTORED), self._turns.of_restoration(session_id):
+        async with within(RESTORE_S, _NOT_RESTORED), self._turns.of_restoration(session_id):
             row = await self._update(session_id)
             if self._is_left(session_id, row):
                 lease = self._sandboxes.lease(session_id, spec)
@@ -302,9 +304,11 @@ class Checkpoints:
 
     async def _restore(self, session_id: str, sandbox: MovableSandbox, goal: Goal) -> Sequence[bytes]:
         async with nullcontext() if self._workspaces is None else self._workspaces.using(session_id):
-            found = await self._see(session_id, sandbox)
-            secrets = await self.secrets(session_id)
-            skipped = await restore(sandbox, self._repository(session_id), found, goal, secrets)
+            repository = self._repository(session_id)
+            earlier, found = await self._see(session_id, sandbox)
+            await asyncio.to_thread(save_look, repository, found)
+            skipped = await restore(sandbox, repository, found, goal, await self.secrets(session_id))
+            await asyncio.to_thread(release, earlier, found)
         await self._end_restoration(session_id)
         return skipped
 
@@ -383,16 +387,6 @@ class Checkpoints:
                 await self.settled(session_id, spec)
             except PalimpsestError as error:
                 log.warning("restoration_left", session_id=session_id, reason=error.detail)
-
-
-@asynccontextmanager
-async def _within(seconds: float, too_long: str) -> AsyncIterator[None]:
-    """Raises `CheckpointError` if the body takes longer."""
-    try:
-        async with asyncio.timeout(seconds):
-            yield
-    except TimeoutError as exc:
-        raise CheckpointError(too_long) from exc
 
 
 def _movable(sandbox: Sandbox) -> MovableSandbox:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from app.runtime.checkpoints.looks import Known
 from app.runtime.checkpoints.repository import Blob
-from app.runtime.checkpoints.taking import DIRECTORY_MODE, FILE_MODE, PROGRAM_MODE, Known, decode_modes
+from app.runtime.checkpoints.taking import DIRECTORY_MODE, FILE_MODE, PROGRAM_MODE, decode_modes
 from app.sandbox.base import TreeEntry
 
 _LINK, _PROGRAM = 0o120000, 0o100755

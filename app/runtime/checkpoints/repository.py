@@ -30,7 +30,7 @@ EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 GIT_S = 60.0
 """Seconds that a git command may take."""
 WRITTEN = 1024 * 1024
-"""Bytes gathered for one write to a git process, since each takes a thread."""
+"""Bytes gathered for one write to a git process."""
 RENAMES = 1000
 """Files between which git looks for renames; the effort is quadratic."""
 _NOW = "refs/palimpsest/now"
@@ -164,7 +164,9 @@ class Repository:
     @asynccontextmanager
     async def importing(self) -> AsyncIterator[Import]:
         """A new commit, which exists once `Import.commit` has returned."""
-        async with self._started(("fast-import", "--quiet", "--force", "--done", "--date-format=raw")) as process:
+        # Without a depth, git looks for differences between files that have nothing in common.
+        command = ("fast-import", "--quiet", "--force", "--done", "--date-format=raw", "--depth=0")
+        async with self._started(command) as process:
             yield Import(process)
 
     async def changes(self, before: str, after: str) -> bytes:
@@ -228,7 +230,7 @@ class Repository:
         """After objects were added and removed: drops the newest look if its commit is no longer here."""
         index = self.path / INDEX
         try:
-            commit = orjson.loads(await asyncio.to_thread(index.read_bytes))["commit"]
+            commit = await asyncio.to_thread(lambda: orjson.loads(index.read_bytes().partition(b"\n")[0])["commit"])
             await self.run("cat-file", "-e", f"{commit}^{{tree}}")
         except FileNotFoundError:
             pass
@@ -280,59 +282,57 @@ _DIFF = (
 
 
 class Import:
-    """What is being written to a `git fast-import`."""
+    """What is being written to a `git fast-import`. Its methods block, except `in_thread`, which runs them."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._process = process
         self._held = bytearray()
         self.written: set[str] = set()
 
-    async def blob(self, data: bytes | bytearray) -> str:
+    async def in_thread(self, call: Callable[[], T]) -> T:
+        """Runs a call of these methods; if the caller is cancelled, git is killed."""
+        return await _in_thread(self._process, call)
+
+    def blob(self, data: bytes | bytearray) -> str:
         """Adds content and returns its id."""
         id = blob_id(data)
         if id not in self.written:
             self.written.add(id)
-            await self._write(b"blob\ndata %d\n" % len(data), data, b"\n")
+            self._write(b"blob\ndata %d\n" % len(data), data, b"\n")
         return id
 
-    async def commit(self, base: str, removed: Sequence[bytes], put: Sequence[Blob], modes: bytes) -> tuple[str, str]:
+    def commit(self, base: str, removed: Sequence[bytes], put: Sequence[Blob], modes: bytes) -> tuple[str, str]:
         """Makes the commit, which stays until the next one unless it is kept; returns its id and that of its tree of
         files. `base` is a tree to begin with, from which `removed` are removed first. `modes` are stored with it."""
-        stored = await self.blob(modes)
-        lines = [b"commit %s\nmark :1\ncommitter palimpsest <> 0 +0000\ndata 0\n" % _NOW.encode()]
+        stored = self.blob(modes)
+        self._write(b"commit %s\nmark :1\ncommitter palimpsest <> 0 +0000\ndata 0\n" % _NOW.encode())
         if base != EMPTY_TREE:
-            lines.append(b"M 040000 %s files\n" % base.encode())
-        lines += [b"D %s\n" % _quoted(path) for path in removed]
-        lines += [b"M %o %s %s\n" % (blob.mode, blob.id.encode(), _quoted(blob.path)) for blob in put]
-        lines.append(b'M 100644 %s modes\nls "files"\nget-mark :1\ndone\n' % stored.encode())
-        await self._write(*lines)
-        await self._flush()
-        process = self._process
-        printed, messages = await _in_thread(process, process.communicate)
+            self._write(b"M 040000 %s files\n" % base.encode())
+        for path in removed:
+            self._write(b"D %s\n" % _quoted(path))
+        for blob in put:
+            self._write(b"M %o %s %s\n" % (blob.mode, blob.id.encode(), _quoted(blob.path)))
+        self._write(b'M 100644 %s modes\nls "files"\nget-mark :1\ndone\n' % stored.encode())
+        self._flush()
+        printed, messages = self._process.communicate()
         found = printed.split()
-        if process.returncode != 0 or len(found) < 3:
+        if self._process.returncode != 0 or len(found) < 3:
             raise _failed("fast-import", messages)
         # `040000 tree ID files`, or `missing files`
         return found[-1].decode(), EMPTY_TREE if found[0] == b"missing" else found[2].decode()
 
-    async def _write(self, *pieces: bytes | bytearray) -> None:
-        for piece in pieces:
-            self._held += piece
+    def _write(self, *pieces: bytes | bytearray) -> None:
+        self._held += b"".join(pieces)
         if len(self._held) >= WRITTEN:
-            await self._flush()
+            self._flush()
 
-    async def _flush(self) -> None:
-        held, self._held = self._held, bytearray()
-        stdin = self._process.stdin
-        assert stdin is not None
-
-        def write() -> None:
-            # If git has failed, its message is reported at the end.
-            with suppress(BrokenPipeError):
-                stdin.write(held)
-                stdin.flush()
-
-        await _in_thread(self._process, write)
+    def _flush(self) -> None:
+        assert self._process.stdin is not None
+        # If git has failed, its message is reported at the end.
+        with suppress(BrokenPipeError):
+            self._process.stdin.write(self._held)
+            self._process.stdin.flush()
+        self._held = bytearray()
 
 
 @contextmanager

@@ -17,11 +17,11 @@ from typing import NamedTuple
 import orjson
 
 from app.errors import PalimpsestError
+from app.runtime.checkpoints.looks import Look
 from app.runtime.checkpoints.planning import Plan, Wanted, plan, uncovered_in, wanted
 from app.runtime.checkpoints.repository import Blob, Repository, write_whole
 from app.runtime.checkpoints.secrets import NO_SECRETS, Secrets
 from app.runtime.checkpoints.shared import Taken
-from app.runtime.checkpoints.taking import Look
 from app.sandbox import tar
 from app.sandbox.base import MovableSandbox
 

@@ -20,9 +20,9 @@ from app.db.repositories import checkpoint_repositories as repositories
 from app.db.repositories import checkpoints, sessions
 from app.db.repositories.checkpoint_repositories import StoredRepository
 from app.errors import ConflictError, PalimpsestError, WorkspaceStoreError
+from app.runtime.checkpoints.looks import Seen
 from app.runtime.checkpoints.repository import EMPTY_TREE, CheckpointError, Repository
 from app.runtime.checkpoints.shared_files import SharedFiles, read_seen
-from app.runtime.checkpoints.taking import Seen
 from app.runtime.workspaces.cache import TreeCache
 from app.runtime.workspaces.copies import copy_objects
 from app.runtime.workspaces.reading import load

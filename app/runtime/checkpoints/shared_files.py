@@ -17,8 +17,8 @@ from typing import NamedTuple
 import orjson
 
 from app.runtime.checkpoints.coverage import Uncovered
+from app.runtime.checkpoints.looks import Seen
 from app.runtime.checkpoints.repository import write_whole
-from app.runtime.checkpoints.taking import Seen
 from app.runtime.workspaces.reading import blobs
 from app.runtime.workspaces.store import SessionObjects
 from app.runtime.workspaces.tree import Entry, Tree

@@ -3,72 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator, Sequence
+import math
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
+from operator import attrgetter
 from typing import Literal, NamedTuple
-
-import orjson
 
 from app.errors import TooLargeError
 from app.runtime.checkpoints.coverage import IGNORE_FILES, CoverageRules, Uncovered, cover, is_ignore_file
-from app.runtime.checkpoints.repository import EMPTY_TREE, INDEX, Blob, Import, Repository, write_whole
+from app.runtime.checkpoints.looks import Ignore, Known, Look
+from app.runtime.checkpoints.repository import Blob, Import, Repository
 from app.runtime.checkpoints.secrets import NO_SECRETS, Secrets
-from app.sandbox.base import Scan, Scannable, TreeEntry
+from app.sandbox.base import FilePiece, Scan, Scannable, TreeEntry
 
 MAX_ENTRIES = 200_000
 """Files and directories that are looked at."""
-UNCOVERED = 1_000
-"""Entries without a checkpoint that are listed."""
-SEARCHED = 64 * 1024
-"""Bytes in which secrets are looked for in the event loop, since a thread would take longer."""
 FILE_MODE, PROGRAM_MODE, DIRECTORY_MODE = 0o644, 0o755, 0o755
 """Permissions that need no record."""
-
-
-class Known(NamedTuple):
-    """An entry as a look found it. `blob` is the id of its content, empty for a directory; `settled` is whether an
-    equal entry in a later look has the same content."""
-
-    entry: TreeEntry
-    blob: str = ""
-    settled: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """What a look has found: the commit (None if the workspace was empty) and its tree of files, how many files and
-    bytes it covers, and up to `UNCOVERED` entries that no checkpoint covers."""
-
-    commit: str | None = None
-    tree: str = EMPTY_TREE
-    files: int = 0
-    bytes: int = 0
-    uncovered: Sequence[Uncovered] = ()
-    more_uncovered: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    """A workspace as it was seen: the commit with it (None if it was empty) and its tree of files, the covered entries,
-    the contents of .gitignore files, and what no checkpoint covers."""
-
-    commit: str | None = None
-    tree: str = EMPTY_TREE
-    entries: Sequence[Known] = ()
-    ignores: dict[bytes, tuple[TreeEntry, bytes, bool]] = field(default_factory=dict)
-    uncovered: Sequence[Uncovered] = ()
-    secrets: frozenset[str] = frozenset()
-    """The ids of the secrets that were looked for in all contents."""
-
-    @property
-    def seen(self) -> Seen:
-        """The look without the entries."""
-        files = sum(known.entry.type != "directory" for known in self.entries)
-        size = sum(known.entry.size for known in self.entries)
-        listed = self.uncovered[:UNCOVERED]
-        return Seen(self.commit, self.tree, files, size, listed, len(listed) < len(self.uncovered))
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,35 +35,43 @@ class TakingRules:
 
 
 async def look(
-    sandbox: Scannable, repository: Repository, rules: TakingRules, earlier: Look, secrets: Secrets = NO_SECRETS
+    sandbox: Scannable,
+    repository: Repository,
+    rules: TakingRules,
+    earlier: Look,
+    secrets: Secrets = NO_SECRETS,
+    *,
+    seconds: float = math.inf,
 ) -> Look:
     """Looks at a workspace and adds what has changed since an `earlier` look to the repository, without what has one of
-    the secrets. Raises `TooLargeError` (code `workspace_too_large`), and what the sandbox and git raise."""
+    the secrets. After some `seconds` of reading it stops, but not without a file. Raises `TooLargeError` (code
+    `workspace_too_large`), and what the sandbox and git raise."""
     if not secrets.ids <= earlier.secrets:
-        entries = [known._replace(settled=False) for known in earlier.entries]
-        earlier = replace(earlier, entries=entries, ignores={})
+        earlier = await asyncio.to_thread(_unsettled, earlier)
     scan = await sandbox.scan(MAX_ENTRIES, rules.coverage.closed)
-    scan, hidden = await asyncio.to_thread(_without_secrets, scan, secrets)
-    ignores = await _read_ignores(sandbox, scan, earlier)
-    texts = {path: text for path, (_, text, _) in ignores.items()}
-    coverage = await asyncio.to_thread(cover, scan.entries, texts, rules.coverage)
-    if sum(entry.size for entry in coverage.entries) > rules.total_bytes:
-        raise TooLargeError(
-            f"The workspace has more than {rules.total_bytes // 2**20:,} MiB, not counting ignored files.",
-            code="workspace_too_large",
-        )
-    uncovered = sorted([*hidden, *coverage.uncovered])
-    # What is kept of the look must not have them either.
-    ignores = {path: known for path, known in ignores.items() if not secrets.are_in(known[1])}
-    found = Look(ignores=ignores, uncovered=uncovered, secrets=secrets.ids)
-    due, same = await asyncio.to_thread(_compare, coverage.entries, earlier)
-    changed = bool(due) or not _is_same(same, uncovered, earlier)
-    begun: AbstractAsyncContextManager[Import | None] = repository.importing() if changed else nullcontext()
+    scan, hidden, wanted = await asyncio.to_thread(_prepare, scan, secrets)
+    ignores = await _read_ignores(sandbox, scan, wanted, earlier)
+    compared, ignores = await asyncio.to_thread(
+        lambda: (_compare(scan, ignores, hidden, rules, earlier), _without_secret_texts(ignores, secrets))
+    )
+    found = Look(ignores=ignores, uncovered=compared.uncovered, secrets=secrets.ids)
+    begun: AbstractAsyncContextManager[Import | None] = repository.importing() if compared.changed else nullcontext()
     async with begun as writing:
         if writing is None:
-            return replace(found, commit=earlier.commit, tree=earlier.tree, entries=same)
-        contents = await _read(sandbox, writing, due, secrets)
-        return await _write(writing, scan, contents, due, same, earlier, found)
+            return replace(found, commit=earlier.commit, tree=earlier.tree, entries=compared.same)
+        contents = await _read(sandbox, writing, compared.due, secrets, seconds)
+        return await writing.in_thread(partial(_write, writing, scan, contents, compared, earlier, found))
+
+
+def _unsettled(earlier: Look) -> Look:
+    """The look, so that all contents are read again."""
+    return replace(earlier, entries=[known._replace(settled=False) for known in earlier.entries], ignores={})
+
+
+def _prepare(scan: Scan, secrets: Secrets) -> tuple[Scan, list[Uncovered], list[TreeEntry]]:
+    """The entries without a secret in their paths, and the others; and the .gitignore files to read."""
+    scan, hidden = _without_secrets(scan, secrets)
+    return scan, hidden, list(islice(filter(is_ignore_file, scan.entries), IGNORE_FILES))
 
 
 def _without_secrets(scan: Scan, secrets: Secrets) -> tuple[Scan, list[Uncovered]]:
@@ -126,18 +89,53 @@ def _without_secrets(scan: Scan, secrets: Secrets) -> tuple[Scan, list[Uncovered
     return scan._replace(entries=entries), hidden
 
 
+def _without_secret_texts(ignores: Mapping[bytes, Ignore], secrets: Secrets) -> dict[bytes, Ignore]:
+    """What may be kept of .gitignore files."""
+    return {path: known for path, known in ignores.items() if not secrets.are_in(known[1])}
+
+
+class _Compared(NamedTuple):
+    """The entries whose content has to be read, those that are known, and what is not covered; whether anything differs
+    from the earlier look."""
+
+    due: list[TreeEntry]
+    same: list[Known]
+    uncovered: list[Uncovered]
+    changed: bool
+
+
+def _compare(
+    scan: Scan, ignores: Mapping[bytes, Ignore], hidden: Sequence[Uncovered], rules: TakingRules, earlier: Look
+) -> _Compared:
+    """Raises `TooLargeError` (code `workspace_too_large`)."""
+    coverage = cover(scan.entries, {path: text for path, (_, text, _) in ignores.items()}, rules.coverage)
+    if sum(entry.size for entry in coverage.entries) > rules.total_bytes:
+        raise TooLargeError(
+            f"The workspace has more than {rules.total_bytes // 2**20:,} MiB, not counting ignored files.",
+            code="workspace_too_large",
+        )
+    uncovered = sorted([*hidden, *coverage.uncovered])
+    due, same = _divide(coverage.entries, earlier)
+    return _Compared(due, same, uncovered, bool(due) or not _is_same(same, uncovered, earlier))
+
+
 def _is_same(same: Sequence[Known], uncovered: Sequence[Uncovered], earlier: Look) -> bool:
     """Whether entries that are all known, and those that are not covered, are exactly those of the earlier look."""
     if earlier.commit is None or [left.path for left in uncovered] != [left.path for left in earlier.uncovered]:
         return False
-    return [_essence(known) for known in same] == [_essence(known) for known in earlier.entries]
+    return len(same) == len(earlier.entries) and all(map(_is_alike, same, earlier.entries))
 
 
-def _essence(known: Known) -> tuple[bytes, str, int, str]:
-    return known.entry.path, known.entry.type, known.entry.mode, known.blob
+def _is_alike(known: Known, before: Known) -> bool:
+    return (known.entry.path, known.entry.type, known.entry.mode, known.blob) == (
+        before.entry.path,
+        before.entry.type,
+        before.entry.mode,
+        before.blob,
+    )
 
 
-def _compare(entries: Sequence[TreeEntry], earlier: Look) -> tuple[list[TreeEntry], list[Known]]:
+def _divide(entries: Sequence[TreeEntry], earlier: Look) -> tuple[list[TreeEntry], list[Known]]:
     """The entries whose content has to be read, and the others."""
     before = {known.entry.path: known for known in earlier.entries}
     due: list[TreeEntry] = []
@@ -163,10 +161,11 @@ def _is_untouched(entry: TreeEntry, before: TreeEntry) -> bool:
     )
 
 
-async def _read_ignores(sandbox: Scannable, scan: Scan, earlier: Look) -> dict[bytes, tuple[TreeEntry, bytes, bool]]:
-    """The .gitignore files with their contents, and whether those are settled."""
-    wanted = list(islice(filter(is_ignore_file, scan.entries), IGNORE_FILES))
-    found: dict[bytes, tuple[TreeEntry, bytes, bool]] = {}
+async def _read_ignores(
+    sandbox: Scannable, scan: Scan, wanted: Sequence[TreeEntry], earlier: Look
+) -> dict[bytes, Ignore]:
+    """The .gitignore files by path."""
+    found: dict[bytes, Ignore] = {}
     due: list[TreeEntry] = []
     for entry in wanted:
         known = earlier.ignores.get(entry.path)
@@ -175,92 +174,112 @@ async def _read_ignores(sandbox: Scannable, scan: Scan, earlier: Look) -> dict[b
         else:
             due.append(entry)
     if due:
-        async with aclosing(_contents(sandbox, due)) as contents:
-            async for entry, data in contents:
-                found[entry.path] = (entry, bytes(data), entry.ctime_ns < scan.settled_ns)
+        pieces = _Pieces(due)
+        async with aclosing(sandbox.read_entries(due)) as batches:
+            async for batch in batches:
+                for entry, data in pieces.joined(batch):
+                    found[entry.path] = (entry, bytes(data), entry.ctime_ns < scan.settled_ns)
+        for entry, data in pieces.last():
+            found[entry.path] = (entry, bytes(data), entry.ctime_ns < scan.settled_ns)
     return found
 
 
-async def _contents(
-    sandbox: Scannable, entries: Sequence[TreeEntry]
-) -> AsyncGenerator[tuple[TreeEntry, bytearray], None]:
-    """The contents of entries, as far as they can be read, each with its entry; of several hard links to a file, only
-    one has it. Of a file that has grown since the look, only what it had then."""
-    held = bytearray()
-    at: int | None = None
-    async with aclosing(sandbox.read_entries(entries)) as batches:
-        async for batch in batches:
-            for position, data in batch:
-                if at is not None and position != at:
-                    yield entries[at], held
-                    held = bytearray()
-                at = position
-                room = entries[position].size - len(held) if entries[position].type == "file" else len(data)
-                held += data[: max(0, room)]
-    if at is not None:
-        yield entries[at], held
+class _Pieces:
+    """Joins what is read of entries. Of a file that has grown since the look, only what it had then."""
+
+    def __init__(self, entries: Sequence[TreeEntry]) -> None:
+        self._entries = entries
+        self._at: int | None = None
+        self._held = bytearray()
+
+    def joined(self, batch: Sequence[FilePiece]) -> Iterator[tuple[TreeEntry, bytearray]]:
+        """The contents that are complete with these pieces, each with its entry; of several hard links to a file, only
+        one has it."""
+        for position, data in batch:
+            if position != self._at:
+                yield from self.last()
+                self._at, self._held = position, bytearray()
+            entry = self._entries[position]
+            room = entry.size - len(self._held) if entry.type == "file" else len(data)
+            self._held += data[: max(0, room)]
+
+    def last(self) -> Iterator[tuple[TreeEntry, bytearray]]:
+        """The content that the next piece, or the end, completes."""
+        if self._at is not None:
+            yield self._entries[self._at], self._held
 
 
 class _Contents(NamedTuple):
-    """The ids of what was read by path, and by inode for other hard links; and what has a secret, likewise."""
+    """The ids of what was read by path, and by inode for other hard links; what has a secret, likewise; and whether
+    there was time for all."""
 
     by_path: dict[bytes, str]
     by_inode: dict[int, str]
     secret: set[bytes]
     secret_inodes: set[int]
+    is_whole: bool = True
 
 
-async def _read(sandbox: Scannable, writing: Import, due: Sequence[TreeEntry], secrets: Secrets) -> _Contents:
-    """Reads what is due, and writes what has no secret."""
+async def _read(
+    sandbox: Scannable, writing: Import, due: Sequence[TreeEntry], secrets: Secrets, seconds: float
+) -> _Contents:
+    """Reads what is due, as far as there is time, and writes what has no secret."""
     found = _Contents({}, {}, set(), set())
-    async with aclosing(_contents(sandbox, due)) as contents:
-        async for entry, data in contents:
-            is_long = len(data) > SEARCHED
-            if await asyncio.to_thread(secrets.are_in, data) if is_long else secrets.are_in(data):
+    until = math.inf
+    pieces = _Pieces(due)
+
+    def take(contents: Iterator[tuple[TreeEntry, bytearray]]) -> None:
+        for entry, data in contents:
+            if secrets.are_in(data):
                 found.secret.add(entry.path)
                 found.secret_inodes.add(entry.inode)
             else:
-                found.by_path[entry.path] = found.by_inode[entry.inode] = await writing.blob(data)
+                found.by_path[entry.path] = found.by_inode[entry.inode] = writing.blob(data)
+
+    async with aclosing(sandbox.read_entries(due)) as batches:
+        async for batch in batches:
+            # From the first content on, which Docker finds late, and never without a file: the next look gets further.
+            until = min(until, time.monotonic() + seconds)
+            if found.by_path and time.monotonic() >= until:
+                return found._replace(is_whole=False)
+            await writing.in_thread(partial(take, pieces.joined(batch)))
+    await writing.in_thread(partial(take, pieces.last()))
     return found
 
 
-async def _write(
-    writing: Import,
-    scan: Scan,
-    contents: _Contents,
-    due: Sequence[TreeEntry],
-    same: Sequence[Known],
-    earlier: Look,
-    found: Look,
-) -> Look:
+def _write(writing: Import, scan: Scan, contents: _Contents, compared: _Compared, earlier: Look, found: Look) -> Look:
     """Makes a commit of what was read and of what is the same."""
-    ids = {known.entry.inode: known.blob for known in same if known.entry.type == "file"} | contents.by_inode
-    entries = list(same)
+    ids = {known.entry.inode: known.blob for known in compared.same if known.entry.type == "file"} | contents.by_inode
+    entries = compared.same
     left: list[Uncovered] = []
-    for entry in due:
+    for entry in compared.due:
         is_file = entry.type == "file"
         id = contents.by_path.get(entry.path) or (ids.get(entry.inode) if is_file else None)
         if entry.path in contents.secret or (is_file and entry.inode in contents.secret_inodes):
             left.append(Uncovered(entry.path, "secret"))
-        elif id is None:
+        elif id is not None:
+            entries.append(Known(entry, id, settled=entry.ctime_ns < scan.settled_ns))
+        elif contents.is_whole:
             # Gone, changed to another type, or closed to the server.
             left.append(Uncovered(entry.path, "unreadable"))
-        else:
-            entries.append(Known(entry, id, settled=entry.ctime_ns < scan.settled_ns))
-    entries.sort(key=lambda known: known.entry.path)
+    entries.sort(key=attrgetter("entry.path"))
     removed, put = _difference(earlier, entries)
     uncovered = sorted([*left, *found.uncovered])
-    modes = await asyncio.to_thread(encode_modes, [known.entry for known in entries], uncovered)
-    commit, tree = await writing.commit(earlier.tree, removed, put, modes)
-    return replace(found, commit=commit, tree=tree, entries=entries, uncovered=uncovered)
+    modes = encode_modes([known.entry for known in entries], uncovered)
+    commit, tree = writing.commit(earlier.tree, removed, put, modes)
+    return replace(found, commit=commit, tree=tree, entries=entries, uncovered=uncovered, is_whole=contents.is_whole)
 
 
 def _difference(earlier: Look, entries: Sequence[Known]) -> tuple[list[bytes], list[Blob]]:
     """What to remove from the earlier tree, and what to put into it."""
-    blobs = {known.entry.path: git_blob(known.entry, known.blob) for known in entries if known.blob}
-    before = {known.entry.path: git_blob(known.entry, known.blob) for known in earlier.entries if known.blob}
-    removed = [path for path in before if path not in blobs]
-    return removed, [blob for path, blob in blobs.items() if before.get(path) != blob]
+    before = {known.entry.path: known for known in earlier.entries if known.blob}
+    put: list[Blob] = []
+    for known in entries:
+        if known.blob:
+            blob, last = git_blob(known.entry, known.blob), before.pop(known.entry.path, None)
+            if last is None or git_blob(last.entry, last.blob) != blob:
+                put.append(blob)
+    return list(before), put
 
 
 def git_blob(entry: TreeEntry, id: str) -> Blob:
@@ -293,49 +312,3 @@ def decode_modes(data: bytes) -> Iterator[tuple[bytes, Literal["file", "director
         if record:
             mode, kind, path = record.split(b" ", 2)
             yield path, _KINDS[kind], int(mode, 8)
-
-
-def load_look(repository: Repository) -> Look:
-    """The newest look of a repository; one at nothing if it is unknown. Blocks."""
-    try:
-        raw = orjson.loads((repository.path / INDEX).read_bytes())
-        return Look(
-            raw["commit"],
-            raw["tree"],
-            [Known(_entry(entry), blob, settled) for entry, blob, settled in raw["entries"]],
-            {
-                path.encode("latin-1"): (_entry(entry), text.encode("latin-1"), settled)
-                for path, entry, text, settled in raw["ignores"]
-            },
-            # What an earlier version has written lacks the complete list.
-            [Uncovered(path.encode("latin-1"), reason) for path, reason in raw.get("not_covered", ())],
-            frozenset(raw.get("secrets", ())),
-        )
-    except (OSError, ValueError, KeyError, TypeError):
-        return Look()
-
-
-def save_look(repository: Repository, found: Look) -> None:
-    """Keeps the newest look. Blocks."""
-    raw = {
-        "commit": found.commit,
-        "tree": found.tree,
-        "entries": [(_raw(known.entry), known.blob, known.settled) for known in found.entries],
-        "ignores": [
-            (path.decode("latin-1"), _raw(entry), text.decode("latin-1"), settled)
-            for path, (entry, text, settled) in found.ignores.items()
-        ],
-        "not_covered": [(path.decode("latin-1"), reason) for path, reason in found.uncovered],
-        "secrets": sorted(found.secrets),
-    }
-    write_whole(repository.path / INDEX, orjson.dumps(raw))
-
-
-def _raw(entry: TreeEntry) -> tuple[object, ...]:
-    return (entry.path.decode("latin-1"), *entry[1:])
-
-
-def _entry(raw: Sequence[object]) -> TreeEntry:
-    path, *rest = raw
-    assert isinstance(path, str)
-    return TreeEntry(path.encode("latin-1"), *rest)  # type: ignore[arg-type]

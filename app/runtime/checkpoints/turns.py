@@ -1,4 +1,4 @@
-"""Who works on the repository of a session: one at a time."""
+"""Who works on the repository of a session, one at a time, and for how long."""
 
 from __future__ import annotations
 
@@ -56,3 +56,13 @@ async def _acquired(lock: asyncio.Lock) -> bool:
             return await lock.acquire()
     except TimeoutError:
         return False
+
+
+@asynccontextmanager
+async def within(seconds: float, too_long: str) -> AsyncIterator[None]:
+    """Raises `CheckpointError` if the body takes longer."""
+    try:
+        async with asyncio.timeout(seconds):
+            yield
+    except TimeoutError as exc:
+        raise CheckpointError(too_long) from exc

@@ -21,9 +21,9 @@ from app.errors import UnavailableError
 from app.eventlog.log import StreamItem
 from app.runtime.checkpoints.differences import parse_changes
 from app.runtime.checkpoints.keeper import Checkpoints
+from app.runtime.checkpoints.looks import UNCOVERED, Seen
 from app.runtime.checkpoints.restoring import Target
 from app.runtime.checkpoints.shared import Taken
-from app.runtime.checkpoints.taking import UNCOVERED, Seen
 from app.runtime.services.files import FileService
 from app.runtime.setup import RuntimeSetup
 from app.runtime.transactions import checkpoints as transactions
@@ -99,15 +99,16 @@ class CheckpointService:
         session_id = workspace_of(await self._session(session_id))
         async with self._compared(session_id, start, end) as (first, last, look, as_of):
             printed = await self._keeper.changes(session_id, first.tree, last.tree)
-        found = await asyncio.to_thread(parse_changes, printed)
+        found = await asyncio.to_thread(parse_changes, printed, LISTED_CHANGES)
         masking = await self._masking(session_id)
+        items = await asyncio.to_thread(lambda: tuple(_masked(change, masking) for change in found.items))
         return ChangeList(
             from_checkpoint=first.id,
             to_checkpoint=last.id,
-            items=tuple(_masked(change, masking) for change in found[:LISTED_CHANGES]),
-            additions=sum(change.additions for change in found),
-            deletions=sum(change.deletions for change in found),
-            truncated=len(found) > LISTED_CHANGES,
+            items=items,
+            additions=found.additions,
+            deletions=found.deletions,
+            truncated=found.files > len(items),
             not_covered=_uncovered(look),
             as_of=as_of,
         )

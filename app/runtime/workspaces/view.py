@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
@@ -15,7 +16,7 @@ from app.runtime.workspaces.reading import archive, blobs
 from app.runtime.workspaces.store import SessionObjects
 from app.runtime.workspaces.taking import Snapshot
 from app.runtime.workspaces.tree import Blob, Entry
-from app.sandbox import paths
+from app.sandbox import paths, tar
 from app.sandbox.base import FileInfo, FilePiece, Sandbox, Scan, TreeEntry
 from app.sandbox.host.workspace import Kind
 
@@ -44,6 +45,9 @@ class SnapshotView:
 
     async def scan(self, limit: int, skip: frozenset[bytes] = frozenset()) -> Scan:
         """See `Scannable`. The inode of a file tells its content, so that it is the same in a later snapshot."""
+        return await asyncio.to_thread(self._scan, limit, skip)
+
+    def _scan(self, limit: int, skip: frozenset[bytes]) -> Scan:
         found: list[TreeEntry] = []
         skipped: set[bytes] = set()
         for entry in self._tree.entries:
@@ -69,13 +73,25 @@ class SnapshotView:
 
     async def read_entries(self, entries: Sequence[TreeEntry]) -> AsyncGenerator[Sequence[FilePiece], None]:
         """See `Scannable`."""
-        for position, found in enumerate(entries):
-            entry = self._with_content(self._entries[found.path])
-            if not entry.blobs:
-                yield [FilePiece(position, entry.target)]
-            async with aclosing(blobs(self._objects, entry.blobs)) as contents:
-                async for data in contents:
-                    yield [FilePiece(position, data)]
+        found, needed = await asyncio.to_thread(self._contents, entries)
+        batch: list[FilePiece] = []
+        size = 0
+        async with aclosing(blobs(self._objects, needed)) as contents:
+            for position, entry in enumerate(found):
+                for _ in range(max(1, len(entry.blobs))):
+                    data = await anext(contents) if entry.blobs else entry.target
+                    batch.append(FilePiece(position, data))
+                    size += len(data) + tar.BLOCK
+                    if size >= tar.GATHERED:
+                        yield batch
+                        batch, size = [], 0
+        if batch:
+            yield batch
+
+    def _contents(self, entries: Sequence[TreeEntry]) -> tuple[list[Entry], list[Blob]]:
+        """The entries that have the contents of these, and the blobs with them."""
+        found = [self._with_content(self._entries[entry.path]) for entry in entries]
+        return found, [blob for entry in found for blob in entry.blobs]
 
     async def start(self) -> None:
         raise SandboxError("The workspace is on another machine.")

@@ -11,6 +11,7 @@ import secrets
 import tarfile
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
+from operator import itemgetter
 
 import aiodocker
 
@@ -151,7 +152,8 @@ def parse_scan(output: bytes, mark: str, limit: int) -> Scan:
         raise paths.too_many_entries(limit)
     found = [entry for line in lines if (entry := _entry(line)) is not None]
     # The current second is not over, and the times may be whole seconds.
-    return Scan(sorted(found), (int(now) - 1) * _SECOND)
+    # By path alone, which takes less time: no other thread runs meanwhile.
+    return Scan(sorted(found, key=itemgetter(0)), (int(now) - 1) * _SECOND)
 
 
 def _entry(line: bytes) -> TreeEntry | None:
@@ -181,7 +183,7 @@ async def read_entries(
     except UnicodeDecodeError:
         names = None  # an address can only have text
     if names is None:
-        positions = {entry.path: position for position, entry in enumerate(entries)}
+        positions = await asyncio.to_thread(lambda: {entry.path: place for place, entry in enumerate(entries)})
         async for batch in _read_all(archives, positions):
             yield batch
         return

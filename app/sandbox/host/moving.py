@@ -9,6 +9,7 @@ import tarfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
+from operator import itemgetter
 from typing import IO, BinaryIO
 
 from app.errors import NotFoundError, PalimpsestError, SandboxError, WorkspaceFullError
@@ -38,7 +39,8 @@ def scan(workspace: Workspace, limit: int, skip: frozenset[bytes] = frozenset())
                 found.append(seen)
             if len(found) > limit:
                 raise paths.too_many_entries(limit)
-    found.sort()
+    # By path alone, which takes less time: no other thread runs meanwhile.
+    found.sort(key=itemgetter(0))
     return Scan(found, settled_ns)
 
 
@@ -153,6 +155,8 @@ class Restoration:
             with tarfile.open(fileobj=archive, mode="r|", encoding="utf-8", errors="surrogateescape") as members:
                 for member in members:
                     self._make(members, member)
+                    # It would keep all of them.
+                    members.members.clear()  # type: ignore[attr-defined]  # not in its published types
         finally:
             self._close()
         # Last, since a read-only directory takes no entries, and each entry changes its directory's time.

@@ -28,6 +28,7 @@ from app.runtime.incoming import IncomingArchives
 from app.runtime.services.checkpoints import CheckpointService
 from app.runtime.services.files import FileService
 from app.runtime.transactions import checkpoints as transactions
+from app.sandbox.host import moving
 from app.sandbox.host.local import LocalFactory
 from app.sessions import SandboxSpec
 from tests.unit.db.rows import add_session, new_database
@@ -134,6 +135,21 @@ async def test_completing_a_restoration_has_a_time_limit(server: Server, monkeyp
     async with server.kept.held(server.session_id):
         with pytest.raises(CheckpointError, match="too long"):
             await server.kept.settled(server.session_id, SPEC)
+
+
+async def test_a_workspace_that_takes_too_long_to_read_is_read_in_several_attempts(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(moving, "SETTLED_NS", 0)
+    await server.checkpoint("small")
+    for name in ("one", "two", "three"):
+        (server.file.parent / name).write_bytes(bytes(moving.PIECE))
+    await server.kept.use(server.session_id)
+    monkeypatch.setattr(keeper, "READ_S", 0)
+    with pytest.raises(CheckpointError, match="Try again"):
+        await server.kept.take(server.session_id, SPEC)
+    taken = await server.kept.take(server.session_id, SPEC)
+    assert (taken.files, taken.bytes) == (4, 5 + 3 * moving.PIECE)
 
 
 async def test_a_checkpoint_waits_for_a_restoration_and_not_long_for_anything_else(

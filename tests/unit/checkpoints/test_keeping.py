@@ -14,9 +14,10 @@ from app.db.repositories import secrets
 from app.messages import now
 from app.runtime.checkpoints import repository as repositories
 from app.runtime.checkpoints.coverage import IGNORE_FILES
+from app.runtime.checkpoints.looks import Look
 from app.runtime.checkpoints.repository import CheckpointError, Repository, blob_id
 from app.runtime.checkpoints.secrets import read_secrets
-from app.runtime.checkpoints.taking import Look, TakingRules, look
+from app.runtime.checkpoints.taking import TakingRules, look
 from app.runtime.vault import Vault
 from app.sandbox.base import FilePiece, MovableSandbox, SandboxConfig, SandboxLimits, TreeEntry
 from app.sandbox.host.local import LocalFactory

@@ -19,10 +19,11 @@ from typing import cast
 import pytest
 
 from app.runtime.checkpoints.coverage import CoverageRules
+from app.runtime.checkpoints.looks import Look
 from app.runtime.checkpoints.repository import Repository
 from app.runtime.checkpoints.restoring import Goal, restore
 from app.runtime.checkpoints.secrets import Secrets
-from app.runtime.checkpoints.taking import Look, TakingRules, look
+from app.runtime.checkpoints.taking import TakingRules, look
 from app.sandbox.base import MovableSandbox, SandboxFactory, TreeEntry
 from app.sandbox.tar import END
 from app.tools.masking import Masking

@@ -317,6 +317,7 @@ async def test_files_are_read_from_a_snapshot(keeping: Keeping, root: Path) -> N
     (root / "a").mkdir()
     data = os.urandom(2 * BLOB_BYTES + 100)
     (root / "a" / "large").write_bytes(data)
+    (root / "b").touch()
     (root / "link").symlink_to("a")
     snapshot = await keeping.take()
     assert snapshot is not None
@@ -324,13 +325,20 @@ async def test_files_are_read_from_a_snapshot(keeping: Keeping, root: Path) -> N
     file = await view.open("/workspace/a/large")
     for part in (range(len(data)), range(5), range(BLOB_BYTES - 3, BLOB_BYTES + 3), range(len(data) - 1, len(data))):
         assert b"".join([piece async for piece in file.read(part)]) == data[part.start : part.stop]
-    assert [info.path for info in await view.list()] == ["a", "link"]
-    assert [info.path for info in await view.list(recursive=True)] == ["a", "a/large", "link"]
+    entries, pieces = (await view.scan(10)).entries, dict[bytes, bytes]()
+    assert [entry.path for entry in entries] == [b"a", b"a/large", b"b", b"link"]
+    async for batch in view.read_entries(entries[1:]):
+        for position, piece in batch:
+            found = entries[1 + position].path
+            pieces[found] = pieces.get(found, b"") + piece
+    assert pieces == {b"a/large": data, b"b": b"", b"link": b"a"}
+    assert [info.path for info in await view.list()] == ["a", "b", "link"]
+    assert [info.path for info in await view.list(recursive=True)] == ["a", "a/large", "b", "link"]
     for path, code in [
         ("link/large", "outside_workspace"),
         ("link", "outside_workspace"),
         ("a", "not_a_file"),
-        ("b", "file_not_found"),
+        ("c", "file_not_found"),
         ("a/large/x", "not_a_directory"),
         ("../etc", "outside_workspace"),
     ]:
