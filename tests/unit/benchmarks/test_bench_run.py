@@ -10,20 +10,25 @@ from typing import Any
 import pytest
 
 FAR_OFF = 2.0
-"""A ratio may be this many times its goal. Other tests that run at the same time affect a ratio, though less than a
-time."""
+"""A ratio may be this many times its goal."""
+TRIES = 3
+"""Other tests that run at the same time affect a ratio, though less than a time; one good measurement is enough."""
 
 
 @pytest.mark.extended
 @pytest.mark.slow
 @pytest.mark.parametrize("rows", ["cpu first-byte steps", "history", "latency"])
 async def test_no_ratio_of_quick_rows_is_far_off(rows: str) -> None:
-    results = await _quick(*rows.split())
-    assert results
-    assert all(result["value"] > 0 for result in results)
-    ratios = {result["what"]: (result["ratio"], result["goal"]) for result in results if result["goal_is_ratio"]}
-    assert ("cpu" in rows) == ("CPU per streamed token" in ratios)
-    assert not {what: found for what, found in ratios.items() if found[0] > FAR_OFF * found[1]}
+    for _ in range(TRIES):
+        results = await _quick(*rows.split())
+        assert results
+        assert all(result["value"] > 0 for result in results)
+        ratios = {result["what"]: (result["ratio"], result["goal"]) for result in results if result["goal_is_ratio"]}
+        assert ("cpu" in rows) == ("CPU per streamed token" in ratios)
+        far_off = {what: found for what, found in ratios.items() if found[0] > FAR_OFF * found[1]}
+        if not far_off:
+            return
+    pytest.fail(f"far off in each of {TRIES} measurements, at last: {far_off}")
 
 
 async def _quick(*rows: str) -> list[dict[str, Any]]:
