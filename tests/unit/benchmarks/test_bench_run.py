@@ -17,6 +17,7 @@ TRIES = 3
 
 @pytest.mark.extended
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("rows", ["cpu first-byte steps", "history", "latency"])
 async def test_no_ratio_of_quick_rows_is_far_off(rows: str) -> None:
     for _ in range(TRIES):
