@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from typing import BinaryIO
 
 from app.errors import SandboxError
+from app.sandbox.base import FilePiece
 from app.sandbox.host.process import write_all
 
 BLOCK = tarfile.BLOCKSIZE
@@ -45,6 +46,20 @@ def regular(name: bytes, file: int) -> Iterator[bytes]:
         yield data
     if padding := -status.st_size % BLOCK:
         yield bytes(padding)
+
+
+async def in_batches(pieces: AsyncIterator[FilePiece]) -> AsyncGenerator[list[FilePiece], None]:
+    """The same pieces, about `GATHERED` bytes of them at once: whoever takes them switches threads for each batch."""
+    batch: list[FilePiece] = []
+    size = 0
+    async for piece in pieces:
+        batch.append(piece)
+        size += len(piece.data) + BLOCK
+        if size >= GATHERED:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
 
 
 def gathered(pieces: Iterator[bytes]) -> Iterator[bytes]:

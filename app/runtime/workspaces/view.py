@@ -73,20 +73,16 @@ class SnapshotView:
 
     async def read_entries(self, entries: Sequence[TreeEntry]) -> AsyncGenerator[Sequence[FilePiece], None]:
         """See `Scannable`."""
+        async with aclosing(self._pieces(entries)) as pieces, aclosing(tar.in_batches(pieces)) as batches:
+            async for batch in batches:
+                yield batch
+
+    async def _pieces(self, entries: Sequence[TreeEntry]) -> AsyncGenerator[FilePiece, None]:
         found, needed = await asyncio.to_thread(self._contents, entries)
-        batch: list[FilePiece] = []
-        size = 0
         async with aclosing(blobs(self._objects, needed)) as contents:
             for position, entry in enumerate(found):
                 for _ in range(max(1, len(entry.blobs))):
-                    data = await anext(contents) if entry.blobs else entry.target
-                    batch.append(FilePiece(position, data))
-                    size += len(data) + tar.BLOCK
-                    if size >= tar.GATHERED:
-                        yield batch
-                        batch, size = [], 0
-        if batch:
-            yield batch
+                    yield FilePiece(position, await anext(contents) if entry.blobs else entry.target)
 
     def _contents(self, entries: Sequence[TreeEntry]) -> tuple[list[Entry], list[Blob]]:
         """The entries that have the contents of these, and the blobs with them."""

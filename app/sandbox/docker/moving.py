@@ -184,8 +184,9 @@ async def read_entries(
         names = None  # an address can only have text
     if names is None:
         positions = await asyncio.to_thread(lambda: {entry.path: place for place, entry in enumerate(entries)})
-        async for batch in _read_all(archives, positions):
-            yield batch
+        async with aclosing(_read_all(archives, positions)) as pieces, aclosing(tar.in_batches(pieces)) as batches:
+            async for batch in batches:
+                yield batch
         return
     for position, name in enumerate(names):
         try:
@@ -206,20 +207,10 @@ async def _fetch_one(archives: ContainerArchives, name: str, entry: TreeEntry) -
             yield data
 
 
-async def _read_all(
-    archives: ContainerArchives, positions: Mapping[bytes, int]
-) -> AsyncGenerator[Sequence[FilePiece], None]:
-    batch: list[FilePiece] = []
-    size = 0
+async def _read_all(archives: ContainerArchives, positions: Mapping[bytes, int]) -> AsyncGenerator[FilePiece, None]:
     with translated_refusals():
         async with aclosing(archives.fetch(f"{WORKSPACE}/.")) as pieces, aclosing(tar.contents(pieces)) as found:
             async for member, data in found:
                 position = positions.get(tar.relative_name(member))
                 if position is not None and (member.isreg() or member.issym()):
-                    batch.append(FilePiece(position, data))
-                    size += len(data) + tar.BLOCK
-                if size >= tar.GATHERED:
-                    yield batch
-                    batch, size = [], 0
-    if batch:
-        yield batch
+                    yield FilePiece(position, data)
