@@ -23,7 +23,7 @@ from typing import TypeVar
 from benchmarks.http import Connection, StreamReader
 from benchmarks.observation import ask_while
 from benchmarks.processes import PROVIDER, Bench, Server, start_service
-from benchmarks.report import Result
+from benchmarks.report import Result, cells
 from benchmarks.stats import percentile
 from benchmarks.steps import GOALS_MS, IMAGE
 
@@ -63,8 +63,13 @@ async def measure_workspace(bench: Bench, *, files: int, in_one_folder: int) -> 
                     continue
                 with ProcessPoolExecutor(1, get_context("spawn")) as pool:
                     work = _Work(replace(bench, service=server), client, pool)
-                    async for name, times in work.run(sizes, whole, changed):
-                        results.append(_result(f"{name}, {kind}", times))
+                    try:
+                        async for name, times in work.run(sizes, whole, changed):
+                            results.append(_result(f"{name}, {kind}", times))
+                            print(f"  {' '.join(cells(results[-1])[:2])}", file=sys.stderr, flush=True)
+                    except RuntimeError as error:
+                        # What was measured before is worth minutes.
+                        print(f"{kind} ended early: {error}", file=sys.stderr, flush=True)
     return results
 
 
