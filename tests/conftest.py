@@ -7,6 +7,7 @@ from collections.abc import Generator, Iterator
 from importlib import import_module
 from pathlib import Path
 from pkgutil import walk_packages
+from uuid import uuid4
 
 import pytest
 from coverage import Coverage
@@ -14,9 +15,10 @@ from hypothesis import settings
 
 import app
 import evals
-from scripts.servers.postgres import temporary_database
+from scripts.servers.postgres import cluster, temporary_database
 from scripts.servers.redis import RedisServer
-from tests.databases import on_postgres, prepare, remove_databases, template
+from tests.database_pool import pool, template
+from tests.databases import on_postgres, prepare, remove_databases
 from tests.load import LONG
 from tests.requirements import missing, need
 from tests.s3 import S3Server, running_s3
@@ -132,8 +134,10 @@ def empty_postgres_url() -> Iterator[str]:
 def postgres_url() -> Iterator[str]:
     """As `empty_postgres_url`, with the tables of the newest schema."""
     need("postgres")
-    with temporary_database(template()) as url:
-        yield url
+    name = f"t{uuid4().hex}"
+    pool.lend(name)
+    yield cluster().url(name)
+    pool.take_back(name)
 
 
 @pytest.fixture(scope="session")

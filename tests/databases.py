@@ -19,9 +19,7 @@ from app.db.backends import backend_of
 from app.db.migrate import upgrade
 from app.db.models import metadata
 from scripts.servers import postgres
-
-TEMPLATE = "migrated"
-"""The database that the others are copied from."""
+from tests.database_pool import pool, template
 
 _created: set[str] = set()
 _kept: set[str] = set()
@@ -59,22 +57,12 @@ def migrated() -> bytes:
         return path.read_bytes()
 
 
-@cache
-def template() -> str:
-    """The name of the migrated Postgres database."""
-    cluster = postgres.cluster()
-    if not cluster.has(TEMPLATE):
-        cluster.create(TEMPLATE)
-        upgrade(cluster.url(TEMPLATE))
-    return TEMPLATE
-
-
 def make_database(path: Path, *, keep: bool = False) -> Path:
     """Makes the database, with the directories above the file where they are missing, and gives the path back. `keep`
     says that other tests use it too."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if on_postgres():
-        postgres.cluster().create(_name(path), template())
+        pool.lend(_name(path))
         (_kept if keep else _created).add(_name(path))
     else:
         path.write_bytes(migrated())
@@ -149,10 +137,19 @@ def accept_rows(connection: Connection, table: str) -> None:
     )
 
 
+def remove_database(path: Path) -> None:
+    """Removes a database of this test, whose sessions are ended."""
+    if on_postgres():
+        _created.remove(_name(path))
+        pool.take_back(_name(path))
+    else:
+        path.unlink(missing_ok=True)
+
+
 def remove_databases() -> None:
     """Removes what a test has made on the Postgres server; files are removed with their directory."""
     while _created:
-        postgres.cluster().drop(_created.pop())
+        pool.take_back(_created.pop())
 
 
 def _name(path: Path) -> str:

@@ -79,16 +79,22 @@ class Cluster:
     def url(self, database: str) -> str:
         return f"postgresql+psycopg://{USER}@/{database}?host={self.folder}"
 
+    def connect(self, database: str) -> Connection:
+        """A connection that commits each statement."""
+        from psycopg import connect
+
+        return connect(host=str(self.folder), user=USER, dbname=database, autocommit=True)
+
     def run(self, statement: str) -> list[tuple[Any, ...]]:
         """Runs one statement outside of any transaction, in the database that every server has; its rows. The
         connection stays open for the next one: a new one takes longer than most statements."""
-        from psycopg import OperationalError, connect
+        from psycopg import OperationalError
 
         while True:
             known = _connections.get((os.getpid(), self.folder))
             is_old = known is not None and not known.closed
             if known is None or known.closed:
-                known = connect(host=str(self.folder), user=USER, dbname="postgres", autocommit=True)
+                known = self.connect("postgres")
             connection = _connections[os.getpid(), self.folder] = known
             try:
                 cursor = connection.execute(statement)

@@ -13,20 +13,24 @@ from app.db.engine import Database, open_database
 from app.db.repositories import sessions
 from app.messages import Usage, new_id, now
 from app.sessions import Status
-from tests.databases import has_database, make_database, url_of
+from tests.databases import has_database, make_database, remove_database, url_of
 
 
 @asynccontextmanager
 async def new_database(folder: Path) -> AsyncIterator[Database]:
-    """A migrated database, closed at the end."""
+    """A migrated database, closed at the end. It is also removed then, unless the test has made it: the examples of a
+    property have one each."""
     path = folder / "test.db"
-    if not has_database(path):
+    is_new = not has_database(path)
+    if is_new:
         make_database(path)
     database = open_database(url_of(path))
     try:
         yield database
     finally:
         await database.aclose()
+        if is_new:
+            remove_database(path)
 
 
 def add_session(connection: Connection, id: str | None = None, **fields: Any) -> str:

@@ -11,7 +11,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError, IntegrityError
@@ -21,7 +21,7 @@ from app.db.backends import backend_of, refusal
 from app.db.engine import Database, open_database
 from app.db.writer import GATHER_TURNS, MAX_BATCH_S, Commit
 from app.errors import StorageBusyError, StorageError, StorageFullError
-from tests.databases import make_database, on_postgres, opened
+from tests.databases import on_postgres, opened
 from tests.unit.db.rows import new_database
 
 Work = Callable[[Connection], str]
@@ -98,11 +98,10 @@ async def test_a_batch_is_bounded(database: Database, monkeypatch: pytest.Monkey
     assert database.writer.commits == 1 + (5 if on_postgres() else 3)
 
 
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30)
 @given(fails=st.lists(st.booleans(), min_size=1, max_size=30))
-async def test_a_write_that_fails_rolls_back_alone(tmp_path: Path, fails: list[bool]) -> None:
-    make_database(tmp_path / "test.db")
-    async with new_database(tmp_path) as database:
+async def test_a_write_that_fails_rolls_back_alone(tmp_path_factory: pytest.TempPathFactory, fails: list[bool]) -> None:
+    async with new_database(tmp_path_factory.mktemp("writer")) as database:
         hold = await Hold.on(database)
         told: list[str] = []
         writes = [

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from app.agent.changes import ControlAdded
 from app.agent.conversation import control_message
 from app.context.tokens import PER_MESSAGE, estimate_text
-from app.db.engine import open_database
 from app.errors import ConflictError, NotFoundError, PalimpsestError, QueueFullError, StaleOwnerError
 from app.messages import Message, Role, new_id
 from app.runtime.dispatch import Started
@@ -21,8 +20,7 @@ from app.runtime.transactions import queue
 from app.runtime.transactions.queue import StoredMessages
 from app.runtime.values.queue import QueueAdd, QueuedMessage, QueueEdit, QueueReceipt
 from app.sessions import QueueMode, Status
-from tests.databases import make_database, url_of
-from tests.unit.db.rows import add_session
+from tests.unit.db.rows import add_session, new_database
 from tests.unit.runtime.stage import Stage
 
 STEER, FOLLOW_UP, INTERRUPT = QueueMode.STEER, QueueMode.FOLLOW_UP, QueueMode.INTERRUPT
@@ -294,37 +292,38 @@ MOVES = st.one_of(
 async def test_any_sequence_keeps_order_and_leaves_no_gap_in_the_log(
     tmp_path_factory: pytest.TempPathFactory, moves: list[tuple[Any, ...]]
 ) -> None:
-    path = make_database(tmp_path_factory.mktemp("queue") / "test.db")
-    database = open_database(url_of(path))
-    stage = Stage(database, await database.writer.write(add_session), path)
-    ids: list[str] = []
-    modes: dict[str, QueueMode] = {}
-    history: list[str] = []
+    folder = tmp_path_factory.mktemp("queue")
+    async with new_database(folder) as database:
+        stage = Stage(database, await database.writer.write(add_session), folder / "test.db")
+        ids: list[str] = []
+        modes: dict[str, QueueMode] = {}
+        history: list[str] = []
 
-    def waiting(*, late: bool) -> list[str]:
-        return [id for id in ids if id in modes and (modes[id] is FOLLOW_UP) is late]
+        def waiting(*, late: bool) -> list[str]:
+            return [id for id in ids if id in modes and (modes[id] is FOLLOW_UP) is late]
 
-    for name, *arguments in moves:
-        if name == "post":
-            ids.append(await stage.post("text", arguments[0]))
-            modes[ids[-1]] = arguments[0]
-        elif name == "deliver":
-            due = waiting(late=False) or (waiting(late=True)[:1] if arguments[0] else [])
-            assert [message.id for message in await deliver(stage, first=arguments[0])] == due
-            history += due
-            modes = {id: mode for id, mode in modes.items() if id not in due}
-        elif arguments[0] < len(ids):
-            id = ids[arguments[0]]
-            try:
-                await (withdraw(stage, id) if name == "withdraw" else edit(stage, id, mode=arguments[1]))
-            except PalimpsestError:
-                assert id not in modes
-            else:
-                modes = {**modes, id: arguments[1]} if name == "edit" else {i: m for i, m in modes.items() if i != id}
-        items, last_seq = await queue.read_queue(database, stage.session_id)
-        assert [item.id for item in items] == waiting(late=False) + waiting(late=True)
-        assert [event.seq for event in await stage.log()][-1:] == ([last_seq] if last_seq else [])
-    assert [message.id for message in await stage.history()] == history
-    log = await stage.log()
-    assert [event.seq for event in log] == list(range(1, len(log) + 1))
-    await database.aclose()
+        for name, *arguments in moves:
+            if name == "post":
+                ids.append(await stage.post("text", arguments[0]))
+                modes[ids[-1]] = arguments[0]
+            elif name == "deliver":
+                due = waiting(late=False) or (waiting(late=True)[:1] if arguments[0] else [])
+                assert [message.id for message in await deliver(stage, first=arguments[0])] == due
+                history += due
+                modes = {id: mode for id, mode in modes.items() if id not in due}
+            elif arguments[0] < len(ids):
+                id = ids[arguments[0]]
+                try:
+                    await (withdraw(stage, id) if name == "withdraw" else edit(stage, id, mode=arguments[1]))
+                except PalimpsestError:
+                    assert id not in modes
+                else:
+                    modes = (
+                        {**modes, id: arguments[1]} if name == "edit" else {i: m for i, m in modes.items() if i != id}
+                    )
+            items, last_seq = await queue.read_queue(database, stage.session_id)
+            assert [item.id for item in items] == waiting(late=False) + waiting(late=True)
+            assert [event.seq for event in await stage.log()][-1:] == ([last_seq] if last_seq else [])
+        assert [message.id for message in await stage.history()] == history
+        log = await stage.log()
+        assert [event.seq for event in log] == list(range(1, len(log) + 1))
