@@ -236,10 +236,11 @@ async def test_an_id_makes_a_retry_safe(client: Client, provider: FakeProvider) 
     again = await client.http.post("/v1/sessions", json=task)
     other = await client.http.post("/v1/sessions", json={**task, "task": "another"})
     await provider.reached("answer")
+    step = await client.wait_for(session_id, shows("step.started"))  # which is stored while the model is asked
     queue = f"/v1/sessions/{session_id}/queue"
     receipts = [await client.post(session_id, "word", "follow_up", id=message_id) for _ in range(2)]
     conflict = await client.http.post(queue, json={"content": "another", "id": message_id})
-    reused = await client.http.post(queue, json={"content": "task", "id": (await client.messages(session_id))[1]["id"]})
+    reused = await client.http.post(queue, json={"content": "task", "id": step.data["message_id"]})
     await client.http.patch(f"{queue}/{message_id}", json={"content": "a better word"})
     edited = await client.post(session_id, "word", "follow_up", id=message_id)
     provider.open("answer")
