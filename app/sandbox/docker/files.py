@@ -10,6 +10,7 @@ import secrets
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, contextmanager
 from dataclasses import dataclass
+from operator import attrgetter
 
 import aiodocker
 import aiohttp
@@ -160,15 +161,21 @@ class ContainerFiles:
         if code != 0 and not output:
             raise SandboxError(f"{paths.show(path)} cannot be listed: {_last_line(messages)}")
         complete = len(output) < size
+
+        def entries() -> list[FileInfo]:
+            return sorted(parse_listing(output, mark, names, complete=complete), key=attrgetter("path"))[:limit]
+
         # Parsing ten thousand entries would block the event loop for too long.
-        entries = await asyncio.to_thread(parse_listing, output, mark, names, complete=complete)
-        return sorted(entries, key=lambda info: info.path)[:limit]
+        return await asyncio.to_thread(entries)
 
     async def archive(self) -> AsyncIterator[bytes]:
-        pieces = self._archives.fetch(f"{WORKSPACE}/.")
         with _refusals("."):
-            async for piece in tar.without_special_files(pieces):
-                yield piece
+            async with (
+                aclosing(self._archives.fetch(f"{WORKSPACE}/.")) as archive,
+                aclosing(tar.without_special_files(archive)) as pieces,
+            ):
+                async for piece in pieces:
+                    yield piece
 
     async def _status(self, names: Sequence[str], path: str) -> PathStatus:
         """The status of a path; raises if it does not exist, is a link or leads through one."""
@@ -213,9 +220,20 @@ def _refusals(path: str) -> Iterator[None]:
 
 def parse_listing(output: bytes, mark: str, names: Sequence[str], *, complete: bool) -> list[FileInfo]:
     """The entries of the list script's output; the last one is left out if the output is incomplete."""
-    records = output.split(mark.encode() + b" ")[1:]
+    records = list(split(output, mark))[1:]
     prefix = "".join(f"{name}/" for name in names)
     return [_parse_entry(record, prefix) for record in (records if complete else records[:-1])]
+
+
+def split(output: bytes, mark: str) -> Iterator[bytes]:
+    """What a script has printed before its first mark, and after each one. Splitting it all at once would keep other
+    threads waiting."""
+    separator = mark.encode() + b" "
+    start = 0
+    while (end := output.find(separator, start)) >= 0:
+        yield output[start:end]
+        start = end + len(separator)
+    yield output[start:]
 
 
 def _parse_entry(record: bytes, prefix: str) -> FileInfo:

@@ -1,5 +1,5 @@
-"""A container's workspace, copied, scanned, read for a snapshot and restored: by a script in the container, and through
-the Engine's archives."""
+"""A container's workspace, copied, scanned and restored: by scripts in the container, and through the Engine's
+archives."""
 
 from __future__ import annotations
 
@@ -8,27 +8,24 @@ import errno
 import os
 import re
 import secrets
-import tarfile
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
+from itertools import islice
 from operator import itemgetter
 
 import aiodocker
 
 from app.errors import SandboxError, SandboxUnavailableError, WorkspaceFullError
 from app.sandbox import paths, tar
-from app.sandbox.base import WORKSPACE, FilePiece, Scan, TreeEntry
-from app.sandbox.docker.engine import Engine, refused, translated_refusals
-from app.sandbox.docker.files import ContainerArchives
+from app.sandbox.base import WORKSPACE, Scan, TreeEntry
+from app.sandbox.docker.engine import Engine, refused
+from app.sandbox.docker.files import ContainerArchives, split
 from app.sandbox.docker.scripts import run_script
 from app.sandbox.host.copying import copy_too_large
 from app.sandbox.host.workspace import MAX_DEPTH, kind_of
 
 ROOT = "/"
 """Where the archive of a workspace is unpacked: at a directory below, the Engine refuses links that lead out of it."""
-SINGLE_FETCHES = 20
-"""Entries up to which each is fetched alone, which takes 5 to 50 ms; for more, the archive of the whole workspace is
-read, which took 0.8 s for 10,000 files with 56 MB."""
 COPIES = 3
 """Maximum attempts to copy a workspace whose files keep changing."""
 BROKEN_OFF = "unexpected EOF"
@@ -113,14 +110,18 @@ def not_copied(exc: aiodocker.DockerError) -> SandboxError:
 async def remove(engine: Engine, container: str, removed: Sequence[TreeEntry]) -> None:
     """Removes entries, directories only if nothing is left in them; the container must run. What cannot be removed
     stays."""
-    parents = sorted({entry.path.rpartition(b"/")[0] for entry in removed} - {b""})
-    below = sorted((entry for entry in removed), reverse=True)
-    files = [entry.path for entry in below if entry.type != "directory"]
-    directories = [entry.path for entry in below if entry.type == "directory"]
-    for command, names in (("chmod u+rwx", parents), ("rm -f", files), ("rmdir", directories)):
-        if names:
-            data = b"".join(b"./%b\0" % name for name in names)
+    for command, data in await asyncio.to_thread(_removal, removed):
+        if data:
             await run_script(engine, container, _EACH_SCRIPT, (command, str(len(data))), stdin=data)
+
+
+def _removal(removed: Sequence[TreeEntry]) -> list[tuple[str, bytes]]:
+    """Commands, and their arguments, each ended by a NUL."""
+    parents = {entry.path.rpartition(b"/")[0] for entry in removed} - {b""}
+    files = [entry.path for entry in removed if entry.type != "directory"]
+    directories = sorted((entry.path for entry in removed if entry.type == "directory"), reverse=True)
+    commands = (("chmod u+rwx", sorted(parents)), ("rm -f", files), ("rmdir", directories))
+    return [(command, b"".join(b"./%b\0" % name for name in names)) for command, names in commands]
 
 
 async def scan(engine: Engine, container: str, limit: int, skip: frozenset[bytes] = frozenset()) -> Scan:
@@ -147,10 +148,11 @@ def _left_out(names: frozenset[bytes]) -> list[str]:
 
 def parse_scan(output: bytes, mark: str, limit: int) -> Scan:
     """What the script has printed. Raises `TooLargeError` for more than `limit` entries."""
-    now, *lines = output.split(mark.encode() + b" ")
-    if len(lines) > limit:
+    records = split(output, mark)
+    now = next(records)
+    found = [entry for record in islice(records, limit) if (entry := _entry(record)) is not None]
+    if next(records, None) is not None:
         raise paths.too_many_entries(limit)
-    found = [entry for line in lines if (entry := _entry(line)) is not None]
     # The current second is not over, and the times may be whole seconds.
     # By path alone, which takes less time: no other thread runs meanwhile.
     return Scan(sorted(found, key=itemgetter(0)), (int(now) - 1) * _SECOND)
@@ -172,45 +174,3 @@ def _time_ns(text: bytes) -> int:
     """Nanoseconds of a time in seconds, which has either no fraction or nine digits of it."""
     seconds, _, fraction = text.partition(b".")
     return int(seconds) * _SECOND + int(fraction or b"0")
-
-
-async def read_entries(
-    archives: ContainerArchives, entries: Sequence[TreeEntry]
-) -> AsyncGenerator[Sequence[FilePiece], None]:
-    """See `MovableSandbox.read_entries`."""
-    try:
-        names = [entry.path.decode() for entry in entries] if len(entries) <= SINGLE_FETCHES else None
-    except UnicodeDecodeError:
-        names = None  # an address can only have text
-    if names is None:
-        positions = await asyncio.to_thread(lambda: {entry.path: place for place, entry in enumerate(entries)})
-        async with aclosing(_read_all(archives, positions)) as pieces, aclosing(tar.in_batches(pieces)) as batches:
-            async for batch in batches:
-                yield batch
-        return
-    for position, name in enumerate(names):
-        try:
-            async with aclosing(_fetch_one(archives, name, entries[position])) as found:
-                async for data in found:
-                    yield [FilePiece(position, data)]
-        except aiodocker.DockerError as exc:
-            if exc.status != 404:  # it is gone
-                raise refused(exc) from exc
-
-
-async def _fetch_one(archives: ContainerArchives, name: str, entry: TreeEntry) -> AsyncGenerator[bytes, None]:
-    wanted = tarfile.SYMTYPE if entry.type == "symlink" else tarfile.REGTYPE
-    async with aclosing(archives.fetch(f"{WORKSPACE}/{name}")) as pieces, aclosing(tar.contents(pieces)) as found:
-        async for member, data in found:
-            if member.type != wanted:
-                return  # it was replaced meanwhile
-            yield data
-
-
-async def _read_all(archives: ContainerArchives, positions: Mapping[bytes, int]) -> AsyncGenerator[FilePiece, None]:
-    with translated_refusals():
-        async with aclosing(archives.fetch(f"{WORKSPACE}/.")) as pieces, aclosing(tar.contents(pieces)) as found:
-            async for member, data in found:
-                position = positions.get(tar.relative_name(member))
-                if position is not None and (member.isreg() or member.issym()):
-                    yield FilePiece(position, data)

@@ -42,6 +42,7 @@ from app.sandbox.docker.container import (
 )
 from app.sandbox.docker.engine import Engine, translated_refusals
 from app.sandbox.docker.files import ContainerArchives, ContainerFiles
+from app.sandbox.docker.reading import SINGLE_FETCHES, read_entries
 from app.sandbox.docker.watch import ContainerDisk, ContainerWatch, Watched
 from app.sandbox.egress import Gateway, Refusals
 from app.sandbox.host import process
@@ -196,8 +197,8 @@ class DockerSandbox:
         return await moving.scan(self._engine, self._name, limit, skip)
 
     async def read_entries(self, entries: Sequence[TreeEntry]) -> AsyncGenerator[Sequence[FilePiece], None]:
-        await self._ensure(running=False)
-        async with aclosing(moving.read_entries(self._archives, entries)) as batches:
+        await self._ensure(running=len(entries) > SINGLE_FETCHES)
+        async with aclosing(read_entries(self._engine, self._name, self._archives, entries)) as batches:
             async for batch in batches:
                 yield batch
 

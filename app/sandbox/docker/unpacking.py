@@ -19,45 +19,59 @@ from app.sandbox.docker.moving import ROOT, not_copied
 from app.sandbox.docker.scripts import run_script
 
 _IN_THE_WAY = 44
+_MOVED = 100
+"""Entries moved at once: a process for each would take minutes for a hundred thousand."""
 # $1 the directory with `new`, to be moved over the workspace, and `old`, for what is replaced; $2 the directory that is
 # replaced, "." for none and "" for the workspace. All is checked first. A function's own arguments are local, its
 # variables are not: none is used after a call of the function by itself. A directory that is not there yet is moved as
 # a whole, so an empty workspace takes one command for each name at the top. A directory that is moved or gets entries
-# has to be writable.
+# has to be writable. An empty message for every thousand entries shows that there is progress.
 _MERGE_SCRIPT = f"""
 stage=$1 replaced=$2
 cleanup() {{ cd /workspace && chmod -R u+rwx "$stage"; rm -rf "./$stage"; }}
 cd /workspace || exit 1
+count=0
+advance() {{ count=$((count + 1)); case $count in *000) echo >&2 ;; esac; }}
 is_directory() {{ [ -d "$1" ] && [ ! -L "$1" ]; }}
 exists() {{ [ -e "$1" ] || [ -L "$1" ]; }}
 open_up() {{ ! is_directory "$1" || chmod u+rwx "$1"; }}
-walk() {{
-    for entry in "./$stage/new/$2"* "./$stage/new/$2".*; do
+check() {{
+    for entry in "./$stage/new/$1"* "./$stage/new/$1".*; do
         name=${{entry##*/}}
         case $name in .|..) continue ;; esac
-        exists "$entry" || continue
-        "$1" "$2$name" || return 1
+        advance
+        exists "$entry" && exists "./$1$name" || continue
+        if is_directory "$entry" && is_directory "./$1$name"; then
+            open_up "./$1$name"
+            [ "$1$name" = "$replaced" ] || check "$1$name/" || return 1
+        elif is_directory "$entry" || is_directory "./$1$name"; then
+            printf %s "$1$name"; return 1
+        fi
     done
 }}
-check() {{
-    exists "./$1" || return 0
-    if is_directory "./$stage/new/$1"; then
-        is_directory "./$1" || {{ printf %s "$1"; return 1; }}
-        open_up "./$1"
-        [ "$1" = "$replaced" ] || walk check "$1/"
-    elif is_directory "./$1"; then
-        printf %s "$1"; return 1
-    fi
+flush() {{
+    [ $# -gt 1 ] || return 0
+    into=$1; shift
+    mv -f "$@" "./$into"
 }}
 move() {{
-    if is_directory "./$1"; then
-        [ "$1" = "$replaced" ] || {{ walk move "$1/"; return; }}
-        mv "./$1" "./$stage/old/replaced" || return 1
-    fi
-    [ ! -L "./$1" ] || rm -f "./$1" || return 1
-    mv -f "./$stage/new/$1" "./$1"
+    for entry in "./$stage/new/$1"* "./$stage/new/$1".*; do
+        name=${{entry##*/}}
+        case $name in .|..) continue ;; esac
+        advance
+        exists "$entry" || continue
+        if is_directory "./$1$name" && [ "$1$name" != "$replaced" ]; then
+            move "$1$name/" || return 1
+            continue
+        fi
+        ! is_directory "./$1$name" || mv "./$1$name" "./$stage/old/replaced" || return 1
+        [ ! -L "./$1$name" ] || rm -f "./$1$name" || return 1
+        set -- "$@" "$entry"
+        [ $# -le {_MOVED} ] || {{ flush "$@" && set -- "$1" || return 1; }}
+    done
+    flush "$@"
 }}
-walk check "" || exit {_IN_THE_WAY}
+check "" || exit {_IN_THE_WAY}
 if [ "$replaced" = "" ]; then
     for entry in ./* ./.*; do
         case $entry in ./.|./..|"./$stage") continue ;; esac
@@ -65,7 +79,7 @@ if [ "$replaced" = "" ]; then
         open_up "$entry" && mv "$entry" "./$stage/old/" || exit 1
     done
 fi
-walk move ""
+move ""
 """
 
 
