@@ -104,6 +104,7 @@ async def test_an_engine_that_has_lost_everything_needs_no_backup(
     cluster.nodes["w"].end(signal.SIGKILL)
     await asyncio.to_thread(engine.forget)
     await asyncio.to_thread(engine.start)
+    cluster.age(made["id"])
     cluster.start("w2", "worker")
     await asyncio.wait_for(a.until_idle(made["id"]), 90)
     assert (await a.session(made["id"]))["outcome"] == "completed"
