@@ -33,7 +33,7 @@ from benchmarks.steps import short_overhead_ms
 from benchmarks.streaming import Load, ages_of_tokens
 from scripts.servers import postgres
 from scripts.servers.redis import RedisServer
-from scripts.servers.temporal import temporal
+from scripts.servers.temporal import stored_temporal
 
 MOST_RUNS = 4
 """Runs at the same time per worker, where workers are compared."""
@@ -119,10 +119,10 @@ def servers() -> Iterator[tuple[dict[str, str], dict[str, int]]]:
         settings = {
             "PALIMPSEST_DATA_DIR": str(folder / "data"),
             "PALIMPSEST_DATABASE_URL": url,
-            "PALIMPSEST_TEMPORAL": temporal().address,
+            "PALIMPSEST_TEMPORAL": stored_temporal().address,
             "PALIMPSEST_BROKER": redis.url,
         }
-        yield settings, {"Temporal": temporal().pid, "Postgres": postgres.cluster().pid, "Redis": redis.pid}
+        yield settings, {"Temporal": stored_temporal().pid, "Postgres": postgres.cluster().pid, "Redis": redis.pid}
 
 
 @asynccontextmanager

@@ -20,7 +20,7 @@ import httpx
 from sqlalchemy import text
 
 from scripts.servers.postgres import temporary_database
-from scripts.servers.temporal import temporal
+from scripts.servers.temporal import stored_temporal
 from tests.behavior.approving import ALWAYS, approve_all, command
 from tests.behavior.harness import Client
 from tests.behavior.long_task import SUMMARY, asks_for_summary
@@ -303,7 +303,7 @@ async def measure(how: str, tries: int, count: int, done: Callable[[Found], None
     with ExitStack() as stack:
         folder, url = Path(stack.enter_context(TemporaryDirectory())), stack.enter_context(temporary_database())
         provider = stack.enter_context(running_provider())
-        cluster = stack.enter_context(Cluster(folder, provider, url, temporal().address, {}))
+        cluster = stack.enter_context(Cluster(folder, provider, url, stored_temporal().address, {}))
         api = cluster.start("api", "api")
         install(cluster.database, [])
         await asyncio.to_thread(start_worker, cluster, "w0", url)

@@ -23,7 +23,7 @@ from tempfile import TemporaryDirectory
 from benchmarks.crowd_take_over import GOAL_S, WORST_S, Found, read
 from benchmarks.crowd_take_over import measure as measure_crowd
 from scripts.servers.postgres import temporary_database
-from scripts.servers.temporal import temporal
+from scripts.servers.temporal import stored_temporal
 from tests.behavior.checks import assert_sound, at
 from tests.behavior.harness import Client, Event, command, of_type
 from tests.cluster.rig import Cluster
@@ -77,7 +77,7 @@ async def measure(tries: int, hows: Sequence[str]) -> dict[str, list[float]]:
     with ExitStack() as stack:
         folder, url = Path(stack.enter_context(TemporaryDirectory())), stack.enter_context(temporary_database())
         provider = stack.enter_context(running_provider())
-        cluster = stack.enter_context(Cluster(folder, provider, url, temporal().address, {}))
+        cluster = stack.enter_context(Cluster(folder, provider, url, stored_temporal().address, {}))
         api = cluster.start("api", "api")
         for name in ("worker-1", "worker-2"):
             cluster.start(name, "worker")

@@ -166,7 +166,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RunningSe
 
 def is_shared(request: pytest.FixtureRequest) -> bool:
     """Whether the test uses the shared server, which has bubblewrap."""
-    return "sandbox" not in request.fixturenames and request.node.get_closest_marker("shared_server") is not None
+    return request.node.get_closest_marker("shared_server") is not None and sandbox_of(request) == "bubblewrap"
 
 
 @pytest.fixture
@@ -187,7 +187,6 @@ def provider(request: pytest.FixtureRequest) -> Iterator[FakeProvider]:
 def server(request: pytest.FixtureRequest, provider: FakeProvider) -> Iterator[RunningServer]:
     """A server without sessions."""
     if is_shared(request):
-        need("bubblewrap")
         server, _ = request.getfixturevalue("shared")
         yield server
         delete_sessions(server)

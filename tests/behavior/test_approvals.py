@@ -15,6 +15,8 @@ from tests.behavior.harness import Client, Event, of_type
 from tests.behavior.test_cancel_resume import CANCEL_S, cancel
 from tests.provider import FakeProvider, Reply, Text, ToolCall
 
+pytestmark = pytest.mark.shared_server
+
 
 def ends(events: list[Event]) -> list[tuple[str, str]]:
     """How the approvals ended, in order."""

@@ -21,6 +21,8 @@ from tests.behavior.test_files import names_in_archive
 from tests.databases import in_cluster
 from tests.provider import FakeProvider, Reply, Text
 
+pytestmark = pytest.mark.shared_server
+
 PROJECT = {"src/main.py": b"print('hello')\n", "README": b"A project.\n"}
 
 
@@ -71,7 +73,6 @@ async def test_an_archive_is_merged_or_replaces_and_commands_can_change_it(
     assert await files_of(client, session_id) == {"only": b"4"}
 
 
-@pytest.mark.shared_server
 async def test_a_hostile_archive_changes_nothing_and_its_entry_is_named(client: Client) -> None:
     session_id = (await client.create())["id"]
     await put(client, session_id, tarred(PROJECT))
@@ -101,7 +102,6 @@ async def test_an_archive_has_limits_as_it_comes_and_unpacked(start_server: Star
         assert (await put(client, session_id, tarred({"zeros": bytes(50_000)}))).status_code == 200
 
 
-@pytest.mark.shared_server
 async def test_an_archive_is_refused_while_a_command_runs(client: Client, provider: FakeProvider) -> None:
     provider.script(Reply(command("echo on; while [ ! -e stop ]; do sleep 0.05; done")), Reply(Text("Done.")))
     session_id = (await client.create("Wait."))["id"]
@@ -132,7 +132,6 @@ async def test_a_session_is_created_with_its_files(client: Client, sandbox: str,
     assert_refused(again, 409, "id_in_use")  # another archive
 
 
-@pytest.mark.shared_server
 async def test_a_retry_of_a_create_changes_no_file(client: Client) -> None:
     fields, archive = {"id": new_id()}, tarred(PROJECT)
     first = await asyncio.gather(*[post(client, archive, **fields) for _ in range(3)])
@@ -143,7 +142,6 @@ async def test_a_retry_of_a_create_changes_no_file(client: Client) -> None:
     assert await files_of(client, fields["id"]) == {**PROJECT, "added": b"more"}
 
 
-@pytest.mark.shared_server
 async def test_nothing_is_created_with_a_refused_archive(client: Client) -> None:
     for files, fields, code in (
         ({"../x": b""}, {}, "invalid_archive"),
@@ -154,7 +152,6 @@ async def test_nothing_is_created_with_a_refused_archive(client: Client) -> None
     assert (await client.get("/v1/sessions"))["items"] == []
 
 
-@pytest.mark.shared_server
 async def test_a_body_in_parts_has_both_of_them_and_no_others(client: Client) -> None:
     archive = ("project.tar", tarred(PROJECT))
     for parts, field in (

@@ -20,6 +20,8 @@ from tests.behavior.test_queue import standing
 from tests.provider import FakeProvider, Gate, Hang, HttpError, RecordedRequest, Reply, Text, ToolCall
 from tests.unit.sandbox.shell import sleepers, unique_seconds
 
+pytestmark = pytest.mark.shared_server
+
 CANCEL_S = 2.0
 
 

@@ -140,6 +140,7 @@ async def edited(client: Client, provider: FakeProvider) -> str:
     return session_id
 
 
+@pytest.mark.shared_server
 async def test_changes_are_listed_and_their_patch_applies(
     client: Client, provider: FakeProvider, sandbox: str, tmp_path: Path
 ) -> None:
@@ -175,6 +176,7 @@ async def test_changes_are_listed_and_their_patch_applies(
     assert {name: (checkout / name).read_bytes() for name in BEFORE} == BEFORE
 
 
+@pytest.mark.shared_server
 async def test_a_restore_gives_the_files_back_and_can_be_restored(
     client: Client, provider: FakeProvider, sandbox: str
 ) -> None:
@@ -207,6 +209,7 @@ async def test_a_restore_gives_the_files_back_and_can_be_restored(
     assert restored[".gitignore"][1] == BEFORE[".gitignore"]
 
 
+@pytest.mark.shared_server
 async def test_a_restore_waits_for_no_run(client: Client, provider: FakeProvider, sandbox: str) -> None:
     session_id = await edited(client, provider)
     begun = (await checkpoints(client, session_id))[0]

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from tests.behavior.checks import assert_sound, following, requests_of
 from tests.behavior.harness import ANTHROPIC, Client, command, of_type
 from tests.behavior.test_queue import WAIT_FOR_FILE, release
 from tests.provider import FakeProvider, Gate, Hang, Reply, Text, ToolCall
 from tests.unit.sandbox.shell import sleepers, unique_seconds
+
+pytestmark = pytest.mark.shared_server
 
 
 def stubborn(seconds: str) -> str:

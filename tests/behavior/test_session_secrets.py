@@ -129,6 +129,7 @@ async def test_a_secret_is_found_nowhere(
         assert not [view for view in views if form in view], form
 
 
+@pytest.mark.shared_server
 async def test_a_file_with_a_secret_is_in_no_checkpoint(
     client: Client, provider: FakeProvider, sandbox: str, tmp_path: Path
 ) -> None:
@@ -160,6 +161,7 @@ async def test_a_file_with_a_secret_is_in_no_checkpoint(
         assert (await client.http.get(f"{path}/files/{name}")).text == content
 
 
+@pytest.mark.shared_server
 async def test_secrets_are_set_and_removed_by_name(client: Client, provider: FakeProvider) -> None:
     session = await client.create(secrets={"OLD_TOKEN": "12345678"})
     path = f"/v1/sessions/{session['id']}/secrets"

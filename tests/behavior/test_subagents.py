@@ -50,6 +50,7 @@ async def assert_usage_counts_once(client: Client, session_id: str) -> None:
         assert usage["cost_usd"] == pytest.approx(sum(part["cost_usd"] for part in parts), abs=1e-9)
 
 
+@pytest.mark.shared_server
 async def test_sub_agents_work_at_the_same_time_in_one_workspace(
     client: Client, provider: FakeProvider, sandbox: str
 ) -> None:

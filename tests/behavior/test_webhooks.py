@@ -203,29 +203,30 @@ TRICKS = (
 )
 
 
-async def test_no_way_leads_to_a_private_address(start_server: StartServer) -> None:
-    server = start_server()
+@pytest.mark.shared_server
+async def test_no_way_leads_to_a_private_address(client: Client) -> None:
     with receiving(host="0.0.0.0") as receiver:
-        async with Client(server.url) as client:
-            made = []
-            for trick in TRICKS:
-                answer = await client.http.post(
-                    "/v1/webhooks", json={"url": trick.format(port=receiver.port, name=socket.gethostname())}
-                )
-                if answer.status_code == 201:
-                    made.append(answer.json())
-                    assert (await client.http.post(f"/v1/webhooks/{made[-1]['id']}/test")).status_code == 202
-                else:
-                    assert answer.status_code == 422
-                    assert answer.json()["code"] in ("validation_error", "webhook_address_refused"), trick
+        made = []
+        for trick in TRICKS:
+            answer = await client.http.post(
+                "/v1/webhooks", json={"url": trick.format(port=receiver.port, name=socket.gethostname())}
+            )
+            if answer.status_code == 201:
+                made.append(answer.json())
+                assert (await client.http.post(f"/v1/webhooks/{made[-1]['id']}/test")).status_code == 202
+            else:
+                assert answer.status_code == 422
+                assert answer.json()["code"] in ("validation_error", "webhook_address_refused"), trick
 
-            async def attempted() -> bool:
-                return all([(await deliveries(client, each, status="failed")) for each in made])
+        async def attempted() -> bool:
+            return all([(await deliveries(client, each, status="failed")) for each in made])
 
-            await becomes(attempted)
-            errors = {each["url"]: (await deliveries(client, each))[0]["error"] for each in made}
-            assert made, "names are resolved only when something is sent"
-            assert [error for error in errors.values() if "address" not in error and "resolved" not in error] == []
+        await becomes(attempted)
+        errors = {each["url"]: (await deliveries(client, each))[0]["error"] for each in made}
+        assert made, "names are resolved only when something is sent"
+        assert [error for error in errors.values() if "address" not in error and "resolved" not in error] == []
+        for each in made:
+            assert (await client.http.delete(f"/v1/webhooks/{each['id']}")).status_code == 204
     assert receiver.requests == []
 
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
+from datetime import timedelta
 from pathlib import Path
 from subprocess import TimeoutExpired
 from typing import Any, Self
 
-from sqlalchemy import Engine, text
+from sqlalchemy import Engine, text, update
 
 from app.db.backends import backend_of
+from app.db.models import sessions
+from app.messages import now
 from tests.behavior.process import ServerProcess
 from tests.provider import FakeProvider
 
@@ -75,6 +78,12 @@ class Cluster:
         with self.database.connect() as connection:
             query = text("SELECT owner, epoch, nudges, status FROM sessions WHERE id = :id")
             return dict(connection.execute(query, {"id": session_id}).mappings().one())
+
+    def age(self, session_id: str) -> None:
+        """Makes the session's last change a minute old, so that the first sweep of the next node finds it."""
+        change = update(sessions).where(sessions.c.id == session_id).values(updated_at=now() - timedelta(minutes=1))
+        with self.database.begin() as connection:
+            connection.execute(change)
 
     def worker_of(self, session_id: str) -> str:
         """The name of the node whose log says that it runs the session's newest run."""

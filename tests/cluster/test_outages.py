@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from scripts.servers.temporal import Temporal
+from scripts.servers.temporal import Temporal, temporal
 from tests.behavior.checks import assert_sound, user_texts
 from tests.behavior.harness import Client, shows
 from tests.behavior.harness import command as shell
@@ -24,7 +24,6 @@ from tests.s3 import CREDENTIALS, S3Server, running_s3
 @pytest.fixture
 def engine() -> Iterator[Temporal]:
     """A Temporal server that the test may kill."""
-    need("temporal")
     server = Temporal()
     yield server
     server.remove()
@@ -39,9 +38,14 @@ def s3() -> Iterator[S3Server]:
 
 
 @pytest.fixture
-def cluster(tmp_path: Path, provider: FakeProvider, postgres_url: str, engine: Temporal) -> Iterator[Cluster]:
-    need("bubblewrap")
-    with Cluster(tmp_path, provider, postgres_url, engine.address, {}) as cluster:
+def cluster(
+    request: pytest.FixtureRequest, tmp_path: Path, provider: FakeProvider, postgres_url: str
+) -> Iterator[Cluster]:
+    """A cluster without nodes, whose Temporal server is the test's own if it asks for one."""
+    for kind in ("temporal", "bubblewrap"):
+        need(kind)
+    server = request.getfixturevalue("engine") if "engine" in request.fixturenames else temporal()
+    with Cluster(tmp_path, provider, postgres_url, server.address, {}) as cluster:
         yield cluster
 
 
@@ -104,6 +108,7 @@ async def test_an_engine_that_has_lost_everything_needs_no_backup(
     cluster.nodes["w"].end(signal.SIGKILL)
     await asyncio.to_thread(engine.forget)
     await asyncio.to_thread(engine.start)
+    cluster.age(made["id"])
     cluster.start("w2", "worker")
     await asyncio.wait_for(a.until_idle(made["id"]), 90)
     assert (await a.session(made["id"]))["outcome"] == "completed"

@@ -83,6 +83,8 @@ class App:
         await self._answer(request, player, scope, receive)
 
     async def _answer(self, request: RecordedRequest, player: Player, scope: Scope, receive: Receive) -> None:
+        # After a reset, a client of the test before it may still leave.
+        board = self._desk.board
         try:
             play = self._play(request, self._desk.choose(request), player)
             finished = await _unless_gone(play, receive)
@@ -94,7 +96,7 @@ class App:
         except Exception as exc:
             self._desk.script_errors.append(exc)
             raise
-        with self._desk.board.change() as board:
+        with board.change():
             board.answered += finished
             board.left += not finished
 
