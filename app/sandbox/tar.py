@@ -6,16 +6,17 @@ import asyncio
 import io
 import os
 import tarfile
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import aclosing, asynccontextmanager, suppress
 from functools import partial
-from typing import BinaryIO, NamedTuple, TypeVar
+from typing import BinaryIO, TypeVar
 
 from app.errors import SandboxError
 from app.sandbox.base import FilePiece
 from app.sandbox.host.process import write_all
+from app.sandbox.tar_parser import BLOCK as BLOCK
+from app.sandbox.tar_parser import Parser, Part
 
-BLOCK = tarfile.BLOCKSIZE
 END = b"\0" * (2 * BLOCK)
 """The end-of-archive marker."""
 PIECE = 64 * 1024
@@ -108,26 +109,13 @@ async def _feed(pieces: AsyncIterator[bytes], writer: io.FileIO) -> None:
             await write_all(writer.fileno(), piece)
 
 
-class Part(NamedTuple):
-    """Some content of a member, which starts at this place of it. A member without content has one part."""
-
-    member: tarfile.TarInfo
-    start: int
-    data: bytes
-
-    @property
-    def content(self) -> bytes:
-        """The data, of a link its target."""
-        return self.data if self.member.isreg() else os.fsencode(self.member.linkname)
-
-
 async def parsed(
-    pieces: AsyncIterator[bytes], take: Callable[[list[Part]], T], size: int = PARSED
+    pieces: AsyncIterator[bytes], take: Callable[[list[Part]], T], size: int = PARSED, *, only_first: bool = False
 ) -> AsyncGenerator[T, None]:
-    """What `take` makes of an archive's parts in a thread, for about `size` bytes at a time. A small archive is parsed
-    in the event loop, which costs less than a thread switch. Raises `SandboxError` if the archive breaks off or is
-    invalid."""
-    parser = _Parser()
+    """What `take` makes of the parts of an archive, or of its first member, in a thread, for about `size` bytes at a
+    time. A small archive is parsed in the event loop, which costs less than a thread switch. Raises `SandboxError` if
+    the archive breaks off or is invalid."""
+    parser = Parser(only_first=only_first)
 
     def make(batch: list[bytes]) -> T:
         return take(list(parser.feed(batch)))
@@ -182,28 +170,25 @@ async def in_folder(folder: str, pieces: AsyncIterator[bytes], owner: int | None
 
 
 async def file_content(pieces: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
-    """The content of the only file of an archive; nothing if it is not a regular file. Raises as `parsed`."""
+    """The content of an archive's first member; nothing if it is not a regular file. Raises as `parsed`."""
 
     def content(parts: list[Part]) -> bytes:
         return b"".join(part.data for part in parts if part.member.isreg())
 
-    async with aclosing(parsed(pieces, content, PIECE)) as batches:
+    async with aclosing(parsed(pieces, content, PIECE, only_first=True)) as batches:
         async for data in batches:
             yield data
 
 
-def whole_members(pieces: Iterable[bytes]) -> Iterator[tuple[tarfile.TarInfo, bytes]]:
-    """The members of archives that follow each other, each with its content, of a link its target. What is cut off or
-    invalid ends them."""
-    parser = _Parser(several=True)
+def whole_members(archive: bytes) -> Iterator[tuple[tarfile.TarInfo, bytes]]:
+    """The members of an archive, each with its content, of a link its target. What is cut off or invalid ends them."""
     held: list[bytes] = []
     with suppress(SandboxError):
-        for piece in pieces:
-            for part in parser.feed([piece]):
-                held.append(part.content)
-                if part.start + len(part.data) == part.member.size:
-                    yield part.member, b"".join(held)
-                    held.clear()
+        for part in Parser().feed([archive]):
+            held.append(part.content)
+            if part.start + len(part.data) == part.member.size:
+                yield part.member, b"".join(held)
+                held.clear()
 
 
 def relative_name(member: tarfile.TarInfo) -> bytes:
@@ -212,10 +197,6 @@ def relative_name(member: tarfile.TarInfo) -> bytes:
 
 
 _KEPT = (tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.LNKTYPE, tarfile.SYMTYPE, tarfile.DIRTYPE)
-_EXTENSIONS = (tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK)
-_ZEROS = bytes(BLOCK)
-_CHARSET = b"21 hdrcharset=BINARY\n"
-_MAX_EXTENSIONS = 1024 * 1024
 
 
 def _rewritten(head: Callable[[tarfile.TarInfo], bytes], parts: list[Part]) -> bytes:
@@ -246,84 +227,3 @@ def _target(member: tarfile.TarInfo) -> str:
 def _relative(name: str) -> str:
     """`a/b` of `./a/b`; empty for the workspace itself."""
     return "" if name in (".", "./") else name.removeprefix("./")
-
-
-class _Parser:
-    """Splits an archive, or `several`, into parts. It is fed with pieces of any size, and reads and writes nothing
-    itself."""
-
-    def __init__(self, *, several: bool = False) -> None:
-        self._several = several
-        self._held = b""
-        self._place = 0
-        self._parts = self._parse()
-        self.has_ended = False
-
-    def feed(self, pieces: Iterable[bytes]) -> Iterator[Part]:
-        """The parts in the next pieces, which have to be taken before it is fed again. Raises `SandboxError`."""
-        self._held, self._place = b"".join((self._held[self._place :], *pieces)), 0
-        return iter(partial(next, self._parts, None), None)
-
-    def _parse(self) -> Generator[Part | None, None, None]:
-        """The parts, and None whenever more bytes are needed."""
-        while (member := (yield from self._member())) is not None:
-            start = 0
-            if not member.size:
-                yield Part(member, start, b"")
-            while start < member.size:
-                data = self._held[self._place : self._place + member.size - start]
-                self._place += len(data)
-                yield Part(member, start, data) if data else None
-                start += len(data)
-            yield from self._take(-member.size % BLOCK)
-
-    def _member(self) -> Generator[None, None, tarfile.TarInfo | None]:
-        """The next header with the extensions before it; None at the end."""
-        extensions = b""
-        while (block := (yield from self._take(BLOCK))) != _ZEROS or self._several:
-            if block == _ZEROS:
-                continue
-            if block[156:157] not in _EXTENSIONS:
-                return _parse_header(extensions + block)
-            size = _parse_header(block).size
-            if len(extensions) + size > _MAX_EXTENSIONS:
-                raise SandboxError("The archive of the workspace cannot be read.")
-            data = yield from self._take(size + -size % BLOCK)
-            extensions += _with_charset(data[:size]) if block[156:157] == tarfile.XHDTYPE else block + data
-        self.has_ended = True
-        return None
-
-    def _take(self, size: int) -> Generator[None, None, bytes]:
-        while len(self._held) - self._place < size:
-            yield None
-        self._place += size
-        return self._held[self._place - size : self._place]
-
-
-def _parse_header(head: bytes) -> tarfile.TarInfo:
-    """Parses a header with the extensions before it. An extension by itself is parsed as a header."""
-    try:
-        if len(head) == BLOCK:
-            member = tarfile.TarInfo.frombuf(head, "utf-8", "surrogateescape")
-        else:
-            file = io.BytesIO(head + END)
-            with tarfile.open(fileobj=file, mode="r:", encoding="utf-8", errors="surrogateescape") as archive:
-                found = archive.next()
-            if found is None:
-                raise tarfile.ReadError("no member")
-            member = found
-    except (tarfile.TarError, ValueError) as exc:
-        raise SandboxError("The archive of the workspace cannot be read.") from exc
-    if member.size < 0:
-        raise SandboxError("The archive of the workspace cannot be read.")
-    return member
-
-
-def _with_charset(records: bytes) -> bytes:
-    """An extension with these records, and in front of them one that `tarfile` looks for in all: before Python 3.11.10
-    and 3.12.6 it takes quadratic time over the digits of a name or a link without that (CVE-2024-6232). It says what
-    holds anyway: names are bytes."""
-    info = tarfile.TarInfo("names")
-    info.type, data = tarfile.XHDTYPE, _CHARSET + records
-    info.size = len(data)
-    return info.tobuf(tarfile.USTAR_FORMAT) + data + bytes(-len(data) % BLOCK)

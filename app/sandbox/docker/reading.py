@@ -4,6 +4,7 @@ reads nothing else."""
 from __future__ import annotations
 
 import asyncio
+import secrets
 import tarfile
 from collections.abc import AsyncGenerator, Collection, Iterator, Mapping, Sequence
 from contextlib import aclosing
@@ -13,21 +14,30 @@ import aiodocker
 from app.sandbox import tar
 from app.sandbox.base import WORKSPACE, FilePiece, TreeEntry
 from app.sandbox.docker.engine import Engine, refused, translated_refusals
-from app.sandbox.docker.files import ContainerArchives
+from app.sandbox.docker.files import ContainerArchives, split
 from app.sandbox.docker.scripts import run_in_pieces
+from app.sandbox.paths import MAX_PATH_BYTES
+from app.sandbox.tar_parser import BLOCK, Part
 
 SINGLE_FETCHES = 20
 """Small entries up to which each is fetched alone from the Engine, which takes 5 to 50 ms."""
 BATCH = 8 * 1024 * 1024
-"""Bytes of contents that one `tar` reads, and that are held in memory; a larger file is fetched alone."""
-_BATCH_ENTRIES = 4_000
-_OVERHEAD = 4 * tar.BLOCK
-"""Bytes of headers and padding for an entry, in addition to its name."""
-# $1 bytes of the names in the input, each ended by a NUL, $2 bytes of output. What cannot be read is left out. `xargs`
-# may start `tar` several times.
-_TAR_SCRIPT = """
-cd /workspace && command -v tar >/dev/null || exit 1
-head -c "$1" | xargs -0 -r tar -cf - -- 2>/dev/null | head -c "$2"
+"""Bytes of archive that one `tar` should make; a larger file is fetched alone."""
+_GROWTH = BATCH
+"""Bytes by which the files of a batch may have grown since they were listed; more would cut off those after them."""
+_HEADERS = 4 * BLOCK
+"""Bytes of headers and padding for a file, in addition to its name."""
+_LINK = 8 * 1024
+"""Bytes for a link with the longest name and target."""
+_TAR_S = 60.0
+"""Timeout for one `tar`, in seconds: a FIFO in the place of a file would let it wait forever."""
+_NO_TAR = 44
+# $1 bytes of the names in the input, each ended by a NUL, $2 bytes of output, $3 what is printed before each archive:
+# `xargs` may start `tar` several times. What cannot be read is left out.
+_TAR_SCRIPT = f"""
+cd /workspace || exit 1
+command -v tar >/dev/null || exit {_NO_TAR}
+head -c "$1" | xargs -0 -r sh -c 'printf "%s " "$0"; tar -cf - -- "$@" 2>/dev/null' "$3" | head -c "$2"
 exit 0
 """
 
@@ -59,14 +69,19 @@ def _batches(entries: Sequence[TreeEntry]) -> Iterator[list[int]]:
     for position, entry in enumerate(entries):
         if entry.size > BATCH or (entry.type == "file" and entry.inode in linked):
             continue
-        if batch and (size + entry.size > BATCH or len(batch) == _BATCH_ENTRIES):
+        if batch and size + _archived(entry) > BATCH:
             yield batch
             batch, size = [], 0
         batch.append(position)
-        size += entry.size
+        size += _archived(entry)
         linked.add(entry.inode)
     if batch:
         yield batch
+
+
+def _archived(entry: TreeEntry) -> int:
+    """Bytes that an entry may take in an archive."""
+    return _LINK if entry.type == "symlink" else entry.size + len(entry.path) + _HEADERS
 
 
 def _left(entries: Sequence[TreeEntry], read: Collection[int]) -> list[int]:
@@ -82,26 +97,38 @@ def _left(entries: Sequence[TreeEntry], read: Collection[int]) -> list[int]:
 async def _from_tar(
     engine: Engine, container: str, entries: Sequence[TreeEntry], positions: Sequence[int]
 ) -> list[FilePiece] | None:
-    """What `tar` has read of entries; None if the image has no `tar`."""
+    """What `tar` has read of entries in time; None if the image has no `tar`."""
     names = await asyncio.to_thread(lambda: b"".join(b"./%b\0" % entries[position].path for position in positions))
-    size = sum(entries[position].size + _OVERHEAD for position in positions) + len(names) + tarfile.RECORDSIZE
-    arguments = (str(len(names)), str(size))
-    code, output, _ = await run_in_pieces(engine, container, _TAR_SCRIPT, arguments, stdin=names, limit=2 * size)
+    size = sum(_archived(entries[position]) for position in positions) + _GROWTH
+    mark = secrets.token_hex(16)
+    arguments = (str(len(names)), str(size), mark)
+    try:
+        async with asyncio.timeout(_TAR_S):
+            code, output, _ = await run_in_pieces(
+                engine, container, _TAR_SCRIPT, arguments, stdin=names, limit=2 * size
+            )
+    except TimeoutError:
+        return []
 
     def pieces() -> list[FilePiece]:
-        paths = {entries[position].path: position for position in positions}
-        return [
-            FilePiece(position, content)
-            for member, content in tar.whole_members(output)
-            if (position := paths.get(tar.relative_name(member))) is not None and _is_as(entries[position], member)
-        ]
+        left = {entries[position].path: position for position in positions}
+        found: list[FilePiece] = []
+        for archive in split(b"".join(output), mark):
+            for member, content in tar.whole_members(archive):
+                position = left.get(tar.relative_name(member))
+                if position is not None and _is_as(entries[position], member, content):
+                    del left[entries[position].path]
+                    found.append(FilePiece(position, content))
+        return found
 
-    return await asyncio.to_thread(pieces) if code == 0 else None
+    return await asyncio.to_thread(pieces) if code != _NO_TAR else None
 
 
-def _is_as(entry: TreeEntry, member: tarfile.TarInfo) -> bool:
-    """Whether a member has the type of the entry, which may have been replaced."""
-    return member.issym() if entry.type == "symlink" else member.isreg()
+def _is_as(entry: TreeEntry, member: tarfile.TarInfo, content: bytes = b"?") -> bool:
+    """Whether a member can be the entry, which may have been replaced."""
+    if entry.type == "symlink":
+        return member.issym() and 0 < len(content) <= MAX_PATH_BYTES
+    return member.isreg()
 
 
 async def _from_engine(
@@ -123,7 +150,7 @@ async def _from_engine(
     for position, name in zip(positions, names, strict=True):
         last = entries[position].path.rpartition(b"/")[2]
         try:
-            async with aclosing(_fetch(archives, name, entries, {last: position})) as found:
+            async with aclosing(_fetch(archives, name, entries, {last: position}, only_first=True)) as found:
                 async for batch in found:
                     yield batch
         except aiodocker.DockerError as exc:
@@ -132,11 +159,16 @@ async def _from_engine(
 
 
 async def _fetch(
-    archives: ContainerArchives, place: str, entries: Sequence[TreeEntry], positions: Mapping[bytes, int]
+    archives: ContainerArchives,
+    place: str,
+    entries: Sequence[TreeEntry],
+    positions: Mapping[bytes, int],
+    *,
+    only_first: bool = False,
 ) -> AsyncGenerator[list[FilePiece], None]:
     """The contents of the entries at these positions, by their names in the Engine's archive of a place."""
 
-    def pieces(parts: Sequence[tar.Part]) -> list[FilePiece]:
+    def pieces(parts: Sequence[Part]) -> list[FilePiece]:
         return [
             FilePiece(position, part.content)
             for part in parts
@@ -146,7 +178,7 @@ async def _fetch(
 
     async with (
         aclosing(archives.fetch(f"{WORKSPACE}/{place}")) as archive,
-        aclosing(tar.parsed(archive, pieces)) as batches,
+        aclosing(tar.parsed(archive, pieces, only_first=only_first)) as batches,
     ):
         async for batch in batches:
             if batch:

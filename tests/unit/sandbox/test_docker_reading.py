@@ -72,6 +72,12 @@ async def rigged(instance_id: str, image: str = IMAGE) -> AsyncIterator[Rig]:
         await factory.aclose()
 
 
+async def as_root(rig: Rig, command: str) -> None:
+    execution = await rig.engine.container(rig.container).exec(["sh", "-c", command], user="root")
+    async with execution.start() as stream:
+        assert await stream.read_out() is None
+
+
 @pytest_asyncio.fixture
 async def rig(instance_id: str) -> AsyncIterator[Rig]:
     async with rigged(instance_id) as made:
@@ -109,6 +115,30 @@ async def test_names_links_and_what_tar_cannot_read(rig: Rig) -> None:
     assert sorted(rig.archives.fetched) == [f"/workspace/{name}" for name in ("closed", "gone", "large", "z/now")]
 
 
+async def test_a_file_that_has_grown_cuts_off_no_other(rig: Rig) -> None:
+    entries = await rig.entries()
+    await rig.sandbox.write("a/b/1", b"1" * 1_000_000)
+    assert (len(await rig.read(entries)), rig.archives.fetched) == (MANY, [])
+
+
+@pytest.mark.extended
+async def test_what_breaks_off_takes_nothing_from_what_comes_next(instance_id: str) -> None:
+    """`xargs` starts several `tar`, of which busybox's ends in the middle of a file that shrinks."""
+    need_image("docker")
+    count = 700  # names for more than 128 KiB of arguments
+    async with rigged(instance_id, FULL_IMAGE) as rig:
+        await Shell(rig.sandbox).run(
+            f"rm -r a; for i in $(seq {count}); do seq $i 1000 | head -c 2000 >{'n' * 240}$i; done"
+        )
+        await as_root(rig, "cd /usr/bin; mv tar real-tar; echo 'real-tar \"$@\" | head -c 2500' >tar; chmod 755 tar")
+        entries = await rig.entries()
+        found = await rig.read(entries)
+    for path, content in found.items():
+        numbers = range(int(path.strip(b"n")), 1001)
+        assert content == b"".join(b"%d\n" % number for number in numbers)[:2000]
+    assert (len(found), rig.archives.fetched) == (count, ["/workspace/."])
+
+
 @pytest.mark.extended
 async def test_without_tar_in_the_image_the_engine_reads_all(instance_id: str) -> None:
     need_image("docker")
@@ -116,9 +146,7 @@ async def test_without_tar_in_the_image_the_engine_reads_all(instance_id: str) -
         entries = await rig.entries()
         contents = await rig.read(entries)
         assert (len(contents), rig.archives.fetched) == (MANY, [])
-        removal = await rig.engine.container(rig.container).exec(["sh", "-c", "rm $(command -v tar)"], user="root")
-        async with removal.start() as stream:
-            assert await stream.read_out() is None
+        await as_root(rig, "rm $(command -v tar)")
         assert (await rig.read(entries), rig.archives.fetched) == (contents, ["/workspace/."])
 
 
