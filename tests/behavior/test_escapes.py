@@ -112,7 +112,7 @@ for root in {roots}; do for path in {paths}; do
     mv "$place/f" taken; rm -f "$place/f" "$place/canary"
 done; done 2>/dev/null
 cat /proc/[0-9]*/environ /proc/[0-9]*/cwd/* /proc/[0-9]*/root{canary} 2>/dev/null </dev/null
-rm -f link chain chained hard; echo tried
+rm -f link chain chained hard; echo; echo tried
 """
 
 
