@@ -204,7 +204,9 @@ def _measure(config: str) -> None:
     """Like `coverage.process_startup`, but does not look for files that were never executed: the process of the tests
     does, and here it would take as long as many a command."""
     measured = coverage.Coverage(config_file=f":data:{config}")
-    measured.set_option("run:include", [f"{source}/*" for source in measured.get_option("run:source")])
+    sources = measured.get_option("run:source")
+    assert isinstance(sources, list)
+    measured.set_option("run:include", [f"{source}/*" for source in sources])
     measured.set_option("run:source", None)
     measured.set_option("run:disable_warnings", ["no-data-collected"])
     atexit.register(measured.save)  # which coverage.py ends before
