@@ -124,7 +124,7 @@ async def _from_tar(
     return await asyncio.to_thread(pieces) if code != _NO_TAR else None
 
 
-def _is_as(entry: TreeEntry, member: tarfile.TarInfo, content: bytes = b"?") -> bool:
+def _is_as(entry: TreeEntry, member: tarfile.TarInfo, content: bytes) -> bool:
     """Whether a member can be the entry, which may have been replaced."""
     if entry.type == "symlink":
         return member.issym() and 0 < len(content) <= MAX_PATH_BYTES
@@ -173,7 +173,7 @@ async def _fetch(
             FilePiece(position, part.content)
             for part in parts
             if (position := positions.get(tar.relative_name(part.member))) is not None
-            and _is_as(entries[position], part.member)
+            and _is_as(entries[position], part.member, part.content)
         ]
 
     async with (
