@@ -246,8 +246,10 @@ def unpack(archive: IO[bytes], folder: Path) -> list[str]:
     files. Blocks: call it in a thread.
 
     Links are created last, so nothing can be written through them, whatever Python's tar filter misses. Owners and
-    set-uid bits are dropped.
+    set-uid bits are dropped. Raises `CliError` where Python has no filter for tar files, before 3.11.4.
     """
+    if not hasattr(tarfile, "data_filter"):
+        raise CliError("Only Python 3.11.4 and newer can unpack files safely; use one of them.", code="python_too_old")
     folder.mkdir(parents=True, exist_ok=True)
     refused: list[str] = []
     with tarfile.open(fileobj=archive, mode="r:") as tar:

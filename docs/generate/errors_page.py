@@ -187,6 +187,7 @@ COMMAND_CODES: Mapping[str, str] = {
     "no_text": "There is no task or message, neither as an argument nor on standard input.",
     "not_palimpsest": "The server at this URL is not a Palimpsest server.",
     "not_written": "The output files cannot be written.",
+    "python_too_old": "Only Python 3.11.4 and newer can unpack files safely.",
     "port_in_use": "Another program listens on the port.",
     "same_name": "Two histories given to `palimpsest eval` have the same name.",
     "session_deleted": "The session was deleted elsewhere while the command followed it.",
