@@ -155,7 +155,7 @@ class ConflictError(PalimpsestError):
 class PreconditionFailedError(PalimpsestError):
     status = 412
     code = "precondition_failed"
-    title = "The file is another version"
+    title = "The version of the file does not match"
 
 
 class TooLargeError(PalimpsestError):
@@ -219,7 +219,7 @@ class StorageError(UnavailableError):
 
 class StorageBusyError(StorageError):
     code = "storage_busy"
-    title = "Another process holds the database"
+    title = "Another process has locked the database"
 
 
 class StorageFullError(StorageError):
@@ -237,7 +237,7 @@ class SupersededError(UnavailableError):
 
 class WorkspaceStoreError(UnavailableError):
     code = "workspace_store_unavailable"
-    title = "The store of workspaces is not available"
+    title = "The workspace store is not available"
     retry_after_s = 5
 
 

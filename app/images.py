@@ -1,5 +1,5 @@
 """What is known about an image from its first bytes: its format and its size in pixels. Nothing is ever decoded, since
-an image may come from anyone."""
+images are untrusted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JSON as bytes that are kept."""
+"""Compact JSON bytes, for values that are kept in memory."""
 
 from __future__ import annotations
 

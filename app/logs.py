@@ -1,4 +1,4 @@
-"""Structured logs: one event a line, with every known secret taken out, to a file that never makes its caller wait."""
+"""Structured logs: one event per line, with known secrets masked, written without ever blocking the caller."""
 
 from __future__ import annotations
 

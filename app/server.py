@@ -263,7 +263,7 @@ def _with_room(settings: Settings, files: int, readers: int) -> Settings:
     if "max_readers" in settings.model_fields_set:
         raise _unusable(
             "PALIMPSEST_MAX_READERS",
-            f"with {files:,} open files there is room for {readers:,} readers next to {settings.max_runs:,} runs; raise"
+            f"{files:,} open files allow {readers:,} readers in addition to {settings.max_runs:,} runs; raise"
             " the hard limit of open files (ulimit -Hn), or lower it or PALIMPSEST_MAX_RUNS",
         )
     log.warning("readers_limited", most=readers, files=files)

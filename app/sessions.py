@@ -268,7 +268,7 @@ SHOWN_ARGUMENTS, SHOWN_ARGUMENT_CHARS = 8, 200
 
 
 class Activity(Value):
-    """A tool call at work. `arguments` has the first of its plain arguments, shortened; for arguments that are not an
+    """A running tool call. `arguments` has the first of its plain arguments, shortened; for arguments that are not an
     object, their beginning. The whole call is in the history."""
 
     call_id: str

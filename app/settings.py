@@ -97,12 +97,12 @@ class Settings(BaseSettings):
     node_address: str | None = Field(
         None,
         description="`host:port` at which the other nodes of a cluster reach this one. If it listens on all addresses,"
-        " the default is the one that it has toward Temporal, else the one that it listens on.",
+        " the default is its address on the route to Temporal, else the one that it listens on.",
     )
     drain_s: float = Field(
         60,
         ge=0,
-        description="Seconds that a node of a cluster lets current steps take to end at shutdown, before it interrupts"
+        description="Seconds that a cluster node gives current steps to finish at shutdown, before it interrupts"
         " them; other nodes then continue their sessions.",
     )
     api_keys: Keys = Field(
@@ -112,7 +112,7 @@ class Settings(BaseSettings):
         None,
         min_length=32,
         description="Encrypts the secrets of sessions: random text, such as `openssl rand -base64 32` prints; the same"
-        " on all nodes of a cluster. By default `secret.key` in the data directory, made when it is first needed.",
+        " on all nodes of a cluster. By default `secret.key` in the data directory, created when first needed.",
     )
     login_days: float = Field(
         30, gt=0, le=400, description="Days until a login in the page expires. Browsers keep it for 400 at most."
@@ -185,7 +185,7 @@ class Settings(BaseSettings):
         ge=MIN_CPUS,
         description="CPU cores of one sandbox. In bubblewrap this has no effect unless the server may create"
         " cgroups with the `cpu` controller: without them commands may use all cores, at a lower priority than the"
-        " server. `palimpsest doctor` says whether there is a cgroup.",
+        " server. `palimpsest doctor` shows whether it can.",
     )
     sandbox_pids: int = Field(512, ge=16, description="Processes and threads of one sandbox.")
     sandbox_disk_mb: int = Field(
@@ -292,7 +292,7 @@ class Settings(BaseSettings):
         100,
         ge=2,
         description="Maximum checkpoints of a session's workspace; the first is kept, then the newest. Kept on this"
-        " machine, in `checkpoints` of the data directory.",
+        " machine, in `checkpoints/` of the data directory.",
     )
     checkpoint_max_mb: int = Field(
         1024,
@@ -306,7 +306,7 @@ class Settings(BaseSettings):
     checkpoint_skip: Names = Field(
         CACHE_DIRECTORIES,
         description="Names of directories, separated by commas, that checkpoints do not cover because their contents"
-        " can be made again.",
+        " can be regenerated.",
     )
     retain_sessions_days: float | None = Field(
         None,
@@ -324,7 +324,7 @@ class Settings(BaseSettings):
         3,
         ge=0,
         le=100,
-        description="How many times in a row the same calls may have the same results before the model is told; 0"
+        description="How many times in a row the same calls may have the same results before the model is warned; 0"
         " disables the check.",
     )
     loop_guard_end: int = Field(

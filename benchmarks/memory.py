@@ -28,7 +28,7 @@ async def measure_memory(bench: Bench, *, running: int, idle: int) -> list[Resul
     async with start_service(bench.source, settings=slots) as server:
         per_running = await _per_running(server, running)
     return [
-        Result("Memory at rest", rest / MIB, "MiB", 120),
+        Result("Memory when idle", rest / MIB, "MiB", 120),
         Result(
             "Memory per running session",
             max(per_running, 0) / KIB,

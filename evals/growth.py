@@ -256,7 +256,7 @@ class _Rounds(RoundNotes):
             match change:
                 case RoundCompleted(rung=rung):
                     self.rungs.append(rung)
-                case OutputsPruned(beside_round=False):
+                case OutputsPruned(with_round=False):
                     self.rungs.append("prune")
         return super().record(*changes)
 

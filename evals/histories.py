@@ -118,9 +118,9 @@ def parse_history(data: bytes, source: str) -> RecordedHistory:
     except (OSError, EOFError, orjson.JSONDecodeError) as error:
         raise InvalidHistoryError(f"{source} is neither JSON nor gzipped JSON.") from error
     except ValidationError as error:
-        fault = error.errors(include_input=False, include_url=False, include_context=False)[0]
-        place = ".".join(map(str, fault["loc"])) or "the file"
-        raise InvalidHistoryError(f"{source}: {place}: {fault['msg']}.") from error
+        first = error.errors(include_input=False, include_url=False, include_context=False)[0]
+        place = ".".join(map(str, first["loc"])) or "the file"
+        raise InvalidHistoryError(f"{source}: {place}: {first['msg']}.") from error
     _check(history, source)
     return history
 

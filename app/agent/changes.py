@@ -166,7 +166,7 @@ class PlanChanged:
 
 @dataclass(frozen=True, slots=True)
 class OutputsPruned:
-    """Old outputs are cleared from the context; the tokens are the context's. With `beside_round` the outputs are
+    """Old outputs are cleared from the context; the tokens are the context's. With `with_round` the outputs are
     cleared together with a round, whose own tokens give the size of the context: these tokens then count only what
     clearing frees. `image_ids` are the parts that are cleared images."""
 
@@ -175,7 +175,7 @@ class OutputsPruned:
     tools: tuple[str, ...]
     tokens_before: int
     tokens_after: int
-    beside_round: bool = False
+    with_round: bool = False
     image_ids: tuple[str, ...] = ()
 
 

@@ -72,12 +72,12 @@ class RunningSession(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RunStart:
-    """Where a run begins. `goes_on` is a run with work left from an earlier one; any other needs a message to begin
+    """Where a run begins. `continues` is a run with work left from an earlier one; any other needs a message to begin
     with. `elapsed_s` is how many seconds ago the run began, before a restart of the server, and `waiting` the step that
     waited for approvals then."""
 
     progress: Progress
-    goes_on: bool
+    continues: bool
     elapsed_s: float = 0.0
     waiting: WaitingStep | None = None
 
@@ -105,7 +105,7 @@ class AgentLoop:
         self._interrupt = interrupt
         self._compactor = compactor
         self._progress = start.progress
-        self._goes_on = start.goes_on
+        self._continues = start.continues
         self._waiting = start.waiting
         self._last_step_s = rules.last_step_s
         self._limits = RunLimits(session.limits, start.progress, interrupt, elapsed_s=start.elapsed_s)
@@ -119,9 +119,9 @@ class AgentLoop:
         """Makes steps until there is a final answer, a limit, a stop or a permanent error."""
         if self._waiting is not None and (result := await self._take(await self._finish(self._waiting))) is not None:
             return result
-        if not await self._deliver() and not self._goes_on:
+        if not await self._deliver() and not self._continues:
             return self._stopped() or RunResult(RunOutcome.COMPLETED, void=True)
-        if self._goes_on and self._session.config().has_output and is_submitted(self._conversation.history):
+        if self._continues and self._session.config().has_output and is_submitted(self._conversation.history):
             # A restart came between the accepted output and the end of the run.
             return RunResult(RunOutcome.COMPLETED)
         while True:
@@ -196,9 +196,9 @@ class AgentLoop:
         last = self._conversation.last
         if last is not None and last.role is Role.ASSISTANT:
             # No provider answers an assistant message: a run that continues after one needs a control message.
-            kind: ControlKind = "continue" if self._cut_off else "interrupted" if self._goes_on else "resume"
+            kind: ControlKind = "continue" if self._cut_off else "interrupted" if self._continues else "resume"
             await self._conversation.say(kind, self._sink)
-        self._goes_on = False
+        self._continues = False
         if (repaired := await self._conversation.settle()) is not None:
             before.append(repaired)
         config = self._answer_room.of_step(config)

@@ -124,7 +124,7 @@ class Attempt:
                     self._seq = await shield(self._recorded)
                 self.processor.feed(event)
         if self.processor.stop_reason is None:
-            raise ProviderError("The model's stream ended before its answer did.", retryable=True)
+            raise ProviderError("The model's stream ended before the answer was complete.", retryable=True)
         if self.processor.stop_reason == "context_overflow":
             usage = self.processor.usage
             raise ContextOverflowError(

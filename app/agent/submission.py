@@ -1,4 +1,4 @@
-"""How far a run has come that has to submit its result: read from the history alone, so a restart changes nothing."""
+"""The progress of a run that must submit a result: read from the history alone, so a restart changes nothing."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def invalid_output(history: Sequence[Message]) -> OutputInvalidError | None:
     tries = [r for message in _since_input(history) for r in _submissions(message) if r.status is ToolStatus.ERROR]
     if len(tries) < MAX_TRIES:
         return None
-    return OutputInvalidError(f"The output was invalid {len(tries)} times, at last: {tries[0].output[:SHOWN_CHARS]}")
+    return OutputInvalidError(f"The output was invalid {len(tries)} times; last: {tries[0].output[:SHOWN_CHARS]}")
 
 
 def missing_output(history: Sequence[Message]) -> OutputInvalidError | None:
     """The error of a model that answers with a text although it was asked for the output; None if it was not yet."""
     asked = control_text("submit_output")
     if any(message.role is Role.CONTROL and message.text == asked for message in _since_input(history)):
-        return OutputInvalidError(f"The model answered with a text twice instead of calling {NAME}.")
+        return OutputInvalidError(f"The model answered with text twice instead of calling {NAME}.")
     return None
 
 

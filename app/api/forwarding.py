@@ -146,7 +146,7 @@ class _Answer:
             async for piece in self.head.aiter_raw():
                 yield piece
         except httpx.HTTPError as error:
-            raise UnavailableError("The node that runs the session has cut off its answer.") from error
+            raise UnavailableError("The response of the node that runs the session was cut off.") from error
 
     async def aclose(self) -> None:
         await self._kept.aclose()

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from app.api.archive_bodies import MULTIPART
 from app.api.auth import (
     LOGIN_PATH,
     HostPort,
@@ -25,7 +26,6 @@ from app.api.auth import (
 )
 from app.api.errors import ForeignOriginError, WrongHostError, problem_response
 from app.api.request_bodies import ARCHIVES, IMAGES_CHARS, MAX_HELD_BYTES, Bodies, Body, too_large
-from app.api.uploads import MULTIPART
 from app.errors import ForbiddenError, MalformedRequestError, PalimpsestError
 
 PROBES = frozenset({"/healthz", "/readyz"})

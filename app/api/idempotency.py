@@ -1,4 +1,5 @@
-"""A POST that is repeated with its `Idempotency-Key` creates nothing twice: it gets the answer to the first one."""
+"""A POST that is repeated with its `Idempotency-Key` creates nothing twice: it gets the answer to the first one.
+Webhooks have their own way, in `runtime/services/webhooks.py`, since their secret is answered once."""
 
 from __future__ import annotations
 

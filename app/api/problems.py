@@ -75,7 +75,7 @@ _EXAMPLES: tuple[PalimpsestError, ...] = (
     NotFoundError("The webhook has no delivery with this id.", code="delivery_not_found"),
     NotFoundError("The raw output is no longer stored.", code="output_not_found"),
     NotFoundError("The session has no secret API_TOKEN.", code="secret_not_found"),
-    ConflictError("A session may have 32 secrets.", code="too_many_secrets"),
+    ConflictError("A session may have at most 32 secrets.", code="too_many_secrets"),
     GoneError(
         "The raw output was removed on 2026-11-22: raw outputs are kept for a limited time, and up to a limited size"
         " for each session.",
@@ -93,7 +93,7 @@ _EXAMPLES: tuple[PalimpsestError, ...] = (
     ConflictError("The id was already used with different content.", code="id_in_use"),
     ConflictError("The message is already delivered.", code="message_not_pending"),
     ConflictError("The step of this message is still running.", code="message_open"),
-    ConflictError("There are 200 webhooks already.", code="too_many_webhooks", most=200),
+    ConflictError("The limit of 200 webhooks is reached.", code="too_many_webhooks", most=200),
     ConflictError("The call no longer waits: denied by timeout at 2026-11-22T10:11:12.345Z.", code="approval_resolved"),
     ConflictError("The call no longer waits: ended by client at 2026-11-22T10:11:12.345Z.", code="call_resolved"),
     ConflictError("The call does not wait for a client, or not yet.", code="call_not_waiting"),
@@ -154,7 +154,7 @@ _EXAMPLES: tuple[PalimpsestError, ...] = (
         "mcp_servers: a session may have at most 16 servers, 32 KiB in total.", code="too_many_mcp_servers"
     ),
     InvalidRequestError("metadata may have at most 16,384 bytes.", code="metadata_too_large"),
-    InvalidRequestError("The path holds a NUL character.", code="invalid_path"),
+    InvalidRequestError("The path contains a NUL character.", code="invalid_path"),
     InvalidRequestError("'src' is not a regular file.", code="not_a_file"),
     InvalidRequestError("'a.txt' is not a directory.", code="not_a_directory"),
     InvalidRequestError("'closed' may not be accessed.", code="permission_denied"),
@@ -232,7 +232,7 @@ _EXAMPLES: tuple[PalimpsestError, ...] = (
     GitMissingError("git is not installed on the server's machine."),
     UnavailableError("The server is starting or stopping."),
     UnavailableError(
-        "Set PALIMPSEST_SECRET_KEY to the same value on all nodes: they have no file in common.",
+        "Set PALIMPSEST_SECRET_KEY to the same value on all nodes: they share no key file.",
         code="secret_key_missing",
     ),
     SupersededError("Another server was started on this database and has taken over the sessions."),
@@ -263,7 +263,7 @@ _EXAMPLES: tuple[PalimpsestError, ...] = (
         limit_bytes=1_073_741_824,
         limit_entries=100_000,
     ),
-    SandboxError("The snapshot of the workspace is invalid: content has another digest.", code="snapshot_invalid"),
+    SandboxError("The snapshot of the workspace is invalid: content and digest differ.", code="snapshot_invalid"),
     SandboxError("The snapshot is not in the workspace store.", code="snapshot_missing"),
     StorageError("The database refused the write."),
     StorageBusyError("The database refused the write: database is locked."),

@@ -1,4 +1,4 @@
-"""Request bodies: each has a size and a pace, all together have a bound, and JSON is read strictly but for what the
+"""Request bodies: limits on the size and speed of each and on their total, and strict JSON except for what the
 contract says is repaired."""
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from fastapi.routing import APIRoute
 from pydantic import ValidationError
 from starlette.types import Message, Receive
 
+from app.api.archive_bodies import MULTIPART, has_parts, parts
 from app.api.errors import MalformedJsonError, UnsupportedMediaTypeError
 from app.api.large_history import divided
-from app.api.uploads import MULTIPART, has_parts, parts
 from app.errors import MalformedRequestError, ServerBusyError, TooLargeError
 from app.images import MAX_IMAGES, MAX_IMAGES_BYTES
 from app.json_bounds import JsonBounds, JsonBoundsError
@@ -183,7 +183,7 @@ class JsonRoute(APIRoute):
 
 
 class NoFields(Value):
-    """The body of a request that has nothing to say."""
+    """The body of a request without content."""
 
 
 def _check_empty(parsed: Any) -> None:

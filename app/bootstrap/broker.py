@@ -10,7 +10,7 @@ from app.db.engine import Database
 from app.errors import StorageError
 from app.eventlog.bus import Bus
 from app.eventlog.polling import LogPoll
-from app.runtime.telemetry.health import Look
+from app.runtime.telemetry.health import ComponentCheck
 from app.runtime.telemetry.metrics import Metrics
 from app.settings import Settings
 
@@ -20,21 +20,21 @@ if TYPE_CHECKING:
 
 async def open_relay(
     settings: Settings, database: Database, bus: Bus, namespace: str, metrics: Metrics, stack: AsyncExitStack
-) -> dict[str, Look]:
+) -> dict[str, ComponentCheck]:
     """Connects the bus with those of other servers until the stack is closed; returns the check of the broker. A broker
     that is away is waited for in the background. Raises `StorageError` if the setting is invalid."""
     if settings.broker is None:
         return {}
     from app.cluster.broker import BrokerError
-    from app.cluster.metrics import add_broker_readings
+    from app.cluster.metrics import add_broker_sources
 
     try:
         relay = await asyncio.to_thread(_relay, settings.broker.get_secret_value(), database, bus, namespace)
     except BrokerError as error:
         raise StorageError(str(error)) from error
     await stack.enter_async_context(relay.running())
-    add_broker_readings(metrics, relay)
-    return {"broker": relay.look}
+    add_broker_sources(metrics, relay)
+    return {"broker": relay.check}
 
 
 def _relay(url: str, database: Database, bus: Bus, namespace: str) -> BrokerRelay:

@@ -14,7 +14,7 @@ from app.db.backends import backend_of
 from app.db.postgres import PostgresServer
 from app.runtime.registry import RunBounds
 from app.runtime.setup import RuntimeSetup
-from app.runtime.telemetry.health import Look, checked
+from app.runtime.telemetry.health import ComponentCheck, checked
 from app.runtime.telemetry.metrics import Metrics
 from app.settings import Settings
 
@@ -101,14 +101,14 @@ def engine_address(settings: Settings, target: str, instance_id: str) -> EngineA
     )
 
 
-def add_node_readings(metrics: Metrics, node: Node | None, setup: RuntimeSetup) -> None:
+def add_node_sources(metrics: Metrics, node: Node | None, setup: RuntimeSetup) -> None:
     """Adds the metrics of a node."""
     if node is not None:
-        from app.cluster.metrics import add_cluster_readings
+        from app.cluster.metrics import add_cluster_sources
 
-        add_cluster_readings(metrics, node, setup.counts)
+        add_cluster_sources(metrics, node, setup.counts)
 
 
-def cluster_looks(node: Node | None) -> dict[str, Look]:
+def cluster_checks(node: Node | None) -> dict[str, ComponentCheck]:
     """The health checks that a node has in addition."""
     return {} if node is None else {"engine": checked(node.engine.check, "answers")}

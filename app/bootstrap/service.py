@@ -18,7 +18,7 @@ from sqlalchemy import Connection
 from app.bootstrap.agents import Prompts, build_agents, build_collector, login_rules, retention_rules, service_rules
 from app.bootstrap.broker import open_relay
 from app.bootstrap.checkpoints import build_checkpoints, recovered_checkpoints
-from app.bootstrap.cluster import add_node_readings, cluster_looks, cluster_node
+from app.bootstrap.cluster import add_node_sources, cluster_checks, cluster_node
 from app.bootstrap.mcp import mcp_host
 from app.bootstrap.providers import build_providers, default_model
 from app.bootstrap.sandboxes import build_sandboxes, looking_for_sandboxes, open_factories, sandbox_kinds
@@ -46,8 +46,8 @@ from app.runtime.sandboxes.leftovers import Leftovers
 from app.runtime.sandboxes.pool import Sandboxes
 from app.runtime.services import Services, build_services
 from app.runtime.setup import CLUSTER, Fence, RuntimeSetup
-from app.runtime.telemetry.health import Health, Look, looks
-from app.runtime.telemetry.metrics import Metrics, add_elsewhere, add_readings, add_webhooks, add_workspaces
+from app.runtime.telemetry.health import ComponentCheck, Health, component_checks
+from app.runtime.telemetry.metrics import Metrics, add_elsewhere, add_sources, add_webhooks, add_workspaces
 from app.runtime.telemetry.tracing import CompactionLog, otlp_exporter, tracing
 from app.runtime.transactions import compactions
 from app.runtime.vault import KEY_DIFFERS, KEY_MISSING, Vault
@@ -104,14 +104,14 @@ async def build(settings: Settings, prompts: Prompts) -> AsyncIterator[Runtime]:
         registry = Registry(setup, bounds)
         node = await cluster_node(settings, setup, bounds, base.instance_id)
         dispatch: Dispatch = registry if node is None else node.dispatch
-        add_node_readings(metrics, node, setup)
+        add_node_sources(metrics, node, setup)
         await _trace(settings, observers, dispatch, tools, stack)
         stack.push_async_callback(registry.aclose, settings.shutdown_grace_s)
         stack.callback(bus.close)
         destinations = Destinations(settings.webhook_networks)
         deliverer = deliverer_of(settings, setup, destinations)
         add_webhooks(metrics, deliverer.counts, base.database)
-        health = _health(settings, base, fence, setup.workspaces, broker | cluster_looks(node))
+        health = _health(settings, base, fence, setup.workspaces, broker | cluster_checks(node))
         stack.push_async_callback(health.aclose)
         services = build_services(
             setup,
@@ -231,7 +231,7 @@ async def _look_after(
     stack: AsyncExitStack,
 ) -> None:
     """Adds the metrics, and begins what is done regularly until the stack is closed."""
-    add_readings(
+    add_sources(
         metrics,
         registry=dispatch,
         counts=setup.counts,
@@ -273,13 +273,17 @@ async def _trace(
 
 
 def _health(
-    settings: Settings, base: Resources, fence: Fence, workspaces: Workspaces | None, cluster: Mapping[str, Look]
+    settings: Settings,
+    base: Resources,
+    fence: Fence,
+    workspaces: Workspaces | None,
+    cluster: Mapping[str, ComponentCheck],
 ) -> Health:
     def conditions() -> Awaitable[list[Condition]]:
         return base.providers.conditions(default_model(settings))
 
     store = workspaces.component if workspaces is not None else None
-    parts = looks(base.database, fence.check, base.sandboxes, directories(settings), conditions, store)
+    parts = component_checks(base.database, fence.check, base.sandboxes, directories(settings), conditions, store)
     return Health({**parts, **cluster})
 
 
@@ -376,7 +380,7 @@ async def resume_after_restart(setup: RuntimeSetup, registry: Registry, store: F
 
 
 async def _recover_sandboxes(setup: RuntimeSetup, known: set[str], at_work: Collection[str]) -> None:
-    """Removes sandboxes whose sessions are not `known`, and what runs in those of sessions that were at work; adopts
+    """Removes sandboxes whose sessions are not `known`, and what runs in those of sessions that were running; adopts
     the others that still run."""
     sandboxes = setup.sandboxes
     try:

@@ -47,7 +47,7 @@ async def _roles(settings: Settings) -> list[Check]:
     return [Check("cluster", "ok", f"role {settings.role}")]
 
 
-_SET_THEM = "Set what is named here on all nodes, unless that is intended."
+_SET_THEM = "Set these on all nodes, unless this is intended."
 
 
 def _key(settings: Settings) -> list[Check]:

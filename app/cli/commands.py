@@ -318,7 +318,7 @@ def evaluate(
     ] = None,
     junk: Annotated[
         bool,
-        typer.Option("--junk", help="Call no model: replay long histories with summaries that say nothing."),
+        typer.Option("--junk", help="Call no model: replay long histories with summaries without facts."),
     ] = False,
     oracle: Annotated[
         bool,

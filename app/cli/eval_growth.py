@@ -39,7 +39,7 @@ Found: only by history_search or recall. Search: among its first five places, wh
 Cost: of all steps and summaries, relative to no compaction, at ${input:g} / ${cached:g} / ${output:g} per million
 tokens read, read from the cache, and written. Cached: of the tokens read; at best: if only what is read for the first
 time were not. Summaries are {summaries}."""
-_SUMMARIES = {"junk": "junk (no fact at all)", "oracle": "an oracle's (every fact that it was shown)"}
+_SUMMARIES = {"junk": "junk (no facts)", "oracle": "an oracle's (every fact shown to it)"}
 
 
 def setup_of(
@@ -105,7 +105,7 @@ def render_growth(report: RetentionReport) -> str:
     blocks.append(f"{total}\n{table(_TITLES, [_cells(sums) for sums in report.sums])}")
     for name in dict.fromkeys(row.history for row in report.rows):
         rows = [row for row in report.rows if row.history == name]
-        aside = ", set aside: nothing was tuned by it" if name in SET_ASIDE else ""
+        aside = ", held out: not used for tuning" if name in SET_ASIDE else ""
         title = f"{name} (window {rows[0].window:,}, {rows[0].steps} steps{aside})"
         own = retention_report(rows, report.prices).sums
         blocks.append(f"{title}\n{table(_TITLES, [_cells(sums) for sums in own])}")

@@ -1,4 +1,4 @@
-"""The tools that find what a context has lost, over a recorded history: it is stored in a database of its own, and
+"""The tools that find what a context has lost, over a recorded history: it is stored in a separate database, and
 searched as a session's is."""
 
 from __future__ import annotations

@@ -105,7 +105,7 @@ def _entry(archive: tarfile.TarFile, folder: Path, name: str, say: Callable[[str
         say(f"left out {name}: {error.strerror}")
         return None
     if info is None or not (info.isreg() or info.isdir() or info.issym() or info.islnk()):
-        say(f"left out {name}: it is no file, folder or link")
+        say(f"left out {name}: it is not a file, folder or link")
         return None
     if info.issym() and _leads_out(name, info.linkname):
         say(f"left out {name}: it links out of the folder")

@@ -55,7 +55,7 @@ class Engine:
         self._address = address
         self.task_queue = address.task_queue
         self._ringing: dict[str, bool] = {}
-        """The sessions that are being rung for; True if that has to be done once more."""
+        """Sessions that are being rung for; True if another ring is needed after this one."""
         self._tasks: set[asyncio.Task[None]] = set()
         self.failed_rings = 0
 
@@ -179,7 +179,7 @@ def _unavailable(error: Exception, address: EngineAddress) -> UnavailableError:
 
 @dataclass(frozen=True, slots=True)
 class EngineInfo:
-    """What an engine says of itself. `version` is empty if it does not say."""
+    """What an engine reports about itself. `version` is empty if it reports none."""
 
     version: str
     has_namespace: bool

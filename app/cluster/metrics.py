@@ -8,7 +8,7 @@ from app.runtime.setup import OwnerCounts
 from app.runtime.telemetry.metrics import Metrics
 
 
-def add_cluster_readings(metrics: Metrics, node: Node, counts: OwnerCounts) -> None:
+def add_cluster_sources(metrics: Metrics, node: Node, counts: OwnerCounts) -> None:
     """Adds what a node knows of itself and of the others."""
     metrics.gauge("palimpsest_nodes", "Nodes of the cluster that are not lost.", lambda: node.membership.alive)
     metrics.gauge(
@@ -17,12 +17,12 @@ def add_cluster_readings(metrics: Metrics, node: Node, counts: OwnerCounts) -> N
     metrics.counter("palimpsest_take_overs", "Sessions taken over from other nodes.", lambda: counts.take_overs)
     metrics.counter(
         "palimpsest_ring_failures",
-        "Sessions for which the engine could not be rung; the sweep finds them.",
+        "Sessions that could not be announced to Temporal; the sweep finds them.",
         lambda: node.engine.failed_rings,
     )
 
 
-def add_broker_readings(metrics: Metrics, relay: BrokerRelay) -> None:
+def add_broker_sources(metrics: Metrics, relay: BrokerRelay) -> None:
     """Adds what the relay counts."""
     traffic = relay.traffic
     metrics.gauge("palimpsest_broker_connected", "1 if the broker is connected, else 0.", lambda: relay.is_connected)
@@ -33,9 +33,7 @@ def add_broker_readings(metrics: Metrics, relay: BrokerRelay) -> None:
     metrics.counter("palimpsest_broker_bytes_received", "Their bytes.", lambda: traffic.received_bytes)
     metrics.counter(
         "palimpsest_broker_messages_dropped",
-        "Messages not sent, whose events readers take from the log.",
+        "Messages not sent; readers take their events from the log.",
         lambda: traffic.dropped,
     )
-    metrics.counter(
-        "palimpsest_broker_messages_malformed", "Messages received and not understood.", lambda: traffic.malformed
-    )
+    metrics.counter("palimpsest_broker_messages_malformed", "Malformed messages received.", lambda: traffic.malformed)

@@ -391,7 +391,7 @@ class BrokerRelay:
             if loop.time() - self._heard > SILENT_S:
                 raise BrokerError(f"No message for {SILENT_S:.0f} seconds.")
 
-    async def look(self) -> Component:
+    async def check(self) -> Component:
         """The broker as a component of the server's health."""
         if self.is_connected:
             return Component(ok=True, status="ok", detail=f"connected to {self._address}")

@@ -50,7 +50,7 @@ class Sweep:
             await asyncio.sleep(SWEEP_S * random.uniform(0.8, 1.2))  # noqa: S311 - no secret
 
     async def sweep(self) -> int:
-        """Returns how many sessions had nobody. Raises `UnavailableError` if the engine does not answer, and
+        """Returns how many sessions had no owner. Raises `UnavailableError` if the engine does not answer, and
         `StorageError`."""
         found = await self._database.read(lambda c: ownership.with_work(c, now() - QUIET, MOST))
         lost = [session_id for session_id in found if await self._engine.start_if_absent(session_id)]

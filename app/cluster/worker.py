@@ -1,4 +1,4 @@
-"""A node's worker: takes sessions from the engine, and tells it twice a second that it still has them."""
+"""A node's worker: takes sessions from the engine, and confirms twice a second that it still has them."""
 
 from __future__ import annotations
 

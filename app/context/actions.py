@@ -1,5 +1,5 @@
 """What a tool call did: the command it ran, or the files it read and changed. Calls of other agents, in imported
-histories, are read like our own."""
+histories, are read like Palimpsest's own."""
 
 from __future__ import annotations
 

@@ -81,11 +81,11 @@ def rounds_in_force(rows: Sequence[Message], checkpoints: Sequence[Checkpoint]) 
     known.sort(key=lambda checkpoint: summaries[checkpoint.summary_message_id].seq)
     return [
         AppliedRound(c, tuple(_kept(rows, c)), summaries[c.summary_message_id])
-        for c in sorted(not_taken_up(known), key=lambda checkpoint: checkpoint.first_seq)
+        for c in sorted(not_superseded(known), key=lambda checkpoint: checkpoint.first_seq)
     ]
 
 
-def not_taken_up(checkpoints: Sequence[Checkpoint]) -> list[Checkpoint]:
+def not_superseded(checkpoints: Sequence[Checkpoint]) -> list[Checkpoint]:
     """Those of the checkpoints, given in the order in which they were made, that no later one replaces."""
     return [
         c

@@ -102,7 +102,7 @@ def _request_chars(facts: Facts, is_roomy: Callable[[str], bool]) -> int:
 
 
 def _most_telling(facts: Facts, budget_tokens: int) -> tuple[int, ...]:
-    """The places of the sentences that tell most and fit in their room, the best first; of equal ones the newer."""
+    """The indices of the most informative sentences that fit in their budget, best first; newer ones win ties."""
     room = min(SENTENCE_TOKENS, int(SENTENCE_SHARE * budget_tokens))
     places = sorted(range(len(facts.sentences)), key=lambda place: (-facts.sentences[place].score, -place))
     chosen: list[int] = []

@@ -158,7 +158,7 @@ def preset(policy: Policy) -> CompactionSettings:
 
 DEFAULT = preset("reactive")
 
-MAX_FAULTS, MAX_FAULT_CHARS = 20, 200
+MAX_ERRORS, MAX_ERROR_CHARS = 20, 200
 """Maximum errors that a refusal lists, and characters of a field's name in it: both come from the request."""
 
 
@@ -180,15 +180,15 @@ def resolve(value: str | Mapping[str, Any] | None, base: CompactionSettings = DE
     known = policy if policy in POLICIES else base.policy
     if known == "reactive" and any(asked.get(name) is not None for name in _CLEARING):
         asked = {"clear_first": True, **asked}
-    faults = [] if policy == known else [("compaction.policy", f"must be one of {', '.join(POLICY_NAMES)}")]
+    errors = [] if policy == known else [("compaction.policy", f"must be one of {', '.join(POLICY_NAMES)}")]
     try:
         settings = CompactionSettings.model_validate(
             {**PRESETS[known], **_own_settings(base), **asked, "policy": known}
         )
     except ValidationError as exc:
-        raise _refusal([*faults, *_faults(exc)]) from exc
-    if faults:
-        raise _refusal(faults)
+        raise _refusal([*errors, *_errors(exc)]) from exc
+    if errors:
+        raise _refusal(errors)
     return settings
 
 
@@ -199,11 +199,11 @@ def _spelled_out(asked: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**variant, **asked, "policy": variant["policy"]} if variant else asked
 
 
-def _faults(error: ValidationError) -> list[tuple[str, str]]:
+def _errors(error: ValidationError) -> list[tuple[str, str]]:
     """Field and message of each error."""
     return [
-        (".".join(["compaction", *map(str, fault["loc"])])[:MAX_FAULT_CHARS], _words(fault["type"], fault["msg"]))
-        for fault in error.errors(include_url=False, include_input=False)[:MAX_FAULTS]
+        (".".join(["compaction", *map(str, each["loc"])])[:MAX_ERROR_CHARS], _words(each["type"], each["msg"]))
+        for each in error.errors(include_url=False, include_input=False)[:MAX_ERRORS]
     ]
 
 
@@ -224,10 +224,10 @@ def _own_settings(settings: CompactionSettings) -> dict[str, Any]:
     return {name: value for name, value in settings if value != getattr(usual, name)}
 
 
-def _refusal(faults: Sequence[tuple[str, str]]) -> InvalidRequestError:
+def _refusal(errors: Sequence[tuple[str, str]]) -> InvalidRequestError:
     return InvalidRequestError(
-        "; ".join(f"{field}: {message}" for field, message in faults),
+        "; ".join(f"{field}: {message}" for field, message in errors),
         code="invalid_compaction",
-        field=faults[0][0],
-        errors=[{"field": field, "message": message} for field, message in faults],
+        field=errors[0][0],
+        errors=[{"field": field, "message": message} for field, message in errors],
     )

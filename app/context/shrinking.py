@@ -66,7 +66,7 @@ class PruneBatch:
         """Tokens that clearing them frees."""
         return sum(output.tokens for output in self.outputs)
 
-    def beside(self, covered: Iterable[Message]) -> PruneBatch | None:
+    def without(self, covered: Iterable[Message]) -> PruneBatch | None:
         """What is left to clear next to messages that a summary covers; None if nothing."""
         gone = {part.call_id for message in covered for part in message.tool_results}
         left = tuple(output for output in self.outputs if output.call_id not in gone)

@@ -71,7 +71,7 @@ class Sentence(NamedTuple):
 
 
 def error_line(output: str) -> str:
-    """The line that tells best what went wrong: the last one that names an error, else the last one with a word of
+    """The line that best describes the error: the last one that names an error, else the last one with a word of
     trouble, else the last one with text; empty without any."""
     lines = _lines(output)
     for pattern in (_RAISED, _TROUBLE):

@@ -1,4 +1,4 @@
-"""Access to a database: a writer and a few readers, each in a thread of its own."""
+"""Access to a database: a writer and a few readers, each in its own thread."""
 
 from __future__ import annotations
 

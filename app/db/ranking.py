@@ -35,7 +35,7 @@ STOP_WORDS = frozenset(
 """Words that say nothing about a place; used only if a query has no others."""
 
 ROLE_WEIGHTS = {"user": 1.35, "assistant": 1.25, "summary": 0.6, "control": 0.7}
-"""What user and agent said states what holds; outputs repeat themselves, and a summary is in the context already."""
+"""Messages of user and agent state current facts; outputs repeat themselves; a summary is in the context already."""
 CALL_WEIGHT = 0.9
 """A call shows what was run, its result what came of it."""
 EXACT_BONUS = 4.0
@@ -123,7 +123,7 @@ def terms_of(query: str) -> list[Term]:
 
 
 class Query:
-    """The terms of a query and how much each tells, from the number of passages that have it. A set of its terms is a
+    """The terms of a query and their weights, from the number of passages that have it. A set of its terms is a
     number that has the bit of each."""
 
     def __init__(self, terms: Sequence[Term], counts: Sequence[int]) -> None:
@@ -164,7 +164,7 @@ class Query:
         return sum(text in folded for text in self._exact) / len(self._exact) if self._exact else 0.0
 
     def value(self, terms: int) -> float:
-        """What a set of terms tells."""
+        """How informative a set of terms is."""
         known = self._values.get(terms)
         if known is None:
             known = sum(weight for number, weight in enumerate(self.weights) if terms >> number & 1)

@@ -1,4 +1,4 @@
-"""Looks at the log for events that other nodes have committed and no message has announced."""
+"""Polls the log for events that other nodes have committed and no message has announced."""
 
 from __future__ import annotations
 

@@ -126,16 +126,16 @@ def result_part(call_id: str, name: str, output: str, status: ToolStatus) -> Too
 
 def empty_message_note(role: Role) -> str:
     """Replaces an empty message."""
-    return f"[A message of the {role} stood here, without content.]"
+    return f"[An empty message of the {role} was here.]"
 
 
 def unknown_block_note(block: Mapping[str, Any]) -> str:
     """Replaces a content block without a counterpart."""
-    return f"[Content of a kind that cannot be taken over: {_shown(block)}]"
+    return f"[Content of a type that cannot be imported: {_shown(block)}]"
 
 
 def unread_image_note(why: str) -> str:
-    return f"[An image that cannot be taken over: {why}]"
+    return f"[An image that cannot be imported: {why}]"
 
 
 def linked_image_note(url: str) -> str:
@@ -176,4 +176,4 @@ def _shown(value: Any) -> str:
 def _clipped(text: str) -> str:
     if len(text) <= NOTE_CHARS:
         return text
-    return f"{text[:NOTE_CHARS]}… ({len(text):,} characters in all)"
+    return f"{text[:NOTE_CHARS]}… ({len(text):,} characters in total)"

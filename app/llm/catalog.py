@@ -33,7 +33,7 @@ ASSUMED_WINDOW = 128_000
 KNOWN_PER_PROVIDER = 20
 SCRIPTED = "scripted"
 _SCRIPTED_WINDOW = 128_000
-_DEMO = "A scripted demo; no real model. Shows the service at work without a key."
+_DEMO = "A scripted demo; no real model. Shows the service in action without a key."
 
 _ALIASES = {
     "xai": "x-ai",

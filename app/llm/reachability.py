@@ -58,7 +58,7 @@ class Reach:
         """Records a call that failed because of the provider or the network; `code` is the error's."""
         self._failed_at, self._code = time.monotonic(), code
 
-    async def look(self) -> Condition:
+    async def check(self) -> Condition:
         """The current condition: the result of a recent call, or a test connection if that call could not connect."""
         if self._code not in (None, UNREACHABLE) and time.monotonic() - self._failed_at < RECENT_S:
             return Condition("failing", f"{self._name} answered the newest call with {self._code}")

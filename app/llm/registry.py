@@ -110,7 +110,7 @@ class Providers:
         """The conditions of recently used providers, and of the `default` model's provider if it has its key."""
         first = default.partition("/")[0]
         opened = [(name, p) for name, p in self._open.items() if isinstance(p, HttpProvider)]
-        asked = [provider.reach.look() for name, provider in opened if name == first or provider.reach.is_used]
+        asked = [provider.reach.check() for name, provider in opened if name == first or provider.reach.is_used]
         return await asyncio.gather(*asked)
 
     def place(self, model: str) -> str:

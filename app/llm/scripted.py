@@ -40,7 +40,7 @@ class ScriptedProvider:
     async def stream(self, request: ModelRequest) -> AsyncIterator[StreamEvent]:
         """Streams one response; see `Provider`."""
         if request.model != DEMO_MODEL:
-            raise ProviderError(f"{self.name} has no model but {DEMO_MODEL}.", code="provider_not_found")
+            raise ProviderError(f"{self.name} has only the model {DEMO_MODEL}.", code="provider_not_found")
         reply = next_reply(request.messages, frozenset(tool.name for tool in request.tools))
         for event in _events(reply):
             # Search results are sent at once.

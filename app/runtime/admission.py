@@ -123,7 +123,7 @@ def _import(body: SessionCreate, history: HistoryImport) -> tuple[ImportedHistor
     imported = import_history(history.format, messages, keep_system=keep_system)
     if len(imported.system_prompt or "") > MAX_SYSTEM_PROMPT_CHARS:
         raise InvalidRequestError(
-            f"history.messages: the system message in front may have {MAX_SYSTEM_PROMPT_CHARS:,} characters.",
+            f"history.messages: the leading system message may have at most {MAX_SYSTEM_PROMPT_CHARS:,} characters.",
             code="invalid_history",
             index=0,
         )

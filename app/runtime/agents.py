@@ -17,7 +17,7 @@ from app.agent.model_calls import ModelCalls
 from app.agent.protocols import AgentConfig
 from app.agent.record import Outline, Past, StoredConversation
 from app.context.budget import BelievedSource, Budget, believed_window, make_budget
-from app.context.checkpoints import Checkpoint, InForce, gaps, not_taken_up
+from app.context.checkpoints import Checkpoint, InForce, gaps, not_superseded
 from app.context.content import ReasoningRule, sendable
 from app.context.policies import CompactionSettings
 from app.context.prompts import Generation, Notes, PromptEnvironment, render_notes, render_system, template_for
@@ -243,7 +243,7 @@ def read_shown(
     """
     if not checkpoints:
         return messages.history(connection, session_id)
-    applied = not_taken_up(checkpoints)
+    applied = not_superseded(checkpoints)
     end = messages.newest_seq(connection, session_id, recent)
     ranges = [(c.first_seq, min(c.last_seq, end - 1)) for c in applied if c.first_seq < end]
     found = {

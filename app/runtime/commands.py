@@ -300,7 +300,7 @@ def _outcome(
         return ("limit" if running.stdin.begun.is_set() else "failed"), problem
     remarks = [result.remark, *(f"network: {refusal}" for refusal in result.refused_hosts)]
     if result.timed_out:
-        remarks.append("it ran for as long as a command may")
+        remarks.append("it reached the time limit of background commands")
     remark = "; ".join(filter(None, remarks)) or None
     return ("limit" if result.exit_code is None else "exited"), remark
 

@@ -54,7 +54,7 @@ class Destinations:
         and `OSError` or `UnicodeError` if it cannot be resolved."""
         allowed = [address for address in await self._resolver.addresses(host) if self.allow(address)]
         if not allowed:
-            raise RefusedAddressError(f"{host} has no address that may be connected to")
+            raise RefusedAddressError(f"{host} has no allowed address")
         return allowed[:MOST_ADDRESSES]
 
     def check(self, url: str) -> None:

@@ -32,7 +32,7 @@ from app.runtime.kept import KeptConversations
 from app.runtime.mcp.host import McpHost
 from app.runtime.sandboxes.pool import Sandboxes
 from app.runtime.sources import Sources
-from app.runtime.transactions import compactions
+from app.runtime.transactions import claims
 from app.runtime.vault import Vault
 from app.runtime.webhooks.deletions import session_deleted
 from app.runtime.workspaces.keeper import Workspaces
@@ -170,11 +170,11 @@ class RuntimeSetup:
             yield
 
     async def claim(self, session_id: str, after: int | None = None) -> Row[Any] | None:
-        """Makes this server the session's owner; see `compactions.claim`. Raises `SupersededError`."""
+        """Makes this server the session's owner; see `claims.claim`. Raises `SupersededError`."""
 
         def work(connection: Connection) -> tuple[tuple[Row[Any] | None, str | None], list[StreamItem]]:
             former = None if self.node is None else ownership.owner_of(connection, session_id)
-            row, items = compactions.claim(connection, session_id, self.node, after)
+            row, items = claims.claim(connection, session_id, self.node, after)
             return (row, former), items
 
         row, former = await self._write(session_id, work)

@@ -23,7 +23,7 @@ NONCE_BYTES = 12
 """Of AES-GCM; random, which is safe for some billions of values."""
 
 KEY_MISSING = (
-    "PALIMPSEST_SECRET_KEY is not set: secrets of sessions are refused, and with them the credentials of source.git;"
+    "PALIMPSEST_SECRET_KEY is not set: session secrets, including credentials of source.git, are refused;"
     " secrets of webhooks are stored unencrypted"
 )
 KEY_DIFFERS = (
@@ -103,7 +103,7 @@ class Vault:
     def _from_file(self) -> str:
         if self._file is None:
             raise UnavailableError(
-                "Set PALIMPSEST_SECRET_KEY to the same value on all nodes: they have no file in common.",
+                "Set PALIMPSEST_SECRET_KEY to the same value on all nodes: they share no key file.",
                 code="secret_key_missing",
             )
         try:

@@ -124,7 +124,7 @@ class _Accepted:
     def _check(self, names: Parts, entry: ArchiveEntry) -> None:
         self._check_name(names, entry)
         if entry.kind == "other":
-            raise unreadable("is no file, directory or link", entry.name)
+            raise unreadable("is not a file, directory or link", entry.name)
         if entry.mode & _SPECIAL:
             raise unreadable("has a set-user-ID or set-group-ID bit", entry.name)
         if entry.kind == "symlink":
@@ -169,14 +169,14 @@ class _Accepted:
             if known == "directory":
                 break
             if known is not None:
-                raise unreadable("is below an entry that is no directory", entry.name)
+                raise unreadable("is below an entry that is not a directory", entry.name)
             self._kinds[above] = "directory"
         path = b"/".join(names)
         if entry.kind == "hardlink" and self._kinds.get(b"/".join(_names(entry.target, entry.name))) not in (
             "file",
             "hardlink",
         ):
-            raise unreadable("is a hard link to a file that the archive does not have before it", entry.name)
+            raise unreadable("is a hard link to a file that does not come before it", entry.name)
         known = self._kinds.get(path)
         if known is not None and not known == entry.kind == "directory":
             raise unreadable("is in the archive twice", entry.name)

@@ -63,7 +63,7 @@ def _fold(names: list[str], path: str) -> tuple[str, ...]:
 
 def _check_text(path: str) -> None:
     if "\0" in path:
-        raise invalid_path(path, "holds a NUL character")
+        raise invalid_path(path, "contains a NUL character")
     try:
         size = len(path.encode())
     except UnicodeEncodeError as exc:

@@ -25,7 +25,7 @@ _ENDS = {
 
 
 def described(state: CommandState) -> str:
-    """What became of a command, for the model."""
+    """How a command ended, for the model."""
     end = f"ended with exit code {state.exit_code}" if state.status == "exited" else _ENDS[state.status]
     return f"{end}; {state.remark}" if state.remark else end
 

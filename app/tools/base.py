@@ -143,7 +143,7 @@ class NoBackground:
     """Where nothing can run in the background."""
 
     async def start(self, call_id: str, command: str, sandbox: Sandbox, env: Mapping[str, str]) -> CommandState:
-        raise ToolError("Nothing can run in the background here.")
+        raise ToolError("Background commands are not available here.")
 
     async def output(self, command_id: str, since: int | None, wait_s: float, most: int) -> CommandPiece:
         raise ToolError(f"There is no background command {command_id[:100]}.")

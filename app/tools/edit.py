@@ -59,10 +59,10 @@ def hint(content: str, old: str) -> str:
     """Why `old` was not found: other line endings, other white space, or the line most similar to its first one."""
     if _unix(old) in _unix(content):
         ends = "CRLF (\\r\\n)" if "\r\n" in content else "LF (\\n)"
-        return f"It is there with other line ends: this file uses {ends}; write the same in old_text and new_text."
+        return f"It occurs with other line endings: this file uses {ends}; write the same in old_text and new_text."
     if (line := _find_ignoring_space(content, old)) is not None:
         return (
-            f"The text at line {line} differs from it in white space alone (indentation, tabs, spaces at line ends, "
+            f"The text at line {line} differs from it only in whitespace (indentation, tabs, trailing spaces, "
             "blank lines). Read the file there and copy it exactly."
         )
     if (near := _nearest_line(content, old)) is not None:
@@ -98,7 +98,7 @@ class EditFileArguments(Arguments):
 class EditFile:
     name: ClassVar[str] = "edit_file"
     description: ClassVar[str] = (
-        "Replaces a text in a file that occurs exactly once, whitespace and line ends included; otherwise nothing is "
+        "Replaces text that occurs exactly once in a file, including whitespace and line endings; otherwise nothing is "
         "changed. Returns the lines around the change."
     )
     parallel_safe: ClassVar[bool] = False

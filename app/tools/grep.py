@@ -20,7 +20,7 @@ MAX_MATCHES = 200
 MAX_LINE_CHARS = 500
 """Maximum characters of a line that are shown, around the match; as in `search_files`."""
 SEARCH_S = 2.0
-"""Seconds of CPU time per search, so that a busy machine finds no less."""
+"""Seconds of CPU time per search, so that a busy machine finds as much as an idle one."""
 BLOCK = 16 * 1024
 """Bytes of short lines that are searched together, which is many times as fast as one by one."""
 

@@ -49,7 +49,7 @@ def checked_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     if len(orjson.dumps(schema)) > MAX_SCHEMA_BYTES:
         raise SchemaError(f"it may have at most {MAX_SCHEMA_BYTES:,} bytes")
     if (dialect := schema.get("$schema", DIALECT)) not in (DIALECT, DIALECT + "#"):
-        raise SchemaError(f"$schema is {str(dialect)[:100]!r}; schemas are of draft 2020-12, {DIALECT}")
+        raise SchemaError(f"$schema is {str(dialect)[:100]!r}; only draft 2020-12 is supported, {DIALECT}")
     kept = {name: value for name, value in schema.items() if name not in ("$schema", "$id")}
     # Imported when it is needed: it takes as long as a tenth of the server's start.
     from jsonschema import Draft202012Validator
@@ -76,20 +76,20 @@ def _check_parts(schema: dict[str, Any]) -> None:
             if name in part:
                 raise SchemaError(f"{name} is not supported")
         if pointer and ("$id" in part or "$schema" in part):
-            raise SchemaError(f"#{pointer}: $id and $schema are supported at the top only")
+            raise SchemaError(f"#{pointer}: $id and $schema are supported only at the top level")
         places |= {f"#{part[name]}" for name in ("$anchor", "$dynamicAnchor") if name in part}
         refs += [part[name] for name in ("$ref", "$dynamicRef") if name in part]
         patterns += [*part.get("patternProperties", ()), *([part["pattern"]] if "pattern" in part else [])]
     for ref in refs:
         if unquote(ref) not in places:
-            raise SchemaError(f"{ref[:100]!r} refers to no part of this schema")
+            raise SchemaError(f"{ref[:100]!r} does not refer to a part of this schema")
     if len(patterns) > MAX_PATTERNS:
         raise SchemaError(f"it may have at most {MAX_PATTERNS} patterns")
     for pattern in patterns:
         try:
             Pattern(pattern)
         except PatternError as error:
-            raise SchemaError(f"{pattern[:100]!r} is no regular expression in RE2 syntax: {error}") from error
+            raise SchemaError(f"{pattern[:100]!r} is not a valid regular expression in RE2 syntax: {error}") from error
 
 
 def subschemas(schema: Any) -> Iterator[tuple[str, Any]]:

@@ -197,7 +197,7 @@ async def _all_notes(sandbox: Sandbox) -> tuple[list[Note], list[str]]:
     size = 0
     for path in [MEMORY_FILE, *(entry.path for entry in await note_files(sandbox))]:
         if size > MAX_SEARCHED_BYTES:
-            return notes, [*unread, f"[not searched: the notes from {escape_name(path)} on; they are too many]"]
+            return notes, [*unread, f"[not searched: {escape_name(path)} and later notes; there are too many]"]
         try:
             text = await read_note(sandbox, path)
         except PalimpsestError as error:

@@ -124,7 +124,7 @@ async def _past_output(call_id: str, context: ToolContext) -> PastOutput:
 
 
 def _not_stored(call_id: str) -> ToolError:
-    return ToolError(f"The raw output of call {call_id} is not stored any more; run the call again if you need it.")
+    return ToolError(f"The raw output of call {call_id} is no longer stored; run the call again if you need it.")
 
 
 def _beyond(file: BinaryIO, start: int) -> ToolError:
@@ -151,10 +151,10 @@ def _grep_note(search: Grep, total: int) -> str:
     if search.timed_out:
         return (
             f"[the search was ended after {SEARCH_S:g} s at line {search.go_on} of {total}; use a simpler pattern, or "
-            f"go on with start_line={search.go_on}]"
+            f"continue with start_line={search.go_on}]"
         )
     if search.go_on is not None:
-        return f"[there may be more matches; narrow the pattern, or go on with start_line={search.go_on} of {total}]"
+        return f"[there may be more matches; narrow the pattern, or continue with start_line={search.go_on} of {total}]"
     found = "no match" if not search.matches else f"{search.matches:,} {'match' if search.matches == 1 else 'matches'}"
     return f"[{found}; the output has {plural(total, 'line')}]"
 

@@ -192,7 +192,7 @@ class SearchFiles:
     async def run(self, args: SearchFilesArguments, context: ToolContext) -> ToolOutcome:
         """Uses rg if the sandbox has it, else find and grep (Perl's syntax if it is built in, else POSIX)."""
         if "\n" in args.pattern:
-            raise ToolError("The pattern cannot hold a line break: files are searched line by line.")
+            raise ToolError("The pattern cannot contain a line break: files are searched line by line.")
         globs = expand_glob(args.glob) if args.glob else []
         sandbox = await context.sandbox()
         script = search_script(args.pattern, await search_root(sandbox, args.path), globs)

@@ -130,7 +130,7 @@ class SubmitOutput:
         """Checks the value; it is stored with the call, and read from there when the run ends."""
         format = self._format()
         if format is None:
-            raise ToolError("No output is asked for any more; answer with a text.")
+            raise ToolError("No output is required anymore; answer with text.")
         value = format.value(args.model_extra or {})
         if found := await asyncio.to_thread(problems, format.schema, value):
             raise ToolError("The output does not meet its schema. Fix this and submit it again:\n" + "\n".join(found))

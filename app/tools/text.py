@@ -32,7 +32,7 @@ _MISSING = re.compile(r"perl operator|bad repetition operator|escape sequence: \
 
 def _whole_path(value: Any) -> Any:
     if isinstance(value, str) and clean_text(value) != value:
-        raise ValueError("a path cannot hold NUL or half of a surrogate pair")
+        raise ValueError("a path cannot contain NUL or a lone surrogate")
     return value
 
 
@@ -131,7 +131,7 @@ class Pattern:
     def __init__(self, text: str) -> None:
         """Raises `PatternError`."""
         if len(text) > MAX_CHARS:
-            raise PatternError(f"it has {len(text):,} characters, and may have {MAX_CHARS:,}")
+            raise PatternError(f"it has {len(text):,} characters; at most {MAX_CHARS:,} are allowed")
         self.text = text
         self._compiled = _compiled(text)
 

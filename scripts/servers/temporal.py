@@ -18,8 +18,8 @@ from tempfile import mkdtemp
 
 def program() -> str | None:
     """The server's program, None without one."""
-    beside = Path(sys.executable).parent / "temporal"
-    return str(beside) if beside.is_file() else shutil.which("temporal")
+    in_venv = Path(sys.executable).parent / "temporal"
+    return str(in_venv) if in_venv.is_file() else shutil.which("temporal")
 
 
 def missing() -> str | None:

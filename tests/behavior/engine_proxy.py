@@ -40,7 +40,7 @@ class EngineProxy:
         self._thread.join(TIMEOUT_S)
         self._loop.close()
 
-    def mend(self) -> None:
+    def repair(self) -> None:
         """Listens and answers again."""
         self._answers = True
         self._do(self._passed_on.flow())

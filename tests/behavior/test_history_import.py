@@ -216,7 +216,7 @@ async def test_a_conversation_brings_no_longer_prompt_than_a_request_may_name(cl
         assert answer.status_code == status, length
     problem = answer.json()
     assert (problem["code"], problem["index"]) == ("invalid_history", 0)
-    assert "may have 200,000 characters" in problem["detail"]
+    assert "may have at most 200,000 characters" in problem["detail"]
 
 
 @pytest.mark.parametrize("form", FORMATS)
@@ -240,8 +240,8 @@ async def test_a_message_without_content_is_not_left_out_silently(
     session, _ = await client.run("And now?", history={"format": form, "messages": history})
     first, note, *_ = await client.messages(session["id"])
     assert (first["role"], note["role"]) == ("user", "control")
-    assert note["parts"][0]["text"] == "[A message of the assistant stood here, without content.]"
-    assert "[A message of the assistant stood here" in everything(provider.requests[0])
+    assert note["parts"][0]["text"] == "[An empty message of the assistant was here.]"
+    assert "[An empty message of the assistant was here" in everything(provider.requests[0])
     assert provider.refusals == []
 
 

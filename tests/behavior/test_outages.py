@@ -155,7 +155,7 @@ COMMAND = command("echo it ran")
 @pytest.mark.docker
 async def test_an_engine_that_goes_away(engine: EngineProxy, start_server: StartServer, provider: FakeProvider) -> None:
     """A call waits for it, and runs when it is back."""
-    engine.mend()
+    engine.repair()
     provider.script(Reply(COMMAND), Reply(Gate("cut"), COMMAND), Reply(Text("Done.")))
     async with Client(start_server(sandbox="docker", docker_host=engine.host).url) as client:
         await told(client, "sandbox", "ok")
@@ -168,7 +168,7 @@ async def test_an_engine_that_goes_away(engine: EngineProxy, start_server: Start
         await client.wait_for(session_id, lambda event: event.type == "tool.call" and event.data["index"] == 0)
         await told(client, "sandbox", "unavailable")
         assert (await client.session(session_id))["status"] == "running"
-        engine.mend()
+        engine.repair()
         events = await client.until_idle(session_id)
         await told(client, "sandbox", "ok", ready=True)
         results = [event.data for event in of_type(events, "tool.result")]
@@ -181,12 +181,12 @@ async def test_an_engine_that_goes_away(engine: EngineProxy, start_server: Start
 async def test_an_engine_that_says_nothing(
     engine: EngineProxy, start_server: StartServer, provider: FakeProvider
 ) -> None:
-    engine.mend()
+    engine.repair()
     async with Client(start_server(sandbox="docker", docker_host=engine.host).url) as client:
         await told(client, "sandbox", "ok")
         engine.mute()
         await told(client, "sandbox", "unavailable")
-        engine.mend()
+        engine.repair()
         await told(client, "sandbox", "ok")
 
 
@@ -197,7 +197,7 @@ async def test_a_stalled_engine_does_not_delay_a_cancel(
 ) -> None:
     """The command is dead anyway, on this host, and the next one runs as soon as the Engine answers. Before it runs,
     the call waits for the Engine to describe the container, but the cancel does not."""
-    engine.mend()
+    engine.repair()
     seconds = unique_seconds()
     sleep = command(f"echo begun; sleep {seconds}")
     provider.script(Reply(COMMAND), Reply(Gate("go"), sleep), Reply(COMMAND), Reply(Text("Done.")))
@@ -219,7 +219,7 @@ async def test_a_stalled_engine_does_not_delay_a_cancel(
             await follower.type("session.idle")
             assert time.monotonic() - begun < CANCELLED_S
         await until_gone(seconds)
-        engine.mend()
+        engine.repair()
         await client.resume(session_id)
         events = await client.until_idle(session_id)
         assert (await client.session(session_id))["outcome"] == "completed"
@@ -235,7 +235,7 @@ async def test_an_engine_that_starts_after_the_server(
     async with Client(start_server(sandbox="docker", docker_host=engine.host).url) as client:
         await told(client, "sandbox", "unavailable")
         assert_refused(await client.http.post("/v1/sessions", json={"task": "x"}), 503, "sandbox_unavailable")
-        engine.mend()
+        engine.repair()
         await told(client, "sandbox", "ok")
         session, events = await client.run("now")
         assert session["outcome"] == "completed"

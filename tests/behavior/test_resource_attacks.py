@@ -149,7 +149,7 @@ async def test_a_disk_filler(target: Target, client: Client) -> None:
     one, _, filled, over, refused, emptied, written, again = ran.results
     assert "code 0" not in one.data["output"].splitlines(), "one file alone cannot be larger than the limit"
     assert (filled.data["status"], filled.data["exit_code"]) == ("error", None)
-    assert f"of {DISK_MB:,} MiB that it may have" in filled.data["output"]
+    assert f"of {DISK_MB:,} MiB allowed" in filled.data["output"]
     assert "timed out" not in filled.data["output"], "it was killed long before"
     megabytes = int(over.data["output"].splitlines()[0])
     print(f"most disk: {megabytes} MiB of {DISK_MB}")

@@ -106,7 +106,7 @@ async def test_a_lost_broker_costs_only_smoothness(redis: RedisServer, database:
         await got.read(batches, lambda: got.texts)
         redis.kill()
         await until(lambda: not worker.relay.is_connected and not api.relay.is_connected)
-        assert (await api.relay.look()).status == "unreachable"
+        assert (await api.relay.check()).status == "unreachable"
         owner.write(TEXT)
         await owner.close()
         owner.write(TEXT, "q")
@@ -116,7 +116,7 @@ async def test_a_lost_broker_costs_only_smoothness(redis: RedisServer, database:
         assert "q" not in got.texts
         redis.start()
         await got.read(batches, lambda: got.texts.get("q") == TEXT)
-        assert (await api.relay.look()).ok
+        assert (await api.relay.check()).ok
         owner.write(TEXT, "q")
         last = await owner.close("q")
         await got.read(batches, lambda: got.seqs[-1] == last)

@@ -23,9 +23,9 @@ from app.errors import StorageError, UnavailableError
 from app.runtime.background import in_background
 from app.runtime.incoming import IncomingArchives
 from app.runtime.owner.session import SessionOwner
+from app.runtime.run_starts import RunStarts
 from app.runtime.services.sessions import SessionService
 from app.runtime.setup import RuntimeSetup
-from app.runtime.starting import RunStarts
 from app.runtime.transactions import commands, runs
 from app.runtime.workspaces.cache import TreeCache
 from app.runtime.workspaces.held import Place

@@ -85,7 +85,7 @@ class Target:
         return str(answer.raise_for_status().json()["id"])
 
     def webhook(self) -> str:
-        # A name that no one may register, so that nothing is sent to strangers.
+        # A name that no one may register, so that nothing is sent to third parties.
         answer = self.http.post("/v1/webhooks", json={"url": "https://receiver.invalid"})
         return str(answer.raise_for_status().json()["id"])
 

@@ -265,7 +265,7 @@ class User:
             looked = now
         session = await self._session()
         seen = {name: (session or {}).get(name) for name in ("status", "outcome", "queue", "compaction", "last_seq")}
-        self._book.violated("a session comes to rest", f"after {SETTLE_S:.0f} s it is {seen}", self._ledger.id)
+        self._book.violated("a session becomes idle", f"after {SETTLE_S:.0f} s it is {seen}", self._ledger.id)
 
     async def _see_all(self) -> None:
         """Waits until a steady reader has every event. Time in which faults keep it from them does not count."""

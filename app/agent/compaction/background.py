@@ -1,4 +1,4 @@
-"""A summary that is made in the background, while the agent works on."""
+"""A summary that is made in the background while the agent keeps working."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Background:
         without one. If all slots are taken, the summary is made when it is due."""
         self._setup = setup
         self._conversation = setup.conversation
-        self._prepared: BackgroundSummary | None = None
+        self._summary: BackgroundSummary | None = None
         self._cooldown = Cooldown()
         self._usage = Usage()
         self._unused = setup.conversation.in_force.checkpoints, unused
@@ -54,8 +54,8 @@ class Background:
 
     def take_usage(self) -> Usage:
         """Usage since the last call."""
-        if self._prepared is not None:
-            self._usage = self._usage + self._prepared.take_usage()
+        if self._summary is not None:
+            self._usage = self._usage + self._summary.take_usage()
         usage, self._usage = self._usage, Usage()
         return usage
 
@@ -63,7 +63,7 @@ class Background:
         """Begins a summary if the trigger is near. If old outputs can be cleared, that comes first at the trigger, and
         takes no time."""
         conversation = self._conversation
-        if not config.settings.background or self._prepared is not None or not self._is_coming(config):
+        if not config.settings.background or self._summary is not None or not self._is_coming(config):
             return
         if self._cooldown.lasts(conversation, config):
             return
@@ -91,8 +91,8 @@ class Background:
     def _prepare(self, round: Round, covered: Selection) -> None:
         background_slots = self._setup.background_slots
         background_slots.take()
-        self._prepared = BackgroundSummary(self._setup, round, covered)
-        self._prepared.when_done(background_slots.give_back)
+        self._summary = BackgroundSummary(self._setup, round, covered)
+        self._summary.when_done(background_slots.give_back)
 
     def _is_coming(self, config: AgentConfig) -> bool:
         """Whether the trigger is so near, and the run so likely to continue, that a summary may well be needed."""
@@ -106,13 +106,13 @@ class Background:
 
     async def discard_unfit(self, config: AgentConfig) -> None:
         """Discards a summary made for another base, model or settings."""
-        if self._prepared is not None and not self._prepared.fits(config):
+        if self._summary is not None and not self._summary.fits(config):
             await self.discard()
 
     async def ready(self, round: Round) -> Ready | None:
         """The background summary for a round that is due, awaited if necessary; None if none still fits the context it
         was made from and leaves some room after what came since. Raises `Stopped`, with the summary discarded."""
-        prepared = self._prepared
+        prepared = self._summary
         if prepared is None:
             return None
         try:
@@ -127,7 +127,7 @@ class Background:
             due = replace(opened, config=config, target=round.target, batch=round.batch)
             made = await self._candidate(due, prepared)
             if due.target.accepts(made.tokens) and made.tokens <= (1 - LITTLE) * due.target.tokens:
-                self._usage, self._prepared = self._usage + prepared.take_usage(), None
+                self._usage, self._summary = self._usage + prepared.take_usage(), None
                 return Ready(due, made)
         await self.discard()
         return None
@@ -138,7 +138,7 @@ class Background:
 
     async def discard(self) -> None:
         """Discards the summary that is being prepared."""
-        prepared, self._prepared = self._prepared, None
+        prepared, self._summary = self._summary, None
         if prepared is None:
             return
         self._unused = prepared.base, prepared.tokens
@@ -170,7 +170,7 @@ class BackgroundSummary:
         # cache, since it may be sent again when the steps running meanwhile are further on.
         request = conversation.sound_request(round.config)
         work = self._run(replace(request, wire_cache=dict(request.wire_cache)))
-        self._task = asyncio.create_task(work, name="prepared-summary")
+        self._task = asyncio.create_task(work, name="background-summary")
 
     def when_done(self, callback: Callable[[], None]) -> None:
         """Calls `callback` when the work has ended, in whatever way."""
@@ -230,7 +230,7 @@ class BackgroundSummary:
 
 
 def _difference(usage: Usage, before: Usage) -> Usage:
-    """The usage between two readings; its cost is unknown if the later one's is."""
+    """The usage between two measurements; its cost is unknown if the later one's is."""
     names = [name for name in Usage.model_fields if name != "cost_usd"]
     counts = {name: getattr(usage, name) - getattr(before, name) for name in names}
     cost = None if usage.cost_usd is None else usage.cost_usd - (before.cost_usd or 0.0)

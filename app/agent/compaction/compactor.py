@@ -54,7 +54,7 @@ class Compactor:
         self._cooldown = Cooldown()
         self._step = 0
         self.problem: dict[str, Any] | None = None
-        """The error to report after `Room.NONE`."""
+        """The error to report after `RoomResult.NONE`."""
 
     @property
     def unused(self) -> int:

@@ -138,7 +138,7 @@ class Ladder:
         """The marks that go with a summary, with the tokens that they free themselves."""
         before = round.target.before
         saved = self._conversation.calibration.apply(batch.tokens_saved)
-        return replace(_marks("trigger", batch, before, before - saved), beside_round=True)
+        return replace(_marks("trigger", batch, before, before - saved), with_round=True)
 
     def _completed(self, round: Round, made: Candidate, cleared: tuple[str, ...]) -> RoundCompleted:
         return RoundCompleted(

@@ -114,7 +114,7 @@ class Round:
 
     def batch_beside(self, covered: Iterable[Message]) -> PruneBatch | None:
         """The part of its batch that is cleared next to a summary that covers `covered`."""
-        return self.batch.beside(covered) if self.batch is not None else None
+        return self.batch.without(covered) if self.batch is not None else None
 
     @property
     def elapsed_ms(self) -> int:

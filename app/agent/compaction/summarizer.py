@@ -191,9 +191,9 @@ class Summarizer:
         if answer.stop_reason == "length":
             cap *= 2
             answer = await self._ask(replace(request, max_output_tokens=cap + job.reasoning_tokens))
-        fault = check_prose(answer.text, answer.stop_reason, answer.called_tools, _size(request), cap)
-        if fault is not None:
-            raise SummaryFailed(fault.code, fault.detail)
+        problem = check_prose(answer.text, answer.stop_reason, answer.called_tools, _size(request), cap)
+        if problem is not None:
+            raise SummaryFailed(problem.code, problem.detail)
         prose = answer.text.strip()
         if await run_off_loop(job.covered, _is_output, prose, job.covered):
             # This happens when it obeys instructions in a page or a file.
@@ -240,7 +240,7 @@ class Summarizer:
         finally:
             self._bill(request, answer)
         if answer.stop_reason is None:
-            raise ProviderError("The model's stream ended before its answer did.", retryable=True)
+            raise ProviderError("The model's stream ended before the answer was complete.", retryable=True)
         if answer.stop_reason == "context_overflow":
             raise ContextOverflowError("The summary hit the limit of the model's context window.")
         return answer

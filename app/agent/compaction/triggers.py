@@ -26,8 +26,8 @@ NEAR_SHARE = 0.9
 """Share of the trigger from which old outputs are cleared at the end of a run."""
 
 MESSAGES_A_STEP = 100
-"""Messages that a step may read on average for this. A look reads the whole context, so it is followed by one step
-without a look for every hundred messages; a shorter context is looked at in every step."""
+"""Messages that a step may read on average for this. A check reads the whole context, so it is followed by one step
+without a check for every hundred messages; a shorter context is checked in every step."""
 
 CROWDED_STEPS = 10
 CROWDED_ROUNDS = 3
@@ -84,7 +84,7 @@ def is_near(conversation: Conversation, config: AgentConfig) -> bool:
 
 
 class Cooldown:
-    """The steps skipped after a look that found nothing, for one purpose. It ends when a generation begins or the
+    """The steps skipped after a check that found nothing, for one purpose. It ends when a generation begins or the
     budget or settings change."""
 
     def __init__(self) -> None:
@@ -92,7 +92,7 @@ class Cooldown:
         self._steps: float = 0
 
     def begin(self, conversation: Conversation, config: AgentConfig, *, for_good: bool = False) -> None:
-        """Nothing can be done about the context as it is; with `for_good` not even when it has grown."""
+        """The context cannot be made smaller as it is; with `for_good` not even when it has grown."""
         self._of = _key(conversation, config)
         self._steps = inf if for_good else len(conversation.transcript.messages) // MESSAGES_A_STEP
 

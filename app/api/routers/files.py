@@ -9,6 +9,7 @@ from urllib.parse import quote
 from fastapi import APIRouter, Header, Path, Query, Request, Response
 from starlette.convertors import PathConvertor, register_url_convertor
 
+from app.api.archive_bodies import pieces, spooled
 from app.api.dependencies import STRICT, Services, SessionId
 from app.api.download_budget import ArchiveShare, DownloadShare, ListingShare
 from app.api.forwarding import as_of_header, forwarded
@@ -16,7 +17,6 @@ from app.api.openapi import ARCHIVE_BODY, FILE_CONTENT, RAW_BODY, TAR_CONTENT, U
 from app.api.problems import problems
 from app.api.request_bodies import JsonRoute
 from app.api.responses import ArchiveResponse, RawResponse, has_tag, safe_headers
-from app.api.uploads import pieces, spooled
 from app.errors import NotFoundError
 from app.runtime.values.history import FileList, UnpackedArchive
 from app.runtime.values.sessions import Text
@@ -124,7 +124,7 @@ async def upload_file(
     session_id: SessionId,
     path: FilePath,
     if_match: Annotated[str | None, Header(description="An `ETag`: 412 unless the file is that version.")] = None,
-    if_none_match: Annotated[str | None, Header(description="With `*`: 412 if there is a file already.")] = None,
+    if_none_match: Annotated[str | None, Header(description="With `*`: 412 if the file already exists.")] = None,
 ) -> Response:
     """Stores the body as a file, whatever its content type; creates missing directories. `If-Match` prevents replacing
     what another client has written since the file was read."""

@@ -33,7 +33,7 @@ def newest(connection: Connection, session_id: str, limit: int) -> Sequence[Row[
     return connection.execute(query).all()[::-1]
 
 
-def untold(connection: Connection, session_id: str) -> Sequence[Row[Any]]:
+def unreported(connection: Connection, session_id: str) -> Sequence[Row[Any]]:
     """Those that run, or whose end the model does not know."""
     query = select(background_commands).where(_ROW.session_id == session_id, _ROW.is_told.is_(False))
     return connection.execute(query.order_by(_ROW.started_at, _ROW.call_id)).all()

@@ -35,7 +35,7 @@ class Claimed(NamedTuple):
 
 
 NOBODY = ""
-"""The holder of a request that was let go."""
+"""The holder of a request that was released."""
 
 _ADD = insert_new(_table, key=("key_digest",))
 _FIND = select(

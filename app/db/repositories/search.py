@@ -28,7 +28,7 @@ PASSAGES_PER_WRITE = 200
 long message."""
 
 MOST = 300
-"""Passages of a term that are looked at, the newest: one that more have says little."""
+"""The newest passages of a term that are checked; a more frequent term carries little information."""
 CANDIDATES = 40
 """Passages that are read and compared."""
 SPOKEN_WEIGHT = 1.3

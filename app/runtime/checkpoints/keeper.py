@@ -35,10 +35,10 @@ TAKE_S, READ_S = 20.0, 10.0
 RESTORE_S = 300.0
 """Seconds that a restoration may take; one that was cut off is done again."""
 QUIET_SESSIONS = 10_000
-"""Sessions of which is known that nothing has used their sandbox since a look."""
+"""Sessions whose sandbox is known to be unused since the last scan."""
 MANY_FILES = 2_000
 """Files of a repository at which its objects are packed."""
-_TOO_LONG = "Reading the workspace took too long. Try again: what was read is not read again."
+_TOO_LONG = "Reading the workspace took too long. Try again; it continues where it stopped."
 _NOT_RESTORED = "Restoring the workspace took too long."
 
 log = structlog.get_logger(__name__)
@@ -70,7 +70,7 @@ class Checkpoints:
         self._rules = rules
         self._turns = Turns()
         self._quiet: OrderedDict[str, Seen] = OrderedDict()
-        """By session: what a look saw since which nothing has used the sandbox."""
+        """By session: the result of the last scan, if the sandbox was not used since."""
         self.interrupted: set[str] = set()
         """Sessions whose restoration was cut off when an earlier server ended, and is not completed yet."""
         self.secrets: Callable[[str], Awaitable[Secrets]] = no_secrets
@@ -298,7 +298,7 @@ class Checkpoints:
         if goal is not None:
             await self._restore(session_id, sandbox, goal)
         else:
-            detail = "What was being restored cannot be read. The workspace stays as it is; restore a checkpoint again."
+            detail = "The checkpoint being restored cannot be read. The workspace is unchanged; restore it again."
             log.error("restoration_dropped", session_id=session_id, detail=detail)
             await self._end_restoration(session_id)
 
@@ -386,7 +386,7 @@ class Checkpoints:
             try:
                 await self.settled(session_id, spec)
             except PalimpsestError as error:
-                log.warning("restoration_left", session_id=session_id, reason=error.detail)
+                log.warning("restoration_pending", session_id=session_id, reason=error.detail)
 
 
 def _movable(sandbox: Sandbox) -> MovableSandbox:

@@ -80,7 +80,7 @@ def load_look(repository: Repository) -> Look:
         listed = chain(earlier, chain.from_iterable(map(orjson.loads, slices)))
         entries = [Known(_entry(entry), blob, settled) for entry, blob, settled in listed]
         if len(entries) != count:
-            raise ValueError("it is not whole")
+            raise ValueError("it is incomplete")
         return Look(
             raw["commit"],
             raw["tree"],

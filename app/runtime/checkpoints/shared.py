@@ -249,7 +249,7 @@ class SharedRepositories:
         except BaseException as error:
             await self._discard(objects, progress)
             if isinstance(error, TimeoutError):
-                raise WorkspaceStoreError("The store did not store the checkpoint in time.") from error
+                raise WorkspaceStoreError("The checkpoint could not be stored in time.") from error
             raise
         assert taken is not None
         await asyncio.to_thread(self._cache.save, session_id, taken)

@@ -22,7 +22,7 @@ from pydantic import TypeAdapter, ValidationError
 from app import __version__
 from app.runtime.mcp.bounds import Received, ServerError
 from app.runtime.mcp.catalog import MAX_TOOLS, Listed
-from app.runtime.mcp.lists import LenientStream
+from app.runtime.mcp.malformed import LenientStream
 
 T = TypeVar("T")
 Streams = TransportStreams
@@ -103,13 +103,13 @@ class Connection:
                 self._client = client
                 if not self._opened.done():
                     self._opened.set_result(None)
-                beside = [asyncio.create_task(self._listen(client)), asyncio.create_task(self._watch(client))]
+                watchers = [asyncio.create_task(self._listen(client)), asyncio.create_task(self._watch(client))]
                 try:
                     await self._closing.wait()
                 finally:
-                    for task in beside:
+                    for task in watchers:
                         task.cancel()
-                    await asyncio.wait(beside)
+                    await asyncio.wait(watchers)
         except Exception as error:
             self.failure = self.received.broken or _failure(error, self.received.status)
         else:

@@ -27,9 +27,7 @@ def read_result(result: types.CallToolResult | types.InputRequiredResult) -> tup
     """The text, and how the call ended, with its images. Looks into images, so call it in a thread. Raises `ToolError`
     if the server asks for input, which nobody here can give."""
     if isinstance(result, types.InputRequiredResult):
-        raise ToolError(
-            "The server asks for input from a person, which is not supported; call it with other arguments."
-        )
+        raise ToolError("The server requests user input, which is not supported; call the tool with other arguments.")
     images: list[ToolImage] = []
     parts = [text for block in result.content for text in _block(block, images)]
     structured = result.structured_content

@@ -257,7 +257,7 @@ class SessionServers:
             raise ToolError(f"The MCP server {server_name} refused the call: {error.detail}") from error
         except UnansweredError as error:
             raise ToolError(
-                f"The MCP server {server_name} gave no result: {error} The call may have been carried out all the same;"
+                f"The MCP server {server_name} gave no result: {error} The call may still have been carried out;"
                 " check that before you repeat it."
             ) from error
         return await asyncio.to_thread(read_result, result)

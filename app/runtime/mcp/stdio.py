@@ -79,7 +79,7 @@ async def stdio_streams(
         try:
             sent.send_nowait(message)
         except anyio.WouldBlock:
-            raise received.fail("flooded", f"More than {WAITING:,} messages of the server waited to be read.") from None
+            raise received.fail("flooded", f"More than {WAITING:,} messages from the server were unread.") from None
         except (anyio.ClosedResourceError, anyio.BrokenResourceError):
             pass  # The connection is being closed.
 
@@ -93,7 +93,7 @@ async def stdio_streams(
             )
             said = lines.said.decode("utf-8", "replace").strip()
             ended = result.remark or f"it ended with exit code {result.exit_code}"
-            received.fail("closed", f"The command is not running: {ended}.{f' It said: {said}' if said else ''}")
+            received.fail("closed", f"The command is not running: {ended}.{f' Output: {said}' if said else ''}")
         except PalimpsestError as error:
             received.fail(error.code, error.detail)
         except ServerError:

@@ -263,4 +263,4 @@ class ManualRounds:
         """Closes rounds that were left open by a cancel or a crash."""
         if self._abandoned:
             self._requested = self._abandoned = False
-            await recorder.submit(lambda c: (None, compactions.abandon(c, self._session_id, epoch, asked_too=True)))
+            await recorder.submit(lambda c: (None, compactions.abandon(c, self._session_id, epoch, manual_too=True)))

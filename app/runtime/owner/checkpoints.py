@@ -1,4 +1,4 @@
-"""The checkpoints of a run: one of its beginning, taken while the model is already asked, and one of its end."""
+"""The checkpoints of a run: one of its beginning, taken during the first model call, and one of its end."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ UNUSED_WAIT_S = 2.0
 CANCELLED_WAIT_S = 0.5
 """Seconds that the end of a cancelled run waits for its checkpoints: a cancel ends a run within two."""
 TIDY_RUNS = 10
-"""A session's repository is looked after once in so many runs."""
+"""A session's repository is maintained once in this many runs."""
 RunNote = Callable[[Connection, Appender], None]
 """What is written with the end of a run."""
 FEW = 10

@@ -46,7 +46,7 @@ class SessionCommands:
         `StaleOwnerError`, `SupersededError` and `StorageError`."""
         session_id = self._session.id
         if self._session.row.has_commands:
-            known = await self._setup.database.read(lambda c: rows.untold(c, session_id))
+            known = await self._setup.database.read(lambda c: rows.unreported(c, session_id))
             self._started = {row.call_id for row in known}
             if known:
                 await self._setup.commands.recover(self._setup, session_id, self._recorder.epoch)
@@ -126,14 +126,14 @@ class SessionCommands:
         session_id, epoch = self._session.id, self._recorder.epoch
         if not self._started - self._setup.commands.of(session_id).keys():
             return
-        found = await self._setup.database.read(lambda c: rows.untold(c, session_id))
+        found = await self._setup.database.read(lambda c: rows.unreported(c, session_id))
         ended = [row for row in found if row.ended_at is not None]
         if not ended:
             return
         unseen = [row for row in ended if row.call_id not in self._seen]
         message = control(self._session.masking.text(_message(unseen))) if unseen else None
         # Not guarded: what is stored and what is in memory have to be the same.
-        seq = await self._recorder.submit(lambda c: transactions.told(c, session_id, epoch, ended, message))
+        seq = await self._recorder.submit(lambda c: transactions.mark_reported(c, session_id, epoch, ended, message))
         if message is not None:
             conversation.append(message.model_copy(update={"seq": seq}))
         self._started -= {row.call_id for row in ended}

@@ -12,8 +12,8 @@ from app.agent.record import StoredConversation
 from app.messages import Message
 from app.runtime.agents import load_conversation
 from app.runtime.kept import KeptConversation, Version
-from app.runtime.owner.approvals import read_interrupted
 from app.runtime.owner.assembly import make_compactor
+from app.runtime.owner.leftover import read_interrupted
 from app.runtime.owner.notes import are_due as notes_are_due
 from app.runtime.owner.recorder import Recorder
 from app.runtime.owner.state import SessionState

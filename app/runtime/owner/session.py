@@ -26,8 +26,7 @@ from app.db.repositories import steps
 from app.errors import PalimpsestError, StaleOwnerError, StorageError, SupersededError
 from app.messages import Message, Usage, now
 from app.runtime.kept import KeptConversation
-from app.runtime.owner import approvals, source
-from app.runtime.owner.approvals import StoredWaits
+from app.runtime.owner import leftover, source
 from app.runtime.owner.assembly import ManualRounds, give_instructions, make_step
 from app.runtime.owner.checkpoints import RunCheckpoints, RunNote
 from app.runtime.owner.commands import SessionCommands
@@ -36,6 +35,7 @@ from app.runtime.owner.opening import ConversationSource
 from app.runtime.owner.recorder import Recorder
 from app.runtime.owner.state import SessionState
 from app.runtime.owner.subagents import SessionSubagents
+from app.runtime.owner.waits import StoredWaits
 from app.runtime.setup import RuntimeSetup
 from app.runtime.sources import is_due
 from app.runtime.transactions import runs
@@ -47,10 +47,10 @@ log = structlog.get_logger(__name__)
 
 async def finish(recorder: Recorder, claimed: Row[Any], result: RunResult, note: RunNote = lambda _, __: None) -> bool:
     """Ends the run of a session, with a note in the same transaction; returns whether its next one has started."""
-    goes_on = await recorder.submit(lambda c: runs.finish(c, claimed.id, claimed.epoch, result, note))
+    continues = await recorder.submit(lambda c: runs.finish(c, claimed.id, claimed.epoch, result, note))
     code = (result.error or {}).get("code")
-    log.info("run_ended", session_id=claimed.id, outcome=result.outcome, code=code, continues=goes_on)
-    return goes_on
+    log.info("run_ended", session_id=claimed.id, outcome=result.outcome, code=code, continues=continues)
+    return continues
 
 
 class SessionOwner:
@@ -218,7 +218,7 @@ class SessionOwner:
                 return
         result, stored = None, None
         if self._kept is None:
-            result, stored = await approvals.recover_interrupted(
+            result, stored = await leftover.recover_interrupted(
                 self._setup, self._session, self._recorder, row, is_new=bool(self._delivered)
             )
         if result is not None:
@@ -306,11 +306,11 @@ class SessionOwner:
         await self._source.read_first_notes(conversation)
         # A message that was delivered just before a crash still needs an answer.
         unanswered = is_unanswered(conversation.history)
-        goes_on = unanswered or waiting is not None or self._session.row.run_trigger in ("resume", "recovery")
+        continues = unanswered or waiting is not None or self._session.row.run_trigger in ("resume", "recovery")
         if not self._delivered:
-            self._message_source.begin_run(takes_follow_up=not goes_on)
+            self._message_source.begin_run(takes_follow_up=not continues)
         while True:
-            result = await self._run(conversation, compactor, goes_on=goes_on, waiting=waiting)
+            result = await self._run(conversation, compactor, continues=continues, waiting=waiting)
             await self._rounds.close(self._recorder, self._claimed.epoch)
             if result.parked or not await self._finish(result):
                 # Others only change it by a revert; one that comes later gives the session another version.
@@ -318,14 +318,14 @@ class SessionOwner:
                 if is_stored and result.outcome in (Outcome.COMPLETED, Outcome.CANCELLED):
                     self.left = self._source.keep(conversation, compactor)
                 return
-            goes_on, waiting = False, None
+            continues, waiting = False, None
             await self._renew()
             if self._broke_off:
                 # The context in memory may never have been stored; read the stored one again.
                 conversation, compactor = await self._source.read()
 
     async def _run(
-        self, conversation: Conversation, compactor: Compactor, *, goes_on: bool, waiting: WaitingStep | None
+        self, conversation: Conversation, compactor: Compactor, *, continues: bool, waiting: WaitingStep | None
     ) -> RunResult:
         """One run; failures become its result."""
         row = self._session.row
@@ -350,13 +350,13 @@ class SessionOwner:
             ),
             self._interrupt,
             compactor,
-            RunStart(self._progress, goes_on, elapsed_s, waiting),
+            RunStart(self._progress, continues, elapsed_s, waiting),
             self._setup.agents.run_rules,
         )
         self._broke_off = True
         self._checkpoints.begin()
         self._session.start_ahead(self._checkpoints.until_read)
-        log.info("run_started", session_id=row.id, model=row.model, steps=row.steps, continues=goes_on)
+        log.info("run_started", session_id=row.id, model=row.model, steps=row.steps, continues=continues)
         try:
             result = await loop.run()
             if not result.parked:
@@ -394,6 +394,6 @@ class SessionOwner:
         note = await self._checkpoints.end(is_cancelled=result.outcome is Outcome.CANCELLED)
         # What comes from now on may not be seen by the end of the run.
         self._has_work.clear()
-        goes_on = await finish(self._recorder, self._claimed, result, note)
+        continues = await finish(self._recorder, self._claimed, result, note)
         await self._subagents.cancel_left()
-        return goes_on
+        return continues

@@ -67,7 +67,7 @@ class Kinds:
         """The spec. Raises an error if its kind cannot enforce a list of hosts here."""
         if isinstance(spec.network, AllowedHosts) and not self._factories[spec.kind].network_can_be_limited:
             raise egress.unavailable(
-                f"the server cannot enter networks of {spec.kind} here, as root on one machine can"
+                f"the server cannot enter networks of {spec.kind} here; it must run as root on the same machine"
             )
         return spec
 

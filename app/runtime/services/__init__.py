@@ -14,6 +14,7 @@ from app.runtime.admission import ServiceRules
 from app.runtime.destinations import Destinations
 from app.runtime.dispatch import Dispatch
 from app.runtime.incoming import IncomingArchives
+from app.runtime.run_starts import Caller, RunStarts
 from app.runtime.services.checkpoints import CheckpointService
 from app.runtime.services.commands import CommandService
 from app.runtime.services.files import FileService
@@ -25,7 +26,6 @@ from app.runtime.services.server import LoginRules, LoginService, ServerService,
 from app.runtime.services.sessions import Outputs, SessionService
 from app.runtime.services.webhooks import WebhookService
 from app.runtime.setup import RuntimeSetup
-from app.runtime.starting import Caller, RunStarts
 from app.runtime.telemetry.health import Health
 
 __all__ = [

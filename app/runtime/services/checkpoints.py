@@ -72,13 +72,13 @@ class CheckpointService:
         for task in self._restorations:
             task.cancel()
         if self._restorations:
-            log.warning("restorations_left", count=len(self._restorations))
+            log.warning("restorations_pending", count=len(self._restorations))
             await asyncio.wait(self._restorations)
 
     @property
     def _keeper(self) -> Checkpoints:
         if self._setup.checkpoints is None:
-            raise UnavailableError("This server takes no checkpoints.", code="checkpoints_unavailable")
+            raise UnavailableError("Checkpoints are not available on this server.", code="checkpoints_unavailable")
         return self._setup.checkpoints
 
     async def elsewhere(self, session_id: str) -> NodeAddress | None:

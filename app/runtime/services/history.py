@@ -35,7 +35,7 @@ from app.runtime.dispatch import Dispatch
 from app.runtime.history import log_page, read_seq
 from app.runtime.mcp.host import NO_DEFAULTS, McpHost
 from app.runtime.mcp.offer import Offer
-from app.runtime.mcp.reading import read_tools, stored_offer
+from app.runtime.mcp.stored import read_tools, stored_offer
 from app.runtime.owner.notes import are_due as notes_are_due
 from app.runtime.owner.notes import read_beside_owner, swept
 from app.runtime.searching import search_messages

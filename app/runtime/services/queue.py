@@ -12,11 +12,11 @@ from app.eventlog.log import StreamItem
 from app.runtime.admission import LEAST_ROOM, check_fits, check_output
 from app.runtime.content import Content, TakenContent, awaited, take
 from app.runtime.dispatch import Dispatch, Started
-from app.runtime.mcp.reading import stored_offer
+from app.runtime.mcp.stored import stored_offer
+from app.runtime.run_starts import NOBODY, Caller, RunStarts
 from app.runtime.services.files import FileService
 from app.runtime.setup import RuntimeSetup
 from app.runtime.sources import is_due
-from app.runtime.starting import NOBODY, Caller, RunStarts
 from app.runtime.transactions import client_calls, queue, runs
 from app.runtime.values.queue import (
     ApprovalAnswer,

@@ -40,7 +40,7 @@ class SecretService:
         def work(connection: Connection) -> tuple[None, list[StreamItem]]:
             sessions.row(connection, session_id)
             if secrets.count_others(connection, session_id, name) >= MAX_SECRETS:
-                raise ConflictError(f"A session may have {MAX_SECRETS} secrets.", code="too_many_secrets")
+                raise ConflictError(f"A session may have at most {MAX_SECRETS} secrets.", code="too_many_secrets")
             secrets.put(connection, session_id, name, value, now())
             return None, []
 

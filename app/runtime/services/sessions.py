@@ -32,8 +32,8 @@ from app.runtime.fingerprints import request_fingerprint
 from app.runtime.history import read_place, session_cursor
 from app.runtime.incoming import IncomingArchives, digest
 from app.runtime.requested_tools import check_client_tools
+from app.runtime.run_starts import NOBODY, Caller, RunStarts
 from app.runtime.setup import RuntimeSetup
-from app.runtime.starting import NOBODY, Caller, RunStarts
 from app.runtime.transactions import forks, lifecycle
 from app.runtime.transactions.forks import Fork
 from app.runtime.transactions.runs import Starter
@@ -167,7 +167,7 @@ class SessionService:
         drafted.fields["source"] = {**(drafted.fields["source"] or {}), "archive": True}
         await self._incoming.check(archive, (), spec)
         known = await self._database.read(lambda c: lifecycle.made_before(c, drafted.session_id, drafted.fingerprint))
-        if known is not None:  # by a request at the same time, and its run may be at work
+        if known is not None:  # by a request at the same time, and its run may be active
             return known, False
         workspaces = self._setup.workspaces
         place = None if workspaces is None else await workspaces.begin(drafted.session_id, spec)

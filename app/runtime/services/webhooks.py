@@ -88,7 +88,7 @@ class WebhookService:
                 if first.webhook_id != webhook_id:
                     return webhooks.find(connection, first.webhook_id)
             if webhooks.count(connection) >= MOST:
-                raise ConflictError(f"There are {MOST} webhooks already.", code="too_many_webhooks", most=MOST)
+                raise ConflictError(f"The limit of {MOST} webhooks is reached.", code="too_many_webhooks", most=MOST)
             if webhook.session_id is not None:
                 sessions.row(connection, webhook.session_id)
             webhooks.add(connection, webhook)

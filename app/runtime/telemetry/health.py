@@ -34,7 +34,7 @@ NEEDED = ("database", "disk", "sandbox")
 """The components without which the server is not ready. Providers are not among them: a load balancer that removed all
 servers because of a provider would make it worse."""
 
-Look = Callable[[], Awaitable[Component]]
+ComponentCheck = Callable[[], Awaitable[Component]]
 
 log = structlog.get_logger(__name__)
 
@@ -42,9 +42,9 @@ log = structlog.get_logger(__name__)
 class Health:
     """Checks the components on request. `aclose` cancels running checks."""
 
-    def __init__(self, parts: Mapping[str, Look]) -> None:
+    def __init__(self, parts: Mapping[str, ComponentCheck]) -> None:
         """`parts` are the checks, by the component's name; they report failures in their result."""
-        self._watched = {name: _CachedCheck(name, look) for name, look in parts.items()}
+        self._watched = {name: _CachedCheck(name, check) for name, check in parts.items()}
 
     async def readiness(self) -> Readiness:
         """The status of all components."""
@@ -62,9 +62,9 @@ class Health:
 class _CachedCheck:
     """One component, and its newest check."""
 
-    def __init__(self, name: str, look: Look) -> None:
+    def __init__(self, name: str, check: ComponentCheck) -> None:
         self._name = name
-        self._look = look
+        self._check = check
         self._task: asyncio.Task[Component] | None = None
         self._begun = 0.0
         self._found: Component | None = None
@@ -87,7 +87,7 @@ class _CachedCheck:
 
     async def _check_now(self) -> Component:
         try:
-            self._found = await self._look()
+            self._found = await self._check()
         except PalimpsestError as error:
             self._found = Component(ok=False, status=_status(error), detail=error.detail)
         except Exception:
@@ -113,14 +113,14 @@ def _status(error: PalimpsestError) -> ComponentStatus:
     return "unavailable"
 
 
-def looks(
+def component_checks(
     database: Database,
     fence: Callable[[Connection], None],
     sandboxes: Sandboxes,
     directories: Sequence[Path],
     providers: Callable[[], Awaitable[Sequence[Condition]]],
-    workspace_store: Look | None = None,
-) -> dict[str, Look]:
+    workspace_store: ComponentCheck | None = None,
+) -> dict[str, ComponentCheck]:
     """The checks of a server. `fence` raises in a write if the server no longer holds its database; `directories`
     contain its data; `providers` returns the conditions of the providers in use. `workspace_store` is the check of that
     store, None without one."""
@@ -129,39 +129,39 @@ def looks(
         fence(connection)
         sessions.touch(connection)
 
-    async def database_look() -> Component:
+    async def database_check() -> Component:
         await asyncio.to_thread(database.check_file)
         await database.read(_read)
         await database.writer.write(touch)
         return _ok("readable and writable")
 
-    async def disk_look() -> Component:
+    async def disk_check() -> Component:
         return await asyncio.to_thread(_disk, directories)
 
-    async def sandbox_look() -> Component:
+    async def sandbox_check() -> Component:
         await sandboxes.kinds.check()
         return _ok(sandboxes.kinds.describe())
 
-    async def provider_look() -> Component:
+    async def provider_check() -> Component:
         return _providers(await providers())
 
-    found: dict[str, Look] = {
-        "database": database_look,
-        "disk": disk_look,
-        "sandbox": sandbox_look,
-        "provider": provider_look,
+    found: dict[str, ComponentCheck] = {
+        "database": database_check,
+        "disk": disk_check,
+        "sandbox": sandbox_check,
+        "provider": provider_check,
     }
     return found if workspace_store is None else {**found, "workspace_store": workspace_store}
 
 
-def checked(check: Callable[[], Awaitable[None]], detail: str) -> Look:
+def checked(check: Callable[[], Awaitable[None]], detail: str) -> ComponentCheck:
     """A check that only raises; `detail` describes a component that works."""
 
-    async def look() -> Component:
+    async def component() -> Component:
         await check()
         return _ok(detail)
 
-    return look
+    return component
 
 
 def _ok(detail: str) -> Component:

@@ -56,7 +56,7 @@ MCP, CLIENT = "mcp", "client"
 MOST_WAITING = 10_000
 """Calls that wait for a client, the newest, whose results get their label; those of deleted sessions get none."""
 TOKEN_KINDS = ("input", "cache_read", "cache_write", "output", "reasoning")
-Reading = Callable[[], float]
+Source = Callable[[], float]
 
 
 class Metrics:
@@ -66,8 +66,8 @@ class Metrics:
         self._tools = frozenset(tools)
         self._client_calls: OrderedDict[str, None] = OrderedDict()
         self._registry = registry = CollectorRegistry()
-        self._readings = _Readings()
-        registry.register(self._readings)
+        self._sources = _Sources()
+        registry.register(self._sources)
         ProcessCollector(registry=registry)
         counter, histogram = partial(Counter, registry=registry), partial(Histogram, registry=registry)
         self._events = counter("palimpsest_events", "Durable events.", ("type",))
@@ -123,13 +123,13 @@ class Metrics:
         for refusal in (StorageError, StorageBusyError, StorageFullError):
             self._refused.labels(refusal.code)
 
-    def gauge(self, name: str, documentation: str, read: Reading) -> None:
+    def gauge(self, name: str, documentation: str, read: Source) -> None:
         """Adds a gauge whose value is read when the metrics are rendered, in a thread."""
-        self._readings.gauges.append((name, documentation, read))
+        self._sources.gauges.append((name, documentation, read))
 
-    def counter(self, name: str, documentation: str, read: Reading) -> None:
+    def counter(self, name: str, documentation: str, read: Source) -> None:
         """Like `gauge`, for a number that only grows; `_total` is appended to the name."""
-        self._readings.counters.append((name, documentation, read))
+        self._sources.counters.append((name, documentation, read))
 
     def observe(self, items: Sequence[StreamItem]) -> None:
         """Counts committed events."""
@@ -238,12 +238,12 @@ class Metrics:
             self._lag.observe(max(0.0, loop.time() - due))
 
 
-class _Readings(Collector):
+class _Sources(Collector):
     """Metrics whose values are kept elsewhere."""
 
     def __init__(self) -> None:
-        self.gauges: list[tuple[str, str, Reading]] = []
-        self.counters: list[tuple[str, str, Reading]] = []
+        self.gauges: list[tuple[str, str, Source]] = []
+        self.counters: list[tuple[str, str, Source]] = []
 
     def collect(self) -> Iterable[Metric]:
         return self._families()
@@ -255,7 +255,7 @@ class _Readings(Collector):
             yield CounterMetricFamily(name, documentation, value=_value(read))
 
 
-def _value(read: Reading) -> float:
+def _value(read: Source) -> float:
     """A value, NaN if it cannot be read, so that all other metrics are still reported."""
     try:
         return read()
@@ -263,7 +263,7 @@ def _value(read: Reading) -> float:
         return math.nan
 
 
-def add_readings(
+def add_sources(
     metrics: Metrics,
     *,
     registry: Dispatch,
@@ -350,7 +350,7 @@ def _add_sandboxes(metrics: Metrics, sandboxes: Sandboxes) -> None:
         "Connections refused because the session may not reach the host.",
         lambda: sandboxes.kinds.refused_connections,
     )
-    metrics.counter("palimpsest_sandboxes_refused", "Calls that timed out waiting.", lambda: slots.refused)
+    metrics.counter("palimpsest_sandboxes_refused", "Waits for a sandbox that timed out.", lambda: slots.refused)
 
 
 def add_webhooks(metrics: Metrics, counts: Counts, database: Database) -> None:
@@ -359,7 +359,7 @@ def add_webhooks(metrics: Metrics, counts: Counts, database: Database) -> None:
     metrics.counter("palimpsest_webhook_failures", "Attempts that failed.", lambda: counts.failed)
     metrics.gauge(
         "palimpsest_webhooks_failing",
-        "Webhooks with a delivery that has failed and is tried again.",
+        "Webhooks with a failed delivery that will be retried.",
         lambda: database.read_here(webhooks.count_failing),
     )
     metrics.gauge(
@@ -386,5 +386,5 @@ def _add_database(metrics: Metrics, database: Database, directories: Sequence[Pa
     writer.observe = metrics.committed
     metrics.counter("palimpsest_database_commits", "Commits of the writer.", lambda: writer.commits)
     metrics.counter("palimpsest_database_writes", "Writes; many share a commit.", lambda: writer.writes)
-    metrics.gauge("palimpsest_database_waiting_writes", "Writes that are in no commit yet.", lambda: writer.waiting)
+    metrics.gauge("palimpsest_database_waiting_writes", "Writes that are not committed yet.", lambda: writer.waiting)
     metrics.gauge("palimpsest_disk_free_bytes", "Free disk space for data.", lambda: free_bytes(directories))

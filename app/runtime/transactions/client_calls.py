@@ -33,7 +33,7 @@ def answer(
         detail = f"The call no longer waits: ended by {row.ended_by} at {rfc3339(row.ended_at)}."
         raise ConflictError(detail, code="call_resolved")
     if has_expired(row, appender.at):
-        raise ConflictError("The time for the result is over: the call has failed.", code="call_resolved")
+        raise ConflictError("The time limit of the call has passed; it has failed.", code="call_resolved")
     is_error = posted.error is not None
     output = posted.error if is_error else posted.output
     end_client_calls(connection, appender, [call_id], "client", output, is_error=is_error)

@@ -68,7 +68,7 @@ def ended(
     return None, appender.flush()
 
 
-def told(
+def mark_reported(
     connection: Connection, session_id: str, epoch: int, rows: Collection[Row[Any]], message: Message | None
 ) -> tuple[int, list[StreamItem]]:
     """The model knows of the end of these commands, by a control message unless it has seen that already; returns its

@@ -12,9 +12,8 @@ from app.agent.changes import ModelUsed, OutputsPruned, RoundCompleted, RoundEnd
 from app.context.checkpoints import Checkpoint, InForce
 from app.context.policies import CompactionSettings
 from app.db.dialects import lock_session
-from app.db.repositories import client_calls, compactions, messages, sessions
-from app.db.repositories.ownership import is_barred
-from app.errors import ConflictError, NotFoundError, StaleOwnerError
+from app.db.repositories import compactions, messages, sessions
+from app.errors import ConflictError, NotFoundError
 from app.eventlog.log import Appender, StreamItem
 from app.events import (
     CompactionCancelled,
@@ -26,9 +25,9 @@ from app.events import (
     MessageCreated,
     PruneCompleted,
 )
-from app.messages import Usage, now
+from app.messages import Usage
 from app.runtime.transactions.steps import add_to_session, note_owners_size, note_size
-from app.sessions import CompactionEvent, ContextState, SessionKind, Status
+from app.sessions import CompactionEvent, ContextState, Status
 
 
 def open_round(
@@ -84,38 +83,10 @@ def request(
     return compactions.view(made), appender.flush()
 
 
-def claim(
-    connection: Connection, session_id: str, node: str | None = None, after: int | None = None
-) -> tuple[Row[Any] | None, list[StreamItem]]:
-    """Takes a session over from its previous owner, and closes its running automatic rounds; returns the new row, None
-    if the session is gone, or barred in a cluster. `node` is this server's in a cluster. Raises `StaleOwnerError` if
-    the session was claimed since its epoch was `after`."""
-    if node is not None:
-        found = sessions.find(connection, session_id)
-        if found is None or is_barred(found, now()):
-            return None, []
-        if after is not None and found.epoch != after:
-            raise StaleOwnerError(f"Another owner was faster to claim session {session_id}.")
-    row = sessions.claim(connection, session_id, node)
-    items = [] if row is None else abandon(connection, session_id, row.epoch, asked_too=False)
-    is_changed = row is not None and _cancel_unwanted(connection, row)
-    return (sessions.row(connection, session_id) if items or is_changed else row), items
-
-
-def _cancel_unwanted(connection: Connection, row: Row[Any]) -> bool:
-    """Cancels the run of a sub-agent whose call no longer waits for it: a server may crash between the two."""
-    if row.kind != SessionKind.SUBAGENT or row.status == Status.IDLE:
-        return False
-    if client_calls.is_awaited(connection, row.parent_id, row.id):
-        return False
-    sessions.change(connection, row.id, cancel_requested=True)
-    return True
-
-
-def abandon(connection: Connection, session_id: str, epoch: int | None, *, asked_too: bool) -> list[StreamItem]:
-    """Closes the running rounds of a previous owner; manual ones only if `asked_too`."""
+def abandon(connection: Connection, session_id: str, epoch: int | None, *, manual_too: bool) -> list[StreamItem]:
+    """Closes the running rounds of a previous owner; manual ones only if `manual_too`."""
     running = compactions.all_rounds(connection, session_id, status="running")
-    closed = [row.round for row in running if asked_too or row.reason != "manual"]
+    closed = [row.round for row in running if manual_too or row.reason != "manual"]
     if not closed:
         return []
     appender = Appender(connection, session_id, epoch=epoch)
@@ -129,7 +100,7 @@ def abandon_all(connection: Connection) -> None:
     are any readers."""
     for session_id in sorted(compactions.sessions_with_running(connection)):
         lock_session(connection, session_id)
-        abandon(connection, session_id, None, asked_too=True)
+        abandon(connection, session_id, None, manual_too=True)
 
 
 def requested(connection: Connection, session_id: str) -> Row[Any] | None:
@@ -247,7 +218,7 @@ def prune(connection: Connection, appender: Appender, change: OutputsPruned) -> 
     """Marks outputs as cleared."""
     compactions.mark_pruned(connection, appender.session_id, change.call_ids, appender.at)
     compactions.mark_images(connection, appender.session_id, change.image_ids, appender.at)
-    if not change.beside_round:
+    if not change.with_round:
         note_owners_size(connection, appender.session_id, change.tokens_after)
     appender.emit(
         PruneCompleted,

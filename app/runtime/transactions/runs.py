@@ -293,16 +293,16 @@ def finish(
     modes = {QueueMode(waiting.mode) for waiting in pending}
     # A sub-agent has one run.
     held = row.queue_held or row.kind == SessionKind.SUBAGENT or _holds(result, modes)
-    goes_on = not held and bool(modes)
+    continues = not held and bool(modes)
     appender = Appender(connection, session_id, epoch=epoch)
     if row.status != Status.RUNNING or client_calls.count_open(connection, session_id):
         # A run that crashed: its waiting calls will not run.
         withdraw_waits(connection, appender, "error")
     note(connection, appender)
     _end(connection, appender, row, result, final, held=held)
-    if goes_on:
+    if continues:
         begin(connection, appender, "message", row.run_key, queue.trace_of(queue.due(pending, first=True)))
-    return goes_on, appender.flush()
+    return continues, appender.flush()
 
 
 class _Final(NamedTuple):

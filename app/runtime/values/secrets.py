@@ -28,7 +28,7 @@ def _name(text: str) -> str:
     if not re.fullmatch(NAME_PATTERN, text):
         raise PydanticCustomError("secret_name", "A secret's name should have capitals, digits and underscores only")
     if _RESERVED.fullmatch(text):
-        raise PydanticCustomError("secret_name", "A secret's name should not be a variable with another meaning")
+        raise PydanticCustomError("secret_name", "A secret's name should not be a reserved variable")
     return text
 
 
@@ -38,7 +38,7 @@ def _storable(value: SecretStr) -> SecretStr:
     if not MIN_CHARS <= len(text) <= MAX_CHARS:
         raise PydanticCustomError("secret_length", f"A secret should have {MIN_CHARS} to {MAX_CHARS:,} characters")
     if clean_text(text) != text:
-        raise PydanticCustomError("secret_value", "A secret should have neither NUL nor halves of surrogate pairs")
+        raise PydanticCustomError("secret_value", "A secret should not contain NUL or lone surrogates")
     return value
 
 

@@ -10,7 +10,7 @@ from pydantic_core import PydanticCustomError
 
 from app.messages import Timestamp, Value
 from app.runtime.values.sessions import Text
-from app.runtime.webhooks.signing import types_of
+from app.runtime.webhooks.filter import types_of
 
 MAX_URL_CHARS = 2_000
 MAX_PATTERNS = 100

@@ -8,7 +8,8 @@ from sqlalchemy import Connection
 
 from app.db.repositories import deliveries, webhooks
 from app.db.repositories.webhooks import StoredDelivery
-from app.runtime.webhooks.signing import delivery_id, types_of
+from app.runtime.webhooks.filter import types_of
+from app.runtime.webhooks.signing import delivery_id
 
 
 def session_deleted(connection: Connection, session_id: str, type_: str, seq: int, data: str, at: datetime) -> None:

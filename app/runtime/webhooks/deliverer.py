@@ -84,7 +84,7 @@ class Deliverer:
         self._failing = False
 
     def changed(self) -> None:
-        """Looks at the database soon: webhooks were changed, or something is to be sent."""
+        """Polls the database soon: webhooks were changed, or something is due."""
         self._wake.set()
 
     def end(self) -> None:

@@ -17,9 +17,10 @@ from app.db.repositories.deliveries import Lane, Next
 from app.db.repositories.webhooks import DELIVERED, PENDING, StoredDelivery, StoredWebhook
 from app.errors import NotFoundError, PalimpsestError, SupersededError
 from app.runtime.setup import RuntimeSetup
+from app.runtime.webhooks.filter import types_of
 from app.runtime.webhooks.results import Attempt, after_attempt
 from app.runtime.webhooks.sealing import is_sealed, opened, sealed
-from app.runtime.webhooks.signing import body, delivery_id, headers, types_of
+from app.runtime.webhooks.signing import body, delivery_id, headers
 
 MOST_AT_ONCE = 4
 """Attempts of a webhook at the same time, each of another session: a slow receiver delays only its own events."""

@@ -56,7 +56,7 @@ def after_attempt(
     if attempt.is_delivered:
         return done._replace(status=DELIVERED), None
     if attempt.status == GONE:
-        return done._replace(status=FAILED), "The receiver answered with status 410: it wants no more events."
+        return done._replace(status=FAILED), "The receiver answered with status 410: it accepts no more events."
     if delivery.once:
         return done._replace(status=FAILED), None
     expires_at = delivery.expires_at or at + RETRIED_FOR

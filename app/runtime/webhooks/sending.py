@@ -118,7 +118,7 @@ async def _read_some(response: httpcore.Response) -> None:
 
 
 _WHAT: Mapping[type[Exception], str] = {
-    httpcore.ConnectError: "The receiver cannot be connected to",
-    httpcore.ConnectTimeout: "The receiver cannot be connected to",
+    httpcore.ConnectError: "Cannot connect to the receiver",
+    httpcore.ConnectTimeout: "Cannot connect to the receiver",
     httpcore.RemoteProtocolError: "The receiver's response is invalid",
 }

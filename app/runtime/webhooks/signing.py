@@ -7,19 +7,17 @@ import base64
 import hashlib
 import hmac
 import secrets
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from uuid import UUID, uuid5
 
 import orjson
 
 from app import __version__
 from app.eventlog.log import with_type
-from app.events import DURABLE_EVENTS
 
 TEST = "webhook.test"
 """The type of a test, which is no event of a session."""
 
-NAMES = tuple(event.type for event in DURABLE_EVENTS)
 SECRET_BYTES = 32
 _PREFIX = "whsec_"
 
@@ -27,14 +25,6 @@ _PREFIX = "whsec_"
 def new_secret() -> str:
     """A secret in the form that libraries of Standard Webhooks accept."""
     return _PREFIX + base64.b64encode(secrets.token_bytes(SECRET_BYTES)).decode()
-
-
-def types_of(patterns: Collection[str] | None) -> frozenset[str]:
-    """The types of events that these names and prefixes ending in `.*` select; all of them for None."""
-    if patterns is None:
-        return frozenset(NAMES)
-    prefixes = tuple(pattern[:-1] for pattern in patterns if pattern.endswith(".*"))
-    return frozenset(name for name in NAMES if name in patterns or (prefixes and name.startswith(prefixes)))
 
 
 def delivery_id(webhook_id: str, session_id: str, seq: int) -> str:

@@ -32,7 +32,7 @@ twice as long, and does not store again what this one has stored."""
 RETRY_S, RETRY_MOST_S = 5.0, 60.0
 """Seconds until a failed snapshot is tried again: the first time and at most."""
 LOOK_S = 0.5
-"""Seconds between looks at whether a failed snapshot has been tried again."""
+"""Seconds between checks of whether a failed snapshot was retried."""
 SANDBOX_RETRIES = 5
 """Times that a snapshot is tried again whose sandbox has failed."""
 FINAL_WAIT_S = 30.0

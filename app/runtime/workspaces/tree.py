@@ -123,7 +123,7 @@ def content_of(blob: Blob, stored: bytes) -> bytes:
         except zlib.error as exc:
             raise InvalidSnapshotError("content cannot be decompressed") from exc
     if len(data) != blob.size or digest_of(data) != blob.digest:
-        raise InvalidSnapshotError("content has another digest")
+        raise InvalidSnapshotError("content and digest differ")
     return data
 
 
@@ -203,17 +203,17 @@ def verified(entries: Sequence[Entry]) -> tuple[Entry, ...]:
         if name in (b"", b".", b"..") or b"\0" in entry.path or above not in directories:
             raise InvalidSnapshotError("a path leaves the workspace")
         if entry.path in directories or entry.path in files:
-            raise InvalidSnapshotError("a path is there twice")
+            raise InvalidSnapshotError("a path occurs twice")
         if entry.kind == "d":
             directories.add(entry.path)
         elif entry.kind not in ("f", "l") or (entry.link and entry.link not in files):
-            raise InvalidSnapshotError("an entry is of no known kind")
+            raise InvalidSnapshotError("an entry has an unknown type")
         elif entry.kind == "f":
             files.add(entry.path)
             if sum(blob.size for blob in entry.blobs) != (0 if entry.link else entry.size):
-                raise InvalidSnapshotError("a file has another size than its content")
+                raise InvalidSnapshotError("a file's size does not match its content")
         elif not entry.target or b"\0" in entry.target:
-            raise InvalidSnapshotError("a link leads nowhere")
+            raise InvalidSnapshotError("a link has no valid target")
     return tuple(entries)
 
 

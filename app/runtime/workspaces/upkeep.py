@@ -1,4 +1,4 @@
-"""Looks after the store, and after what earlier servers on this machine have left."""
+"""Maintains the store, and removes what earlier servers on this machine have left."""
 
 from __future__ import annotations
 

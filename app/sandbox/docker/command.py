@@ -118,7 +118,7 @@ class ContainerCommand:
             return refused(exc)
         await self._engine.kill(self._container)
         return SandboxError(
-            f"The sandbox could not take in another process ({exc.message.strip()}). All that ran in it was ended;"
+            f"The sandbox could not start another process ({exc.message.strip()}). Everything in it was ended;"
             " the command can be run again."
         )
 
@@ -205,7 +205,7 @@ class ContainerCommand:
                 return int(described["ExitCode"])
         shown = await self._engine.find(self._container)
         if shown is None or not shown["State"]["Running"]:
-            reason = " for lack of memory" if shown and shown["State"].get("OOMKilled") else ""
+            reason = " because it ran out of memory" if shown and shown["State"].get("OOMKilled") else ""
             raise SandboxError(f"The sandbox's container ended{reason} while the command ran.")
         return 137
 
@@ -259,7 +259,7 @@ class RunningCommands:
         # Other callers may wait for the same task.
         ended, _ = await asyncio.wait({self._begin_to_end()}, timeout=END_S)
         if not ended:
-            raise self._engine.away("it does not answer, so the command is ended only when it does")
+            raise self._engine.away("it does not answer; the command is ended as soon as it does")
 
     def end_all(self) -> None:
         """Ends all that runs in the container; `ended` returns when it is dead."""

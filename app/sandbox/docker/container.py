@@ -230,6 +230,6 @@ class ContainerEgress:
         except PortTakenError as exc:
             await self._engine.kill(self._container)
             raise SandboxError(
-                "A process in the sandbox had taken the port of the network's proxy. All that ran in it was ended; the"
+                "A process in the sandbox had taken the port of the network's proxy. Everything in it was ended; the"
                 " command can be run again."
             ) from exc

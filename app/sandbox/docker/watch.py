@@ -140,7 +140,7 @@ class ContainerWatch:
         self._watched: list[Watched] = []
         self._task: asyncio.Task[None] | None = None
         self._held = 0
-        self._untold: str | None = None
+        self._unreported: str | None = None
 
     @asynccontextmanager
     async def over(self, watched: Watched) -> AsyncIterator[None]:
@@ -169,8 +169,8 @@ class ContainerWatch:
         if self._disk.use.full or self._disk.overdue:
             with suppress(SandboxError, SandboxUnavailableError, TimeoutError):
                 await (self._disk.count() if self._disk.use.full else self._disk.look())
-        untold, self._untold = self._untold, None
-        return untold or (self._disk.use.describe() if self._disk.use.full else None)
+        unreported, self._unreported = self._unreported, None
+        return unreported or (self._disk.use.describe() if self._disk.use.full else None)
 
     async def _watch(self) -> None:
         blind, pauses = 0, chain(LOOKS_S, repeat(LATER_S))
@@ -209,7 +209,7 @@ class ContainerWatch:
         if use.full and (use.used or 0) > self._held:
             self._end(use.describe())
         elif blind >= BLIND_LOOKS:
-            self._end("it left no room for another process, so that nothing could look after it")
+            self._end("it used all its processes, so its disk usage could not be checked")
 
     def _end(self, reason: str) -> None:
         """Ends everything: any process may have written the data, and one may hide the files it holds."""
@@ -217,7 +217,7 @@ class ContainerWatch:
             watched.broken = f"ended: {reason}"
             watched.ending.set()
         if not self._watched:
-            self._untold = f"all that ran in the background was ended: {reason}"
+            self._unreported = f"all that ran in the background was ended: {reason}"
         self._running.end_all()
 
     def _pause(self, pause: float) -> float:

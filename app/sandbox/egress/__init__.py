@@ -1,4 +1,4 @@
-"""The way out of a sandbox that may reach some hosts only: a proxy in the server, with its port in the sandbox.
+"""Network access of a sandbox limited to some hosts: a proxy in the server, with its port in the sandbox.
 
 The sandbox has a network namespace with nothing but loopback. `listener` opens the proxy's port inside it and hands the
 socket out; the server accepts from it and dials from its own namespace. So a command has no other way out, finds

@@ -65,7 +65,7 @@ usually all that a container's user namespace maps. Two sessions may share one; 
 
 _LIMITS_WITHOUT_CGROUP = {
     True: "rlimits and a watch",
-    False: "rlimits, memory for each process alone: this kernel does not tell a process's children",
+    False: "rlimits; memory is limited per process, because this kernel does not list child processes",
 }
 
 

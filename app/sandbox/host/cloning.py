@@ -166,7 +166,7 @@ class Cloner:
             async with asyncio.timeout(RESOLVE_S):
                 addresses = await self._resolver.addresses(host)
         except (OSError, UnicodeError, TimeoutError) as exc:
-            raise CloneError(f"The host {host} is not known.", code="clone_host_unknown") from exc
+            raise CloneError(f"The host name {host} cannot be resolved.", code="clone_host_unknown") from exc
         if refused := [each for each in addresses if not self.may_reach(each)]:
             raise not_allowed(host, refused[0])
         return addresses
@@ -348,7 +348,7 @@ class _Git:
         if "Host key verification failed" in messages:
             return CloneError("The key of the SSH host is not known to the server.", code="clone_host_key_unknown")
         if "Permission denied (" in messages:
-            return CloneError("The SSH host accepts no key of the server's.", code="clone_unauthorized")
+            return CloneError("The SSH host accepted none of the server's keys.", code="clone_unauthorized")
         if any(line.startswith("Out of memory") for line in fatal):
             needs = f"The repository needs more than {MEMORY_BYTES / 2**20:,.0f} MiB of memory."
             return CloneError(needs, code="clone_too_large")

@@ -78,8 +78,8 @@ class DiskUse:
         """For the model: usage, limit, and the consequence if it is full."""
         return (
             f"the workspace, with /tmp and the home directory, holds {(self.used or 0) / 2**20:,.0f} MiB, of"
-            f" {self.limit / 2**20:,.0f} MiB that it may have"
-        ) + ("; until it is less, commands can delete but not write" if self.full else "")
+            f" {self.limit / 2**20:,.0f} MiB allowed"
+        ) + ("; until space is freed, commands can only delete files" if self.full else "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -364,7 +364,7 @@ def check_command(command: str) -> bytes:
     """The command as the bytes of one argument. Raises `InvalidRequestError` if it cannot be one."""
     data = command.encode("utf-8", "replace")
     if b"\0" in data:
-        raise InvalidRequestError("The command holds a NUL character.", code="invalid_command")
+        raise InvalidRequestError("The command contains a NUL character.", code="invalid_command")
     if len(data) > MAX_COMMAND_BYTES:
         detail = f"The command is longer than {MAX_COMMAND_BYTES} bytes; write it to a file and run that."
         raise InvalidRequestError(detail, code="invalid_command")

@@ -144,7 +144,7 @@ class HostWatch:
             others = [other for other in before if other in self._disk.running]
             if await in_thread(partial(_used_memory, pid, memory, others)) > memory.limit:
                 whose = "its processes and those in the background" if others else "its processes"
-                return f"{whose} used more than the {memory.limit // 2**20:,} MiB of memory that they may have"
+                return f"{whose} used more than the {memory.limit // 2**20:,} MiB of memory allowed"
 
     async def _until_too_much_disk(self, pid: int) -> str:
         began, use = time.monotonic(), self._disk.use

@@ -371,7 +371,7 @@ def loop_of(
     limits: Callable[[], Limits] = Limits,
     settings: Callable[[], AgentConfig] = config,
     progress: Progress | None = None,
-    goes_on: bool = True,
+    continues: bool = True,
     elapsed_s: float = 0.0,
     last_step_s: float = 0.0,
     manual_round: Callable[[], Awaitable[ManualRound | None]] | None = None,
@@ -384,6 +384,6 @@ def loop_of(
         scene.step(),
         scene.interrupt,
         scene.compactor(),
-        RunStart(progress or Progress(0, 0, Usage(), 0.0), goes_on, elapsed_s),
+        RunStart(progress or Progress(0, 0, Usage(), 0.0), continues, elapsed_s),
         RunRules(last_step_s),
     )

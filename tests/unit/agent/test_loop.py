@@ -190,7 +190,7 @@ class TestControlMessages:
 
     async def test_a_run_continued_after_an_answer_gets_a_control_message(self) -> None:
         session = Session(says(), history=(user("Please.", 1), b.message(Role.ASSISTANT, 2, b.text("I was"))))
-        await session.run(goes_on=True)
+        await session.run(continues=True)
         assert session.sink.shape == "K GO P CS"
         assert session.said(0) == ["Please.", "I was", control_text("interrupted")]
         [added] = session.sink.of(ControlAdded)
@@ -199,7 +199,7 @@ class TestControlMessages:
 
     async def test_after_a_user_message_none_is_added(self) -> None:
         session = Session(says(), history=(user("Please.", 1),))
-        await session.run(goes_on=True)
+        await session.run(continues=True)
         assert session.sink.of(ControlAdded) == []
 
     async def test_after_an_interruption_without_a_message_the_run_is_resumed(self) -> None:
@@ -225,7 +225,7 @@ class TestDeliveries:
     async def test_messages_are_delivered_before_the_first_step_in_order(self) -> None:
         session = Session(says())
         session.post.send("One.", "Two.")
-        assert await session.run(goes_on=False) == ended(RunOutcome.COMPLETED)
+        assert await session.run(continues=False) == ended(RunOutcome.COMPLETED)
         assert session.said(0) == ["Please.", "One.", "Two."]
 
     async def test_messages_during_a_step_are_delivered_before_the_next(self) -> None:
@@ -259,13 +259,13 @@ class TestDeliveries:
 
     async def test_without_a_message_there_is_no_run(self) -> None:
         session = Session()
-        assert await session.run(goes_on=False) == RunResult(RunOutcome.COMPLETED, void=True)
+        assert await session.run(continues=False) == RunResult(RunOutcome.COMPLETED, void=True)
         assert session.sink.changes == []
 
     async def test_a_withdrawn_interrupting_message_makes_no_run(self) -> None:
         session = Session()
         session.interrupt.fire("interrupt")
-        assert await session.run(goes_on=False) == RunResult(RunOutcome.COMPLETED, void=True)
+        assert await session.run(continues=False) == RunResult(RunOutcome.COMPLETED, void=True)
         assert (session.post.looked, session.interrupt.reason) == (1, None)
 
 
@@ -276,14 +276,14 @@ class TestStops:
     ]
 
     @pytest.mark.parametrize(("reason", "result"), STOPS)
-    @pytest.mark.parametrize("goes_on", [True, False])
+    @pytest.mark.parametrize("continues", [True, False])
     async def test_stopped_before_it_began_nothing_is_delivered(
-        self, reason: StopReason, result: RunResult, goes_on: bool
+        self, reason: StopReason, result: RunResult, continues: bool
     ) -> None:
         session = Session()
         session.post.send("More.")
         session.interrupt.fire(reason)
-        assert await session.run(goes_on=goes_on) == result
+        assert await session.run(continues=continues) == result
         assert (session.sink.changes, len(session.post.pending)) == ([], 1)
 
     @pytest.mark.parametrize(("reason", "result"), STOPS)

@@ -243,7 +243,7 @@ class TestRetry:
         scene = Scene(Script([*text("Half an answer."), usage()]))
         result = await scene.run_until_recorded(AttemptVoided, lambda: scene.interrupt.fire("cancel"))
         assert (result.outcome, scene.sink.shape) == (Outcome.STOPPED, "GO P V S")
-        assert "ended before its answer did" in scene.sink.of(AttemptVoided)[0].detail
+        assert "ended before the answer was complete" in scene.sink.of(AttemptVoided)[0].detail
 
     async def test_reason_and_delay_are_recorded(self) -> None:
         scene = Scene(Script([passing("Busy now.", after_s=0.001)], says()))

@@ -43,6 +43,6 @@ def test_tries_and_requests_count_since_the_last_input() -> None:
 
 async def test_a_run_whose_output_was_accepted_before_a_restart_makes_no_step() -> None:
     session = Session(says(), history=(b.user(1), *submission(2, ToolStatus.COMPLETED)))
-    result = await session.run(settings=lambda: config(has_output=True), goes_on=True)
+    result = await session.run(settings=lambda: config(has_output=True), continues=True)
     assert result == ended(Outcome.COMPLETED)
     assert session.script.requests == []

@@ -12,6 +12,7 @@ from app.errors import ConflictError, NotFoundError, QueueFullError, WrongKeyErr
 from app.interchange import WireFormat
 from app.messages import ToolCallPart, Usage, new_id, now
 from app.runtime.content import unread
+from app.runtime.run_starts import NOBODY, Caller
 from app.runtime.services import (
     ApprovalService,
     CheckpointService,
@@ -26,7 +27,6 @@ from app.runtime.services import (
     Services,
     SessionService,
 )
-from app.runtime.starting import NOBODY, Caller
 from app.runtime.values.checkpoints import (
     ChangeList,
     Checkpoint,

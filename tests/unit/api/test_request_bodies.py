@@ -16,8 +16,8 @@ from fastapi import Request
 from starlette.requests import ClientDisconnect
 from starlette.types import Message, Receive
 
+from app.api.archive_bodies import parts, spooled
 from app.api.request_bodies import PACE, Bodies, Body
-from app.api.uploads import parts, spooled
 from app.errors import MalformedRequestError, ServerBusyError, TooLargeError
 
 

@@ -250,7 +250,7 @@ def test_names_refusals_and_unknown_fields_are_kept_as_text() -> None:
 def test_an_empty_message_is_replaced_by_a_note(role: str, content: Any) -> None:
     whose = "system" if role == "developer" else role
     imported = openai(user("Hi"), {"role": role, "content": content}, user("Still there?"))
-    note = ("control", f"[A message of the {whose} stood here, without content.]")
+    note = ("control", f"[An empty message of the {whose} was here.]")
     assert said(imported.messages) == [("user", "Hi"), note, ("user", "Still there?")]
 
 

@@ -24,8 +24,8 @@ async def open_port() -> AsyncIterator[str]:
 
 
 async def test_a_provider_that_was_never_called_is_tested_by_a_connection(open_port: str) -> None:
-    assert (await Reach("up", open_port).look()).state == "ok"
-    found = await Reach("down", CLOSED).look()
+    assert (await Reach("up", open_port).check()).state == "ok"
+    found = await Reach("down", CLOSED).check()
     assert (found.state, found.detail) == ("unreachable", "down cannot be reached")
     assert "127.0.0.1" not in found.detail
 
@@ -33,7 +33,7 @@ async def test_a_provider_that_was_never_called_is_tested_by_a_connection(open_p
 async def test_a_failed_connection_is_tested_again(open_port: str) -> None:
     back = Reach("back", open_port)
     back.failed(UNREACHABLE)
-    assert (await back.look()).state == "ok"
+    assert (await back.check()).state == "ok"
 
 
 async def test_errors_count_until_a_call_succeeds_or_they_are_old(
@@ -41,13 +41,13 @@ async def test_errors_count_until_a_call_succeeds_or_they_are_old(
 ) -> None:
     busy = Reach("busy", open_port)
     busy.failed("provider_overloaded")
-    assert ((await busy.look()).state, busy.is_used) == ("failing", False)
+    assert ((await busy.check()).state, busy.is_used) == ("failing", False)
     busy.called()
     busy.answered()
-    assert ((await busy.look()).state, busy.is_used) == ("ok", True)
+    assert ((await busy.check()).state, busy.is_used) == ("ok", True)
     busy.failed("provider_overloaded")
     monkeypatch.setattr(reachability, "RECENT_S", 0.0)
-    assert (await busy.look()).state == "ok"
+    assert (await busy.check()).state == "ok"
     monkeypatch.setattr(reachability, "USED_S", 0.0)
     assert not busy.is_used
 
@@ -55,7 +55,7 @@ async def test_errors_count_until_a_call_succeeds_or_they_are_old(
 async def test_behind_a_proxy_a_provider_counts_as_reachable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
     monkeypatch.setenv("no_proxy", "")
-    assert (await Reach("far", "http://far.example/v1").look()).state == "ok"
+    assert (await Reach("far", "http://far.example/v1").check()).state == "ok"
 
 
 def test_certificates_are_loaded_for_tls_and_for_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,8 +13,9 @@ from app.db.repositories import sessions, steps
 from app.errors import ConflictError, InvalidRequestError, NotFoundError
 from app.messages import FinishReason, ToolCallPart, ToolStatus, now
 from app.runtime.admission import covers, joined, operators_approval
-from app.runtime.owner.approvals import StoredWaits, ended_by, waiting_step
+from app.runtime.owner.leftover import ended_by, waiting_step
 from app.runtime.owner.recorder import Recorder
+from app.runtime.owner.waits import StoredWaits
 from app.runtime.transactions import recovery, runs
 from app.runtime.transactions.recovery import MAX_RECOVERIES, NOT_STARTED_NOTE
 from app.runtime.transactions.runs import decide_approval, read_pending

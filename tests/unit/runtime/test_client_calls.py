@@ -12,8 +12,9 @@ from app.agent.loop import RunResult
 from app.db.repositories import client_calls
 from app.errors import ConflictError
 from app.messages import FinishReason, ToolCallPart, ToolResultPart, ToolStatus, new_id, now
-from app.runtime.owner.approvals import StoredWaits, waiting_step
+from app.runtime.owner.leftover import waiting_step
 from app.runtime.owner.recorder import Recorder
+from app.runtime.owner.waits import StoredWaits
 from app.runtime.transactions import recovery, runs
 from app.runtime.transactions.client_calls import answer, pending
 from app.runtime.transactions.recovery import INTERRUPTED_NOTE, MAX_RECOVERIES, NOT_STARTED_NOTE

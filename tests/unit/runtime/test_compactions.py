@@ -64,9 +64,9 @@ class Office:
     async def revert(self, round: int) -> None:
         await self.stage.act(lambda c: revert(c, self.stage.session_id, round))
 
-    async def abandon(self, *, asked_too: bool, epoch: int | None = None) -> None:
+    async def abandon(self, *, manual_too: bool, epoch: int | None = None) -> None:
         await self.stage.act(
-            lambda c: (None, compactions.abandon(c, self.stage.session_id, epoch, asked_too=asked_too))
+            lambda c: (None, compactions.abandon(c, self.stage.session_id, epoch, manual_too=manual_too))
         )
 
     async def complete(
@@ -217,7 +217,7 @@ class TestBeginning:
         await office.stage.commit(RoundEnded(await office.open(BACKGROUND), "discarded"))
         await office.stage.commit(RungFailed(await office.open(), "shrink", "not_small_enough", "No.", Usage(), None))
         assert (await office.request()).round == 5
-        await office.abandon(asked_too=True)
+        await office.abandon(manual_too=True)
         assert await office.open() == 6
         assert await office.statuses() == ["reverted", "cancelled", "discarded", "failed", "cancelled", "running"]
 
@@ -435,18 +435,18 @@ class TestEnding:
         sid = office.stage.session_id
         manual = {"reason": "manual", "policy": "reactive", "background": False, "created_at": now()}
         await office.stage.database.writer.write(lambda c: rows.open_round(c, sid, **manual))
-        await office.abandon(asked_too=False, epoch=(await office.stage.row()).epoch)
+        await office.abandon(manual_too=False, epoch=(await office.stage.row()).epoch)
         assert await office.statuses() == ["cancelled", "cancelled", "cancelled", "running"]
         assert await office.in_progress(), "a manual round still waits"
         assert Usage(**(await office.find(1)).usage) == SPENT, "its cost is kept"
-        await office.abandon(asked_too=True)
+        await office.abandon(manual_too=True)
         assert await office.statuses() == ["cancelled"] * 4
         assert not await office.in_progress()
 
     async def test_completed_rounds_are_not_abandoned(self, office: Office) -> None:
         await office.complete(await office.open(), 0, 1)
         told = await office.events()
-        await office.abandon(asked_too=True)
+        await office.abandon(manual_too=True)
         assert (await office.statuses(), await office.events()) == (["completed"], told)
 
     async def test_after_a_restart_no_round_is_running(self, office: Office) -> None:
@@ -461,7 +461,7 @@ class TestEnding:
         await office.stage.claim()
         await office.open()
         with pytest.raises(StaleOwnerError):
-            await office.abandon(asked_too=False, epoch=old)
+            await office.abandon(manual_too=False, epoch=old)
         assert await office.statuses() == ["running"]
 
 

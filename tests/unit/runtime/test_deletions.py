@@ -11,8 +11,8 @@ import pytest
 from app.errors import NotFoundError
 from app.runtime.incoming import IncomingArchives
 from app.runtime.registry import Registry
+from app.runtime.run_starts import RunStarts
 from app.runtime.services.sessions import SessionService
-from app.runtime.starting import RunStarts
 from app.sandbox.base import SandboxConfig
 from app.sandbox.host.local import LocalFactory, LocalSandbox
 from app.sessions import SandboxSpec

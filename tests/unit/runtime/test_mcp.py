@@ -26,7 +26,7 @@ from app.runtime.mcp.config import ServerConfig, merged
 from app.runtime.mcp.connection import Connection, UnansweredError
 from app.runtime.mcp.host import McpHost
 from app.runtime.mcp.http import http_streams, tls_context
-from app.runtime.mcp.lists import take_out
+from app.runtime.mcp.malformed import take_out
 from app.runtime.mcp.offer import found, make_offer
 from app.runtime.mcp.results import read_result
 from app.runtime.mcp.servers import SessionServers
@@ -243,7 +243,7 @@ async def test_servers_come_are_called_and_go() -> None:
             waiting = next(tool for tool in made.tools if tool.tool == "wait")
             call = asyncio.create_task(servers.call("real", waiting, {}, lambda *_: None))
             await asyncio.to_thread(real.waiting.acquire, timeout=20)
-        with pytest.raises(ToolError, match="may have been carried out"):
+        with pytest.raises(ToolError, match="may still have been carried out"):
             await call
         with pytest.raises(ToolError, match="cannot be reached now"):
             await servers.call("real", add, {"a": 1, "b": 2}, lambda *_: None)

@@ -78,7 +78,7 @@ async def outcome(answer: Answer) -> str:
         (
             "tools/call",
             lambda a: result(a, {"resultType": "input_required", "inputRequests": {"a": FORM}}),
-            "asks for input",
+            "requests user input",
         ),
         ("tools/call", lambda a: result(a, {"resultType": "other"}), "answer is invalid"),
         ("tools/call", lambda _: event(PROGRESS), "ended before the server answered"),

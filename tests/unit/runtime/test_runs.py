@@ -60,7 +60,7 @@ def limit(code: str) -> RunResult:
 
 
 @pytest.mark.parametrize(
-    ("result", "pending", "held", "goes_on", "holds"),
+    ("result", "pending", "held", "continues", "holds"),
     [
         (RunResult(COMPLETED), 0, False, False, False),
         (RunResult(COMPLETED), 2, False, True, False),
@@ -76,10 +76,10 @@ def limit(code: str) -> RunResult:
     ],
 )
 async def test_an_end_records_its_outcome_and_starts_the_next_run_unless_messages_are_held(
-    stage: Stage, result: RunResult, pending: int, held: bool, goes_on: bool, holds: bool
+    stage: Stage, result: RunResult, pending: int, held: bool, continues: bool, holds: bool
 ) -> None:
     before = await running(stage, pending=pending, queue_held=held)
-    assert await finish(stage, result) is goes_on
+    assert await finish(stage, result) is continues
     idle, *rest = await stage.log(before)
     assert (idle.seq, idle.type) == (before + 1, "session.idle")
     assert (idle.data["outcome"], idle.data["error"]) == (result.outcome, result.error)
@@ -87,7 +87,7 @@ async def test_an_end_records_its_outcome_and_starts_the_next_run_unless_message
     row = await stage.row()
     assert row.queue_held is holds
     assert len(await stage.pending()) == pending, "the next run delivers them"
-    if goes_on:
+    if continues:
         [begun] = rest
         assert (begun.seq, begun.type, begun.data["trigger"]) == (before + 2, "session.running", "message")
         assert (row.status, row.outcome, row.run_steps) == (Status.RUNNING, None, 0)

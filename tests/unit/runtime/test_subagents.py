@@ -19,7 +19,7 @@ from app.runtime.admission import Draft
 from app.runtime.incoming import IncomingArchives
 from app.runtime.services.checkpoints import CheckpointService
 from app.runtime.services.files import FileService
-from app.runtime.transactions import compactions, recovery, runs, subagents
+from app.runtime.transactions import claims, recovery, runs, subagents
 from app.runtime.transactions.client_calls import pending
 from app.runtime.transactions.steps import Totals, totals
 from app.sessions import Limits, Outcome, SessionKind, Status
@@ -78,7 +78,7 @@ async def test_a_sub_agent_whose_call_no_longer_waits_is_cancelled_when_it_is_cl
     calls = await stage.database.read(lambda c: client_calls.open_ones(c, stage.session_id))
     await stage.write(lambda c: client_calls.end(c, stage.session_id, [calls[1].call_id], "cancel", now()))
     for child, cancelled in ((wanted, False), (unwanted, True)):
-        row = await child.act(partial(compactions.claim, session_id=child.session_id))
+        row = await child.act(partial(claims.claim, session_id=child.session_id))
         assert row is not None
         assert (row.cancel_requested, (await child.row()).cancel_requested) == (cancelled, cancelled)
 

@@ -155,7 +155,7 @@ async def test_an_outage_loses_nothing_and_keeps_the_order(stage: Stage, setup: 
             await attempt("did not answer within 1 seconds")
             receiver.answer, receiver.pause_s = (lambda _: 204), 0.2
             await attempt("did not answer within 1 seconds")
-        await attempt("cannot be connected to")
+        await attempt("Cannot connect to")
         receiver.accepted.clear()  # nobody read those responses to their ends
         receiver.pause_s = 0
         with receiving(receiver):

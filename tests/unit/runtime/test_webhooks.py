@@ -24,9 +24,9 @@ from app.errors import InvalidRequestError
 from app.messages import new_id, now
 from app.runtime.destinations import Destinations
 from app.runtime.values.webhooks import WebhookCreate
+from app.runtime.webhooks.filter import types_of
 from app.runtime.webhooks.results import LAST_RETRY_S, RETRIED_FOR, Attempt, after_attempt, backoff_s
 from app.runtime.webhooks.sending import MAX_RESPONSE_BYTES, Sender
-from app.runtime.webhooks.signing import types_of
 from tests.receiver import Receiver, receiving
 from tests.unit.runtime.stage import Stage
 
@@ -235,4 +235,4 @@ async def test_what_cannot_be_reached_says_why() -> None:
     assert (failed.status, failed.error) == (None, "hooks.example.com cannot be resolved.")
     async with sender(lambda _: ["127.0.0.1"], "127.0.0.0/8") as sends:
         refused = await sends.send("http://hooks.example.com:1/", SIGNED, b"{}")
-    assert "cannot be connected to" in str(refused.error)
+    assert "Cannot connect to" in str(refused.error)

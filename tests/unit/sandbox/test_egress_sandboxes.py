@@ -185,7 +185,7 @@ async def test_background_processes_keep_the_proxy(container: Shell) -> None:
 
 
 async def test_a_restarted_container_gets_a_new_proxy(container: Shell) -> None:
-    """As after its end for lack of memory."""
+    """As after its end because it ran out of memory."""
     await container.run("true")
     await container.sandbox._engine.kill(container.sandbox._name)  # type: ignore[attr-defined]
     assert UNLISTED in (await container.run(f"{ASK} ask evil.example.net")).out

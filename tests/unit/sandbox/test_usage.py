@@ -267,7 +267,7 @@ async def narrow(walled_kind: str, data_dir: Path, instance_id: str) -> AsyncIte
 async def test_a_workspace_beyond_its_limit_takes_nothing_more(narrow: Shell) -> None:
     ran = await narrow.run("head -c 100000000 /dev/zero > large; head -c 30000000 /dev/zero > more; sleep 30")
     assert (ran.code, ran.result.timed_out) == (None, False)
-    assert "of 64 MiB that it may have" in (ran.result.remark or "")
+    assert "of 64 MiB allowed" in (ran.result.remark or "")
     with pytest.raises(WorkspaceFullError):
         await narrow.sandbox.write("file", b"x")
     assert (await narrow.run("echo x > small || exit 7")).code != 0
@@ -298,7 +298,7 @@ async def test_unlinked_files_count(narrow: Shell, how: str) -> None:
     hide = "".join(HIDING[how].format(n=number) for number in range(3, 9))
     ran = await narrow.run(f"{hide} sleep 30", timeout_s=20)
     assert (ran.code, ran.result.timed_out) == (None, False)
-    assert "of 64 MiB that it may have" in (ran.result.remark or "")
+    assert "of 64 MiB allowed" in (ran.result.remark or "")
     assert (await narrow.run("echo x > file; cat file")).out == "x\n", "they are gone with the processes"
 
 

@@ -25,7 +25,7 @@ def message(message_id: str, text: str) -> dict[str, Any]:
 
 
 def events() -> list[tuple[str, dict[str, Any]]]:
-    """A task, a step with one command, an edited message, a round that somebody asked for, and an answer."""
+    """A task, a step with one command, an edited message, a manual round, and an answer."""
     return [
         ("session.created", {}),
         ("message.queued", {"message_id": "t", "mode": "steer", "content": TASK}),

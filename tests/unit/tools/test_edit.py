@@ -63,7 +63,7 @@ class TestHint:
 
     def test_other_white_space(self) -> None:
         content = "first\n\n\tdef f(x):\n\t\treturn x\n"
-        assert "text at line 3 differs from it in white space alone" in refusal(content, "    def f(x):\n    return x")
+        assert "text at line 3 differs from it only in whitespace" in refusal(content, "    def f(x):\n    return x")
         assert "text at line 3 " in refusal(content, "def f(x):\n\n\n  return x")
 
     def test_the_most_similar_line(self) -> None:

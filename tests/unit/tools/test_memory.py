@@ -124,7 +124,7 @@ async def test_a_search_is_bounded(bench: Workbench, monkeypatch: pytest.MonkeyP
     put(bench, a="hit\n")
     monkeypatch.setattr(memory, "MAX_SEARCHED_BYTES", 10)
     _, outcome = await bench.run(MemorySearch(), query="hit")
-    assert "[not searched: the notes from memory/a.md on; they are too many]" in outcome.note
+    assert "[not searched: memory/a.md and later notes; there are too many]" in outcome.note
 
 
 words: Any = st.text(st.sampled_from("abÜ ß1"), max_size=8)

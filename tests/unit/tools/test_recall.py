@@ -274,7 +274,7 @@ class TestRecall:
             text, outcome = await bench.run(Recall(), call_id="c1", grep="7:", start_line=start)
             assert limit.fits(text)
             found |= {int(number) for number in re.findall(r"^(\d+)", text, re.MULTILINE)}
-            more = re.search(r"go on with start_line=(\d+)", outcome.note)
+            more = re.search(r"continue with start_line=(\d+)", outcome.note)
             assert more is None or int(more[1]) > start
             start = int(more[1]) if more else None
         assert found >= set(range(7, 201, 10))
@@ -318,7 +318,7 @@ class TestRecall:
             await bench_of(tmp_path, b"a\nb\n").run(Recall(), **arguments)
 
     async def test_an_output_whose_file_vanished_is_gone(self, tmp_path: Path) -> None:
-        with pytest.raises(ToolError, match="not stored any more"):
+        with pytest.raises(ToolError, match="no longer stored"):
             await bench_of(tmp_path, b"", tmp_path / "no-such-file").run(Recall(), call_id="c1")
 
     async def test_a_needle_in_megabytes_costs_little_memory(self, tmp_path: Path) -> None:

@@ -189,8 +189,8 @@ class TestParse:
         assert "items.1.status: input should be 'pending', 'in_progress' or 'completed'" in detail
 
     def test_invalid_paths_are_explained(self) -> None:
-        assert "path: a path cannot hold NUL" in refusal("read_file", '{"path": "a\\u0000"}')
-        assert "path: a path cannot hold NUL" in refusal("read_file", '{"path": "a\\ud800"}')
+        assert "path: a path cannot contain NUL" in refusal("read_file", '{"path": "a\\u0000"}')
+        assert "path: a path cannot contain NUL" in refusal("read_file", '{"path": "a\\ud800"}')
 
     def test_very_many_errors_are_cut(self) -> None:
         names = {f"x{number}": 1 for number in range(500)}

@@ -17,7 +17,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 MAX_MALFORMED = 1_000
-"""Maximum number of faults in a list that is still read; with more, it is refused."""
+"""Maximum number of errors in a list that is still read; with more, it is refused."""
 MAX_PROBLEM_CHARS = 200
 
 Received = SessionMessage | Exception
@@ -90,7 +90,7 @@ def _content(message: JSONRPCMessage | None) -> Any:
 
 def take_out(result: dict[str, Any], protocol: str | None) -> list[tuple[str, str]]:
     """Removes the malformed tools from the result of a list; returns their names, and what is wrong with each. Leaves a
-    result alone that has other faults, or very many."""
+    result alone that has other errors, or very many."""
     tools: list[Any] = result["tools"]
     bad: dict[int, str] = {}
     for check in (_as_its_version, _as_ours):
@@ -99,11 +99,11 @@ def take_out(result: dict[str, Any], protocol: str | None) -> list[tuple[str, st
         except ValidationError as error:
             if error.error_count() > MAX_MALFORMED:
                 return []
-            for fault in error.errors(include_url=False, include_context=False, include_input=False):
-                match fault["loc"]:
+            for each in error.errors(include_url=False, include_context=False, include_input=False):
+                match each["loc"]:
                     case ("tools", int(index), *steps):
                         where = ".".join(str(step) for step in steps) or "the tool"
-                        bad.setdefault(index, f"it is malformed: {where}: {fault['msg']}"[:MAX_PROBLEM_CHARS])
+                        bad.setdefault(index, f"it is malformed: {where}: {each['msg']}"[:MAX_PROBLEM_CHARS])
     if protocol in MODERN_PROTOCOL_VERSIONS:
         # The package drops these silently.
         for index, tool in enumerate(tools):
