@@ -126,7 +126,6 @@ EXCLUDED: Mapping[str, Sequence[str]] = {
         "test_sources.py::test_a_secret_opens_the_repository_and_is_nowhere_afterward",
         "test_recount.py::test_the_log_has_a_line_when_a_round_begins_and_when_it_ends",
         "test_tracing.py::test_the_spans_of_a_run",
-        "test_webhooks.py::test_a_receiver_that_wants_no_more_is_disabled_until_it_is_enabled",
     ),
     ONCE_A_SECOND: (
         "test_pressure.py::test_a_manual_compaction_takes_a_slot_in_the_queue",
