@@ -25,6 +25,8 @@ from tests.databases import database_environment
 from tests.provider import FakeProvider, Gate, HttpError, Reply, Text, ToolCall
 from tests.requirements import need
 
+pytestmark = pytest.mark.shared_server
+
 WAIT_S = 100
 
 
