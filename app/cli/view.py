@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -46,7 +47,8 @@ class View:
         self._screen = screen
         self._skip_task = own_task
         self._shown: dict[str, int] = {}
-        """Code points of each open part already on the screen."""
+        """Code points of each part already on the screen. Nothing is added to one that has ended or is void: in a
+        cluster, its text may come after its end."""
         self._open: str | None = None
         self._pending: dict[str, Call] = {}
         self._current: str | None = None
@@ -114,11 +116,12 @@ class View:
     def _part_end(self, data: Data, write: Callable[[str], None]) -> None:
         self._part(data, write)
         self._screen.fresh()
-        self._shown.pop(data["part_id"], None)
+        self._shown[data["part_id"]] = sys.maxsize
         if data["interrupted"]:
             self._note("[interrupted]")
 
     def _retrying(self, data: Data) -> None:
+        self._shown = dict.fromkeys(self._shown, sys.maxsize)
         delay_s = data["delay_ms"] / 1000
         delay = f"{delay_s:.1f} s" if delay_s < 1 else screen.seconds(delay_s)
         self._note(

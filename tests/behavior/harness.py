@@ -86,7 +86,16 @@ class _Nodes:
     all: tuple[httpx.URL, ...]
 
 
-WAITING = "palimpsest_waiting_runs"
+OF_THE_CLUSTER = {
+    "palimpsest_waiting_runs",
+    "palimpsest_pending_messages",
+    "palimpsest_mcp_servers",
+    "palimpsest_running_subagents",
+    "palimpsest_webhooks_failing",
+    "palimpsest_webhooks_disabled",
+}
+"""Metrics that each node counts for the whole cluster."""
+
 _peers: dict[str, _Nodes] = {}
 """By the URLs of nodes that serve requests."""
 
@@ -121,6 +130,8 @@ class _Alternating(httpx.AsyncHTTPTransport):
         family: dict[str, float | None] = {}
         for node in self._all:
             answer = await self._ask(request, node)
+            if not answer.is_success:
+                return answer
             for line in (await answer.aread()).decode().splitlines():
                 name, _, value = line.rpartition(" ")
                 if line.startswith("# HELP"):
@@ -128,8 +139,7 @@ class _Alternating(httpx.AsyncHTTPTransport):
                 elif line.startswith("#"):
                     family[line] = None
                 else:
-                    # Each node counts the waiting sessions of the whole cluster.
-                    add = max if name == WAITING else float.__add__
+                    add = max if name in OF_THE_CLUSTER else float.__add__
                     family[name] = add(float(family.get(name) or 0), float(value))
             await answer.aclose()
         lines = []

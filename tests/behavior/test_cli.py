@@ -25,6 +25,8 @@ from tests.databases import database_environment
 from tests.provider import FakeProvider, Gate, HttpError, Reply, Text, ToolCall
 from tests.requirements import need
 
+pytestmark = pytest.mark.shared_server
+
 WAIT_S = 100
 
 
@@ -683,10 +685,10 @@ async def test_an_unknown_or_ambiguous_id_is_refused(at_server: Terminal, client
     assert f"session    {first}\n" in shown.out
 
 
-async def test_the_doctor_asks_the_server_too(at_server: Terminal, server: RunningServer) -> None:
+async def test_the_doctor_asks_the_server_too(at_server: Terminal) -> None:
     report = json.loads((await at_server.run("doctor", "--json")).out)
     checks = {check["name"]: check for check in report["checks"]}
-    assert checks["server"]["detail"].startswith(f"{server.url}, version ")
+    assert checks["server"]["detail"].startswith(f"{at_server.env['PALIMPSEST_URL']}, version ")
     assert (checks["server.database"]["status"], checks["server.sandbox"]["status"]) == ("ok", "ok")
     assert (
         checks["server.models"]["detail"]

@@ -20,6 +20,8 @@ from tests.behavior.test_approvals import ends, statuses
 from tests.behavior.test_cli import WAIT_S, Command, Terminal, at_server, terminal
 from tests.provider import FakeProvider, Reply, Text, ToolCall
 
+pytestmark = pytest.mark.shared_server
+
 __all__ = ["at_server", "terminal"]
 
 

@@ -13,6 +13,8 @@ from tests.behavior.long_task import SUMMARY, LongTask, asks_for_summary
 from tests.behavior.test_cli import Terminal, at_server, terminal
 from tests.provider import FakeProvider, Gate, HttpError, RecordedRequest, Reply, Text
 
+pytestmark = pytest.mark.shared_server
+
 __all__ = ["at_server", "terminal"]
 
 STEPS = 12

@@ -14,6 +14,8 @@ from tests.behavior.process import ROOT
 from tests.behavior.test_cli import WAIT_S, Terminal, at_server, terminal
 from tests.behavior.test_cli_approvals import Screen
 
+pytestmark = pytest.mark.shared_server
+
 __all__ = ["at_server", "terminal"]
 
 

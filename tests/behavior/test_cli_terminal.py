@@ -22,6 +22,8 @@ from tests.behavior.process import ROOT
 from tests.behavior.test_cli import WAIT_S, Terminal, at_server, proxy_to, terminal
 from tests.provider import FakeProvider, Gate, Reply, Text, ToolCall
 
+pytestmark = pytest.mark.shared_server
+
 __all__ = ["at_server", "terminal"]
 
 HOSTILE = "\x1b]0;owned\x07\x1b[2J&#27;[31m"

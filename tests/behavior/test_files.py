@@ -10,11 +10,14 @@ from urllib.parse import quote
 
 import aiodocker
 import httpx
+import pytest
 
 from tests.behavior.conftest import StartServer
 from tests.behavior.harness import Client, RunningServer, of_type
 from tests.behavior.test_bad_input import assert_refused
 from tests.provider import FakeProvider, Reply, Text, ToolCall
+
+pytestmark = pytest.mark.shared_server
 
 NAMES = (
     "with space",

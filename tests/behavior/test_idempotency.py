@@ -16,6 +16,8 @@ from tests.behavior.harness import Client, of_type, read_events
 from tests.behavior.test_archives import tarred
 from tests.provider import FakeProvider, Gate, Reply, Text
 
+pytestmark = pytest.mark.shared_server
+
 KEY = {"Idempotency-Key": "order-17"}
 
 

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.behavior.approving import ALWAYS, approve_all
 from tests.behavior.checks import following
 from tests.behavior.harness import Client
 from tests.provider import FakeProvider, Gate, HttpError, Reply, Text, ToolCall
+
+pytestmark = pytest.mark.shared_server
 
 LONG = "x" * 500
 

@@ -11,6 +11,8 @@ from tests.behavior.combinations import first_of
 from tests.behavior.harness import ANTHROPIC, OPENAI, Client, RunningServer, command, of_type, shows
 from tests.provider import FakeProvider, Hang, Reply, Text, Tokens, ToolCall
 
+pytestmark = pytest.mark.shared_server
+
 LOOK = ToolCall("list_directory", {"path": "."})
 
 

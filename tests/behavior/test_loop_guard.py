@@ -12,6 +12,8 @@ from tests.behavior.harness import ANTHROPIC, OPENAI, Client, RunningServer, com
 from tests.behavior.test_memory import run_in
 from tests.provider import FakeProvider, Gate, Reply, Text, ToolCall
 
+pytestmark = pytest.mark.shared_server
+
 
 def read(path: str) -> ToolCall:
     return ToolCall("read_file", {"path": path})

@@ -5,9 +5,13 @@ from __future__ import annotations
 import io
 import tarfile
 
+import pytest
+
 from tests.behavior.combinations import IN_BOTH_SANDBOXES, first_of
 from tests.behavior.harness import ANTHROPIC, OPENAI, Client, command, durable, of_type
 from tests.provider import FakeProvider, Reply, Text, ToolCall
+
+pytestmark = pytest.mark.shared_server
 
 
 @IN_BOTH_SANDBOXES

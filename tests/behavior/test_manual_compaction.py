@@ -34,6 +34,8 @@ from tests.behavior.rounds import (
 )
 from tests.provider import FakeProvider, Gate, HttpError, RecordedRequest, Reply, Text, ToolCall
 
+pytestmark = pytest.mark.shared_server
+
 # requesting a round
 
 
@@ -152,7 +154,8 @@ async def test_a_dry_run_reports_the_result_and_changes_nothing(client: Client, 
         assert would["policy"] == policy
         assert 0 < would["tokens_after"] < would["tokens_before"] <= would["limit"]
         assert would["messages_compacted"] > 0
-    assert await client.session(session_id) == before
+    # Its node may still leave it.
+    assert await client.session(session_id) | {"node": before["node"]} == before
     assert await context(client, session_id) == shown
     assert (await rounds(client, session_id), summaries_of(provider)) == ([], [])
 

@@ -11,6 +11,8 @@ from tests.behavior.harness import OPENAI, Client, RunningServer, command, of_ty
 from tests.behavior.test_files import address
 from tests.provider import FakeProvider, Reply, Text, ToolCall
 
+pytestmark = pytest.mark.shared_server
+
 MEMORY = "# Notes\nWe use SQLite, since there is one server.\nThe user dislikes blue.\n"
 DESIGN = "Colors: green, SQLite is no color."
 

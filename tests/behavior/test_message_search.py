@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.behavior.approving import command
 from tests.behavior.harness import Client
 from tests.provider import FakeProvider, Gate, Reply, Text
+
+pytestmark = pytest.mark.shared_server
 
 
 async def test_the_history_of_a_session_is_searched(client: Client, provider: FakeProvider) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
 from pydantic import SecretStr
 
 from tests.behavior.checks import assert_sound
@@ -77,6 +78,8 @@ async def test_keys_take_turns_in_the_line(start_server: StartServer, provider: 
 
 
 async def test_a_crowd_is_served_or_told_to_come_back(start_server: StartServer, provider: FakeProvider) -> None:
+    # No run ends, which would make room for another one, before all requests are decided.
+    provider.respond(lambda _: Reply(Gate("decided"), Text("done")))
     url = start_server(max_runs=4, max_waiting_runs=10, max_runs_per_key=8).url
     async with Client(url) as client:
         made = await asyncio.gather(
@@ -90,11 +93,18 @@ async def test_a_crowd_is_served_or_told_to_come_back(start_server: StartServer,
             assert_refused(answer, 429, answer.json()["code"])
             assert answer.json()["code"] in ("run_quota_reached", "too_many_runs")
             assert int(answer.headers["retry-after"]) >= 1
+        provider.open("decided")
         for session_id in accepted:
             await client.until_idle(session_id)
             assert (await client.session(session_id))["outcome"] == "completed"
         found = [session["id"] for session in (await client.get("/v1/sessions?limit=100"))["items"]]
         assert sorted(found) == sorted(accepted), "nothing is lost, and nothing made that nobody knows of"
-        assert (await client.get("/v1/nodes")) == {"items": [], "waiting": 0}
-        assert (await client.session(accepted[0]))["node"] is None
         assert (await numbers(client))["palimpsest_run_wait_seconds_count"] == len(accepted)
+
+
+@pytest.mark.shared_server
+async def test_a_server_alone_lists_no_nodes(client: Client, provider: FakeProvider) -> None:
+    provider.script(Reply(Text("Done.")))
+    session, _ = await client.run("task")
+    assert (await client.get("/v1/nodes")) == {"items": [], "waiting": 0}
+    assert session["node"] is None

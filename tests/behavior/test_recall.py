@@ -7,12 +7,16 @@ import resource
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from app.messages import new_id
 from tests.behavior.checks import assert_sound
 from tests.behavior.combinations import first_of
 from tests.behavior.harness import ANTHROPIC, OPENAI, Client, Event, RunningServer, command, of_type
 from tests.behavior.test_memory import run_in
 from tests.provider import FakeProvider, RecordedRequest, Reply, Text, ToolCall
+
+pytestmark = pytest.mark.shared_server
 
 FLOOD = (
     "yes 'nothing to see in this line' | head -n 90000; echo 'ERROR 4711: the needle'; "

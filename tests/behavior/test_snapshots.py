@@ -10,11 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.behavior.combinations import first_of
+from tests.behavior.conftest import StartServer
 from tests.behavior.harness import ANTHROPIC, OPENAI, Client, RunningServer, durable, of_type
 from tests.behavior.replica import USAGE, Replica
 from tests.behavior.stories import Story, turns
 from tests.behavior.test_streams import RICH, SHARED_SERVER, read, stored
 from tests.provider import FakeProvider, Gate, Reply, StreamError, Text, Tokens, ToolCall
+
+pytestmark = pytest.mark.shared_server
 
 
 async def load(client: Client, session_id: str, order: tuple[str, ...] = ("session", "messages", "queue")) -> Replica:
@@ -173,34 +176,37 @@ async def test_a_malformed_cursor_is_refused(client: Client, after: str) -> None
 
 
 @first_of(model=[OPENAI, ANTHROPIC])
-async def test_usage_is_the_sum_of_the_steps_everywhere(client: Client, provider: FakeProvider, model: str) -> None:
+async def test_usage_is_the_sum_of_the_steps_everywhere(
+    start_server: StartServer, provider: FakeProvider, model: str
+) -> None:
     provider.script(
         Reply(Text("lost"), StreamError(), usage=Tokens(input=5)),
         Reply(ToolCall("list_directory", {"path": "."}), usage=Tokens(input=100, cache_read=30, output=7)),
         Reply(Text("a"), usage=Tokens(input=11, output=2, reasoning=1)),
         Reply(Text("b"), usage=Tokens(input=3, output=1)),
     )
-    session, events = await client.run("go", model=model)
-    await client.post(session["id"], "more")
-    events += await client.until_idle(session["id"], after=session["last_seq"])
-    session = await client.session(session["id"])
-    steps = await client.steps(session["id"])
+    async with Client(start_server().url) as client:
+        session, events = await client.run("go", model=model)
+        await client.post(session["id"], "more")
+        events += await client.until_idle(session["id"], after=session["last_seq"])
+        session = await client.session(session["id"])
+        steps = await client.steps(session["id"])
 
-    def total(usages: list[dict[str, int]]) -> dict[str, int]:
-        return {name: sum(usage[name] for usage in usages) for name in USAGE}
+        def total(usages: list[dict[str, int]]) -> dict[str, int]:
+            return {name: sum(usage[name] for usage in usages) for name in USAGE}
 
-    spent = total([session["usage"]])
-    assert spent["output_tokens"] >= 10
-    assert total([step["usage"] for step in steps]) == spent
-    assert total([e.data["usage"] for e in of_type(events, "step.finished")]) == spent
-    assert total([e.data["usage"] for e in of_type(events, "session.idle")]) == spent
-    assert [e.data["steps"] for e in of_type(events, "session.idle")] == [2, 1]
-    report = await client.get("/v1/usage")
-    assert total([report["total"]]) == spent
-    assert [item["model"] for item in report["items"]] == [model]
-    assert total([item["usage"] for item in report["items"]]) == spent
-    await client.http.delete(f"/v1/sessions/{session['id']}")
-    assert total([(await client.get("/v1/usage"))["total"]]) == spent, "what was spent stays spent"
+        spent = total([session["usage"]])
+        assert spent["output_tokens"] >= 10
+        assert total([step["usage"] for step in steps]) == spent
+        assert total([e.data["usage"] for e in of_type(events, "step.finished")]) == spent
+        assert total([e.data["usage"] for e in of_type(events, "session.idle")]) == spent
+        assert [e.data["steps"] for e in of_type(events, "session.idle")] == [2, 1]
+        report = await client.get("/v1/usage")
+        assert total([report["total"]]) == spent
+        assert [item["model"] for item in report["items"]] == [model]
+        assert total([item["usage"] for item in report["items"]]) == spent
+        await client.http.delete(f"/v1/sessions/{session['id']}")
+        assert total([(await client.get("/v1/usage"))["total"]]) == spent, "what was spent stays spent"
 
 
 async def test_steps_show_each_attempt_and_come_in_pages(client: Client, provider: FakeProvider) -> None:

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
+import pytest
+
 from app.messages import new_id
 from tests.behavior.checks import assert_sound, following
 from tests.behavior.combinations import first_of
@@ -14,6 +16,8 @@ from tests.behavior.test_interrupt import stubborn
 from tests.behavior.test_queue import WAIT_FOR_FILE, release
 from tests.provider import FakeProvider, Gate, Interleaved, Reply, Text, ToolCall
 from tests.unit.sandbox.shell import sleepers, unique_seconds
+
+pytestmark = pytest.mark.shared_server
 
 
 def results_of(events: Sequence[Event]) -> list[Event]:

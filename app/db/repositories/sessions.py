@@ -289,7 +289,7 @@ def mark_swept(connection: Connection, outputs: Collection[StoredOutput], at: da
 
 
 def mark_removed(connection: Connection, outputs: Collection[StoredOutput], at: datetime) -> list[str]:
-    """Marks outputs as removed; returns their keys."""
+    """Marks outputs as removed, unless another node has done so first; returns their keys."""
     for output in outputs:
         connection.execute(
             update(message_parts)
@@ -297,6 +297,7 @@ def mark_removed(connection: Connection, outputs: Collection[StoredOutput], at: 
                 message_parts.c.session_id == output.session_id,
                 message_parts.c.call_id == output.call_id,
                 message_parts.c.output_ref.is_not(None),
+                message_parts.c.output_swept_at.is_(None),
             )
             .values(output_swept_at=at)
         )

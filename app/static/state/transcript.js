@@ -227,7 +227,7 @@ export class Transcript {
    * stream must then be reopened. */
   delta(type, data) {
     const part = this.message(data.message_id)?.peek().parts.find(({ id }) => id === data.part_id);
-    return part?.closed === true || this.#open.put(type, data);
+    return (part !== undefined && !part.open) || this.#open.put(type, data);
   }
 
   output(data) {
@@ -238,8 +238,7 @@ export class Transcript {
   partCompleted(part, messageId) {
     this.#close(part.id);
     this.#event(() => {
-      const closed = { ...part, closed: true };
-      this.#held.change(messageId, (message) => ({ ...message, parts: withPart(message.parts, closed) }));
+      this.#held.change(messageId, (message) => ({ ...message, parts: withPart(message.parts, part) }));
     });
   }
 

@@ -37,6 +37,12 @@ def test_after_a_reconnect_a_part_continues_where_it_was() -> None:
     assert shown(delta("Hell", 0), delta("Hello wo", 0), delta("rld", 8), completed("Hello world")) == "Hello world\n"
 
 
+def test_text_after_the_end_of_its_part_is_not_shown() -> None:
+    assert shown(delta("all", 0), completed("all"), delta("al", 0), delta("l", 2)) == "all\n"
+    retrying = event("step.retrying", attempt=1, code="c", delay_ms=700, detail="Failed.")
+    assert shown(delta("half", 0), retrying) == shown(delta("half", 0), retrying, delta("half of it", 0))
+
+
 def test_an_interrupted_part_says_so() -> None:
     assert shown(delta("half of it", 0), completed("half", interrupted=True)) == "half of it\n[interrupted]\n"
 

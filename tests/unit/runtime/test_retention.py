@@ -51,7 +51,8 @@ async def test_a_session_is_kept_until_webhooks_have_its_events(stage: Stage) ->
     assert await stage.database.read(is_old) == (True, True)
 
 
-async def test_outputs_of_a_session_that_started_running_since_are_kept(stage: Stage) -> None:
+async def with_output(stage: Stage) -> list[sessions.StoredOutput]:
+    """The old outputs of an idle session that has one."""
     attempt, call = Attempt(), call_part()
     await stage.post("task")
     result = result_of(call, new_id()).part
@@ -64,9 +65,22 @@ async def test_outputs_of_a_session_that_started_running_since_are_kept(stage: S
         attempt.closed(FinishReason.TOOL_CALLS),
     )
     await stage.change(status=Status.IDLE)
-    found = await stage.database.read(lambda c: sessions.old_outputs(c, LATER, 10))
+    return await stage.database.read(lambda c: sessions.old_outputs(c, LATER, 10))
+
+
+async def test_outputs_of_a_session_that_started_running_since_are_kept(stage: Stage) -> None:
+    found = await with_output(stage)
     assert [output.key for output in found] == ["key"]
     await stage.change(status=Status.RUNNING)
     assert await stage.database.writer.write(lambda c: sessions.mark_swept(c, found, now())) == []
     await stage.change(status=Status.IDLE)
     assert await stage.database.writer.write(lambda c: sessions.mark_swept(c, found, now())) == ["key"]
+
+
+async def test_an_output_that_several_nodes_remove_keeps_its_first_time(stage: Stage) -> None:
+    found = await with_output(stage)
+    first = now()
+    for at in (first, first + timedelta(seconds=1)):
+        assert await stage.database.writer.write(partial(sessions.mark_swept, outputs=found, at=at)) == ["key"]
+    assert await stage.database.read(lambda c: sessions.swept_since(c, first)) == ["key"]
+    assert await stage.database.read(lambda c: sessions.swept_since(c, first + timedelta(milliseconds=1))) == []
