@@ -61,7 +61,7 @@ async def test_sub_agents_continue_with_their_session_on_another_worker(
         assert left.returncode == 1, "the command of the frozen worker has ended"
         (asked,) = await pending(a, session_id)
         assert (await decide(a, session_id, asked["call_id"], "approve")).status_code == 204
-        await follower.type("subagent.finished")
+        await follower.type("tool.result")  # the parent's last event for now
         logs = [await log_of(a, each) for each in ids]
         cluster.nodes[first].thaw()
         # Of all or of some: the first one that notices it ends the others.
