@@ -22,7 +22,7 @@ from tests.behavior.test_slow_reader import ESTABLISHED
 from tests.load import LONG
 from tests.provider import FakeProvider, Reply, Text
 
-FIRST, READERS = 5, 40
+FIRST, READERS = 5, 40 if LONG else 20
 """The first ones warm up the server's threads and caches, which costs about 30 MB regardless of later ones."""
 
 ARCHIVES = 3, 5
