@@ -1,20 +1,17 @@
-"""`palimpsest run`: a task from the command line to its end, and the unpacking of its workspace, whose every name and
-link a model may have chosen."""
+"""`palimpsest run`: a task from the command line to its end, and what it leaves in its workspace."""
 
 from __future__ import annotations
 
 import asyncio
 import base64
 import json
-import os
 import sys
-import tarfile
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from app.cli.client import Client, Target
 from app.cli.following import CtrlC, show_all
@@ -23,6 +20,7 @@ from app.cli.run_end import show_end
 from app.cli.screen import LIMIT, CliError, Notes, Screen, UsageError
 from app.cli.target import running_or_embedded
 from app.cli.tools import LocalTool, LocalTools
+from app.cli.unpacking import unpack
 from app.cli.watching import Form, watching
 from app.images import media_type_of
 from app.messages import new_id
@@ -233,57 +231,9 @@ async def take_out(client: Client, session_id: str, folder: Path, say: Callable[
         await client.download(session_id, archive)
         await asyncio.to_thread(archive.seek, 0)
         try:
-            refused = await asyncio.to_thread(unpack, archive, folder)
+            skipped = await asyncio.to_thread(unpack, archive, folder)
         except OSError as error:
             raise CliError(f"The files cannot be written to {folder}: {error.strerror}.", code="not_written") from error
-    for name in refused:
+    for name in skipped:
         say(f"skipped {name}: it leads out of the folder, is not a file, or cannot be written")
     say(f"files are in {folder}")
-
-
-def unpack(archive: IO[bytes], folder: Path) -> list[str]:
-    """Unpacks a tar into `folder` and returns the names that were skipped because they lead out of it or are not
-    files. Blocks: call it in a thread.
-
-    Links are created last, so nothing can be written through them, whatever Python's tar filter misses. Owners and
-    set-uid bits are dropped. Raises `CliError` where Python has no filter for tar files, before 3.11.4.
-    """
-    if not hasattr(tarfile, "data_filter"):
-        raise CliError("Only Python 3.11.4 and newer can unpack files safely; use one of them.", code="python_too_old")
-    folder.mkdir(parents=True, exist_ok=True)
-    refused: list[str] = []
-    with tarfile.open(fileobj=archive, mode="r:") as tar:
-        members = tar.getmembers()
-        for member in sorted(members, key=_pass):
-            if member.name.rstrip("/") in ("", "."):
-                continue
-            if not _extract(tar, member, folder):
-                refused.append(member.name)
-    return refused
-
-
-def _pass(member: tarfile.TarInfo) -> int:
-    return 2 if member.issym() else 1 if member.islnk() else 0
-
-
-def _extract(tar: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> bool:
-    try:
-        safe = tarfile.data_filter(member, str(folder))
-        if ".." in Path(safe.name).parts or _through_link(folder, safe.name):
-            return False
-        if safe.issym() and os.path.lexists(folder / safe.name):
-            (folder / safe.name).unlink()
-        tar.extract(safe, folder, filter="data")
-    except (tarfile.TarError, OSError, ValueError):
-        return False
-    return True
-
-
-def _through_link(folder: Path, name: str) -> bool:
-    """Whether a parent directory of `name`, below `folder`, is a link."""
-    way = folder
-    for part in Path(name).parts[:-1]:
-        way = way / part
-        if way.is_symlink():
-            return True
-    return False

@@ -157,6 +157,7 @@ ROUND_CODES: Mapping[str, str] = {
 COMMAND_CODES: Mapping[str, str] = {
     "ambiguous_id": "The short id matches several sessions or calls; the message lists them.",
     "approval_not_found": "The id matches no waiting call.",
+    "bad_archive": "The server sent an archive that breaks off or is invalid.",
     "bad_approval": "The value of `--approval` is not valid JSON.",
     "bad_compaction": "The value of `--compaction` is not valid JSON.",
     "bad_git": "The value of `--git` is not the URL of a repository.",
@@ -187,7 +188,6 @@ COMMAND_CODES: Mapping[str, str] = {
     "no_text": "There is no task or message, neither as an argument nor on standard input.",
     "not_palimpsest": "The server at this URL is not a Palimpsest server.",
     "not_written": "The output files cannot be written.",
-    "python_too_old": "Only Python 3.11.4 and newer can unpack files safely.",
     "port_in_use": "Another program listens on the port.",
     "same_name": "Two histories given to `palimpsest eval` have the same name.",
     "session_deleted": "The session was deleted elsewhere while the command followed it.",

@@ -21,7 +21,7 @@ from typing import Any
 import httpx
 import pytest
 
-from app.cli.run import unpack
+from app.cli.unpacking import unpack
 from tests.behavior.checks import following
 from tests.behavior.combinations import IN_BOTH_SANDBOXES
 from tests.behavior.harness import Client, Event, RunningServer, command, of_type

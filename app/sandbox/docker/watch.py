@@ -17,6 +17,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, repeat
+from math import inf
 
 import aiodocker
 
@@ -139,7 +140,8 @@ class ContainerWatch:
         self._running = running
         self._watched: list[Watched] = []
         self._task: asyncio.Task[None] | None = None
-        self._held = 0
+        self._held: float = 0
+        """Bytes that nothing is ended for: those of the limit, or what the newest command found."""
         self._unreported: str | None = None
 
     @asynccontextmanager
@@ -185,7 +187,9 @@ class ContainerWatch:
                     pass  # the Engine is away; the commands report it themselves
                 except (SandboxError, TimeoutError, aiodocker.DockerError):
                     blind += 1
-                self._judge(blind)
+                if reason := self._excess(blind):
+                    self._end(reason)
+                    blind = 0
                 await asyncio.sleep(HERE_S if self._place.here else self._pause(next(pauses)))
         finally:
             self._task = None
@@ -204,12 +208,14 @@ class ContainerWatch:
         except (SandboxError, aiodocker.DockerError):
             return False  # the container does not run
 
-    def _judge(self, blind: int) -> None:
+    def _excess(self, blind: int) -> str | None:
+        """Why everything has to be ended, if it has to."""
         use = self._disk.use
         if use.full and (use.used or 0) > self._held:
-            self._end(use.describe())
-        elif blind >= BLIND_LOOKS:
-            self._end("it used all its processes, so its disk usage could not be checked")
+            return use.describe()
+        if blind >= BLIND_LOOKS:
+            return "it used all its processes, so its disk usage could not be checked"
+        return None
 
     def _end(self, reason: str) -> None:
         """Ends everything: any process may have written the data, and one may hide the files it holds."""
@@ -218,6 +224,8 @@ class ContainerWatch:
             watched.ending.set()
         if not self._watched:
             self._unreported = f"all that ran in the background was ended: {reason}"
+        # Nothing writes until the next command, whose shell another end would kill before the command begins.
+        self._held = inf
         self._running.end_all()
 
     def _pause(self, pause: float) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from contextlib import suppress
 
 import httpx
@@ -124,6 +125,20 @@ async def test_a_close_is_an_incomplete_read(provider: FakeProvider) -> None:
     async with streaming(provider, "openai") as response:
         with pytest.raises(httpx.RemoteProtocolError, match="incomplete chunked read"):
             await response.aread()
+
+
+async def test_a_connection_accepted_just_before_the_end_is_dropped() -> None:
+    loop = asyncio.get_running_loop()
+    with socket.socket() as client:
+        client.setblocking(False)
+        async with FakeProvider() as provider:
+            client.connect_ex(("127.0.0.1", int(httpx.URL(provider.url).port or 0)))
+            # In these two turns, the loop sees the connection and accepts it; it is not made yet.
+            for _ in range(2):
+                await asyncio.sleep(0)
+        async with asyncio.timeout(10):
+            with suppress(ConnectionResetError):
+                assert await loop.sock_recv(client, 1) == b""
 
 
 @pytest.mark.parametrize("how", ["rst", "close"])

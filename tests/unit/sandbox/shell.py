@@ -85,9 +85,9 @@ async def until_sleeping(seconds: str, count: int = 1) -> None:
             await asyncio.sleep(0.01)  # a process of another namespace raises no event here
 
 
-async def until_gone(seconds: str) -> None:
+async def until_gone(seconds: str, within_s: float = 10) -> None:
     """Waits until none of them is left: the kernel ends a namespace's processes a moment after its first."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(within_s):
         while sleepers(seconds):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 
