@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
+from functools import cache
 from inspect import cleandoc
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.main import get_command
 
 from app.cli.database_commands import database
 from app.cli.listing import Listing, chosen
@@ -379,6 +381,12 @@ for _group in (app, sessions, database):
         _command.help = "\n\n".join(" ".join(paragraph.split()) for paragraph in _paragraphs)
 
 
+@cache
+def command_line() -> Callable[..., Any]:
+    """The program with all its commands, which takes as long to make as many a command."""
+    return get_command(app)
+
+
 def main(*, default: str | None = None) -> None:
     """Runs the command in the program's arguments, or `default` if they are empty or start with an option."""
     arguments = sys.argv[1:]
@@ -386,4 +394,4 @@ def main(*, default: str | None = None) -> None:
     if default is not None and first.startswith("-") and first.split("=")[0] not in OF_PROGRAM:
         arguments.insert(0, default)
     prepare_completion()
-    app(arguments, prog_name="palimpsest")
+    command_line()(arguments, prog_name="palimpsest")

@@ -17,7 +17,7 @@ from app.cli.client import Client, Target
 from app.cli.following import CtrlC, show_all
 from app.cli.packing import Folder, pack
 from app.cli.run_end import show_end
-from app.cli.screen import LIMIT, CliError, Notes, Screen, UsageError
+from app.cli.screen import LIMIT, CliError, Notes, Screen, UsageError, one_line
 from app.cli.target import running_or_embedded
 from app.cli.tools import LocalTool, LocalTools
 from app.cli.unpacking import unpack
@@ -235,5 +235,5 @@ async def take_out(client: Client, session_id: str, folder: Path, say: Callable[
         except OSError as error:
             raise CliError(f"The files cannot be written to {folder}: {error.strerror}.", code="not_written") from error
     for name in skipped:
-        say(f"skipped {name}: it leads out of the folder, is not a file, or cannot be written")
+        say(f"skipped {one_line(name)}: it leads out of the folder, is not a file, or cannot be written")
     say(f"files are in {folder}")

@@ -47,6 +47,7 @@ class View:
         self._screen = screen
         self._skip_task = own_task
         self._shown: dict[str, int] = {}
+        self._void: set[str] = set()
         """Code points of each part already on the screen. Nothing is added to one that has ended or is void: in a
         cluster, its text may come after its end."""
         self._open: str | None = None
@@ -103,6 +104,8 @@ class View:
     def _part(self, data: Data, write: Callable[[str], None]) -> None:
         """Adds only new text: after a reconnect, a part is sent from its start again."""
         part, offset, text = data["part_id"], data.get("offset", 0), data["text"]
+        if data["message_id"] in self._void:
+            return
         seen = self._shown.get(part, 0)
         new = text[max(0, seen - offset) :]
         if not new:
@@ -121,7 +124,7 @@ class View:
             self._note("[interrupted]")
 
     def _retrying(self, data: Data) -> None:
-        self._shown = dict.fromkeys(self._shown, sys.maxsize)
+        self._void.add(data["message_id"])
         delay_s = data["delay_ms"] / 1000
         delay = f"{delay_s:.1f} s" if delay_s < 1 else screen.seconds(delay_s)
         self._note(

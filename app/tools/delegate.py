@@ -20,7 +20,9 @@ MAX_STEPS = 10_000
 
 
 class DelegateArguments(Arguments):
-    task: CleanText = Field(min_length=1, max_length=MAX_TASK_CHARS, description="The full task; it sees nothing else.")
+    task: CleanText = Field(
+        min_length=1, max_length=MAX_TASK_CHARS, description="The complete task; it cannot see yours."
+    )
     context: CleanText | None = Field(default=None, max_length=MAX_CONTEXT_CHARS, description="What it should know.")
     tools: tuple[CleanText, ...] | None = Field(
         default=None, max_length=MAX_TOOLS, description="Some of your tools; all by default."

@@ -157,8 +157,8 @@ ROUND_CODES: Mapping[str, str] = {
 COMMAND_CODES: Mapping[str, str] = {
     "ambiguous_id": "The short id matches several sessions or calls; the message lists them.",
     "approval_not_found": "The id matches no waiting call.",
-    "bad_archive": "The server sent an archive that breaks off or is invalid.",
     "bad_approval": "The value of `--approval` is not valid JSON.",
+    "bad_archive": "The server sent an archive that breaks off or is invalid.",
     "bad_compaction": "The value of `--compaction` is not valid JSON.",
     "bad_git": "The value of `--git` is not the URL of a repository.",
     "bad_options": "Two of the options exclude each other.",

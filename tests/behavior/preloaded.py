@@ -151,6 +151,8 @@ def main() -> None:
     """Serves requests until the other end is closed; in each new process, runs the service and returns."""
     for name in (*IMPORTED, *sys.argv[2:]):
         import_module(name)
+    import_module("app.cli.commands").command_line()
+    import_module("app.llm.catalog").Catalog().info("openai/none", key_present=False)  # compiles patterns of names
     inspect.stack()  # looks up the files of all modules, as coverage.py would in each new process
     gc.freeze()  # the pages of what was imported stay shared
     with socket.socket(fileno=int(sys.argv[1])) as channel:

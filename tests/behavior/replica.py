@@ -159,6 +159,7 @@ class Replica:
     _ends: dict[str, int] = field(default_factory=dict)
     _closed: set[str] = field(default_factory=set)
     _voided: set[str] = field(default_factory=set)
+    _loaded: set[str] = field(default_factory=set)
 
     # loading
 
@@ -172,6 +173,7 @@ class Replica:
         self.usage = {name: session["usage"][name] for name in USAGE}
         self.messages = {message["id"]: _stored(message) for message in messages if message["voided_at"] is None}
         self._voided = {message["id"] for message in messages if message["voided_at"] is not None}
+        self._loaded = {part["id"] for message in messages for part in message["parts"]}
         self.queue = {item["id"]: item for item in queue["items"]}
         self.last_seq = last_seq
         self._known_until = session["last_seq"]
@@ -211,7 +213,8 @@ class Replica:
     def _delta(self, event: Event) -> None:
         data = event.data
         part_id, offset, text = data["part_id"], data["offset"], data["text"]
-        if in_cluster() and (part_id in self._closed or data.get("message_id") in self._voided):
+        late = part_id in self._closed | self._loaded or data.get("message_id") in self._voided
+        if in_cluster() and late:
             # Text from another node may come after the end of its part, which was read from the log: clients ignore it.
             return
         assert part_id not in self._closed, f"{event.type} for a part that is closed"

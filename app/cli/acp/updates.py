@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,7 @@ class Updates:
         self._folder = folder
         self._own = own
         self._sent: dict[str, int] = {}
+        self._void: set[str] = set()
         self._calls: dict[str, ToolKind] = {}
 
     def take(self, event: ServerEvent) -> list[SessionUpdate]:
@@ -73,6 +75,7 @@ class Updates:
                 entries = [_entry(item) for item in data["items"]]
                 return [update_plan(entries)]
             case "step.retrying":
+                self._void.add(data["message_id"])
                 wait = seconds(data["delay_ms"] / 1000)
                 return [_thought(f"Partial reply discarded; retrying in {wait}: {data['detail']}\n")]
             case "step.finished":
@@ -82,9 +85,12 @@ class Updates:
     def _text(self, data: dict[str, Any], chunk: type[Any], kind: str) -> list[SessionUpdate]:
         """What is new in a part: live text repeats after a lost connection, and the last event has all of it."""
         part, offset = data["part_id"], data.get("offset", 0)
+        if data["message_id"] in self._void:
+            return []
         sent = self._sent.get(part, 0)
         new = data["text"][max(0, sent - offset) :]
-        self._sent[part] = max(sent, offset + len(data["text"]))
+        # In a cluster, text may still come after the end of its part.
+        self._sent[part] = max(sent, offset + len(data["text"])) if "offset" in data else sys.maxsize
         if not new:
             return []
         return [chunk(session_update=kind, content=text_block(new), message_id=data["message_id"])]

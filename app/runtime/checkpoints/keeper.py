@@ -298,7 +298,7 @@ class Checkpoints:
         if goal is not None:
             await self._restore(session_id, sandbox, goal)
         else:
-            detail = "The checkpoint being restored cannot be read. The workspace is unchanged; restore it again."
+            detail = "The checkpoint being restored cannot be read, so the workspace stays as it is; restore one again."
             log.error("restoration_dropped", session_id=session_id, detail=detail)
             await self._end_restoration(session_id)
 

@@ -261,6 +261,10 @@ class RunningCommands:
         if not ended:
             raise self._engine.away("it does not answer; the command is ended as soon as it does")
 
+    @property
+    def is_ending(self) -> bool:
+        return self._ending is not None
+
     def end_all(self) -> None:
         """Ends all that runs in the container; `ended` returns when it is dead."""
         self._all_doomed = True

@@ -178,7 +178,7 @@ class ContainerWatch:
         blind, pauses = 0, chain(LOOKS_S, repeat(LATER_S))
         try:
             await asyncio.sleep(HERE_S)
-            while self._watched or await self._lives() or self._watched:
+            while await self._is_needed():
                 try:
                     await self._place.locate()
                     await self._disk.look()
@@ -193,6 +193,15 @@ class ContainerWatch:
                 await asyncio.sleep(HERE_S if self._place.here else self._pause(next(pauses)))
         finally:
             self._task = None
+
+    async def _is_needed(self) -> bool:
+        was_ending = self._running.is_ending
+        if self._watched:
+            return True
+        lives = await self._lives()
+        if lives and not was_ending and not self._watched and self._held == inf:
+            self._held = self._disk.use.limit  # what survived its end is ended again
+        return lives or bool(self._watched)
 
     async def _lives(self) -> bool:
         try:
@@ -214,7 +223,7 @@ class ContainerWatch:
         if use.full and (use.used or 0) > self._held:
             return use.describe()
         if blind >= BLIND_LOOKS:
-            return "it used all its processes, so its disk usage could not be checked"
+            return "its processes reached their limit, so its disk usage could not be checked"
         return None
 
     def _end(self, reason: str) -> None:

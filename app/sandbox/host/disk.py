@@ -79,7 +79,7 @@ class DiskUse:
         return (
             f"the workspace, with /tmp and the home directory, holds {(self.used or 0) / 2**20:,.0f} MiB, of"
             f" {self.limit / 2**20:,.0f} MiB allowed"
-        ) + ("; until space is freed, commands can only delete files" if self.full else "")
+        ) + ("; until space is freed, commands can delete files but not write any" if self.full else "")
 
 
 @dataclass(frozen=True, slots=True)

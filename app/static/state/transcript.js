@@ -33,6 +33,7 @@ export class Transcript {
   #open = new OpenParts((key) => this.#soon(key));
   #previews = new Map();
   #dirty = new Set();
+  #void = new Set();
   #frame = null;
   #newestSeq = 0;
   #load = 0;
@@ -208,6 +209,7 @@ export class Transcript {
 
   /** Removes a retried attempt with all its parts. */
   voided({ message_id: id }) {
+    this.#void.add(id);
     this.#event(() => {
       this.#dropOpen(id);
       this.#held.remove(id);
@@ -226,6 +228,7 @@ export class Transcript {
   /** Applies a live delta of a text, of reasoning or of a call's arguments. Returns false if it would leave a gap; the
    * stream must then be reopened. */
   delta(type, data) {
+    if (this.#void.has(data.message_id)) return true;
     const part = this.message(data.message_id)?.peek().parts.find(({ id }) => id === data.part_id);
     return (part !== undefined && !part.open) || this.#open.put(type, data);
   }

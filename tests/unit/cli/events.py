@@ -26,11 +26,11 @@ def event(name: str, seq: int | None = None, /, **data: Any) -> ServerEvent:
 
 
 def delta(text: str, offset: int, part: str = "p", name: str = "text.delta") -> ServerEvent:
-    return event(name, part_id=part, offset=offset, text=text)
+    return event(name, message_id="m", part_id=part, offset=offset, text=text)
 
 
 def completed(text: str, part: str = "p", *, interrupted: bool = False) -> ServerEvent:
-    return event("text.completed", 1, part_id=part, text=text, interrupted=interrupted)
+    return event("text.completed", 1, message_id="m", part_id=part, text=text, interrupted=interrupted)
 
 
 def call(call_id: str, name: str, /, **arguments: Any) -> ServerEvent:

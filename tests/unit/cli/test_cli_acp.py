@@ -49,6 +49,18 @@ def test_text_that_comes_again_after_a_lost_connection_is_shown_once(tmp_path: P
     assert shown == "Hello, world"
 
 
+def test_text_after_the_end_of_its_part_or_attempt_is_not_shown(tmp_path: Path) -> None:
+    """In a cluster, it may be on its way from another node."""
+    updates = Updates(tmp_path)
+    part = {"message_id": "m", "part_id": "p"}
+    updates.take(ServerEvent(None, "text.delta", {**part, "offset": 0, "text": "half"}))
+    updates.take(ServerEvent(1, "text.completed", {**part, "text": "half"}))
+    assert updates.take(ServerEvent(None, "text.delta", {**part, "offset": 0, "text": "half of it"})) == []
+    updates.take(ServerEvent(2, "step.retrying", {"message_id": "n", "delay_ms": 1, "detail": "Failed."}))
+    other = {"message_id": "n", "part_id": "q", "offset": 0, "text": "late"}
+    assert updates.take(ServerEvent(None, "text.delta", other)) == []
+
+
 @pytest.mark.parametrize(
     ("given", "inside"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import tarfile
@@ -17,7 +18,7 @@ from typer.testing import CliRunner, Result
 
 from app.cli.commands import app
 from app.cli.screen import CliError
-from app.cli.unpacking import unpack
+from app.cli.unpacking import PIECE, unpack
 
 FILE = tarfile.REGTYPE
 
@@ -176,9 +177,18 @@ def test_links_lead_out_neither_alone_nor_together(tmp_path: Path, up: str) -> N
     folder = tmp_path / "out"
     (tmp_path / "secret").write_text("secret")
     tar = _tar(_file("d/a"), _link("evil", f"{up}/.."), _link("e/evil", f"../{up}/../../.."), _link("d/up", ".."))
-    assert unpack(tar, folder) == ["e/evil"]
-    assert (folder / "evil" / "a").read_bytes() == b"x", "it leads to d"
+    assert unpack(tar, folder) == ["e/evil", "evil"]
+    assert (folder / "d" / "up" / "d" / "a").read_bytes() == b"x"
     assert all(path.resolve().is_relative_to(folder) for path in folder.rglob("*"))
+
+
+def test_no_link_leads_out_through_one_of_the_user(tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    folder.mkdir()
+    (tmp_path / "secret").write_text("secret")
+    (folder / "up").symlink_to("..")
+    assert unpack(_tar(_link("evil", "up/secret"), _link("up2", "up")), folder) == ["evil", "up2"]
+    assert _tree(folder) == {"up"}
 
 
 def test_a_hard_link_is_to_another_file_in_the_folder(tmp_path: Path) -> None:
@@ -189,9 +199,57 @@ def test_a_hard_link_is_to_another_file_in_the_folder(tmp_path: Path) -> None:
     (folder / "up").symlink_to("..")
     targets = ["../secret", str(tmp_path / "secret"), "up/secret", "link", "missing", "hard5"]
     links = [_link(f"hard{number}", target, tarfile.LNKTYPE) for number, target in enumerate(targets)]
-    assert unpack(_tar(_file("hard5"), *links), folder) == [f"hard{number}" for number in range(6)]
+    assert unpack(_tar(_file("hard5"), *links), folder) == [f"hard{number}" for number in range(5)]
     assert (folder / "hard5").read_bytes() == b"x"
     assert not list(folder.glob("hard[0-4]"))
+
+
+def test_a_hard_link_is_only_to_a_file_of_the_archive(tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    folder.mkdir()
+    (folder / "mine").write_text("mine")
+    links = [_link("public", "mine", tarfile.LNKTYPE), _link("a/b", "no/such/file", tarfile.LNKTYPE)]
+    assert unpack(_tar(*links), folder) == ["public", "a/b"]
+    assert _tree(folder) == {"mine"}
+
+
+def test_what_cannot_be_made_replaces_nothing(tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    folder.mkdir()
+    (folder / "notes").write_text("mine")
+    assert (
+        unpack(_tar(_link("notes", "x/" * 3000), (_entry("notes", kind=tarfile.FIFOTYPE), b"")), folder)
+        == ["notes"] * 2
+    )
+    with pytest.raises(CliError, match="ended unexpectedly"):
+        unpack(io.BytesIO(_tar(_file("notes", b"y" * 600)).getvalue()[:700]), folder)
+    assert (folder / "notes").read_text() == "mine"
+    assert _tree(folder) == {"notes"}
+
+
+def test_a_directory_replaces_a_file(tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    folder.mkdir()
+    (folder / "d").write_text("a module that became a package")
+    assert unpack(_tar(_file("d/f")), folder) == []
+    assert (folder / "d" / "f").read_bytes() == b"x"
+
+
+def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
+    class Broken(io.BytesIO):
+        def read(self, size: int | None = -1, /) -> bytes:
+            if self.tell():
+                raise OSError(errno.EIO, "Input/output error")
+            return super().read(100)
+
+    with pytest.raises(CliError, match="cannot be read: Input/output error"):
+        unpack(Broken(_tar(_file("a")).getvalue()), tmp_path / "out")
+
+
+def test_nothing_after_the_end_is_read(tmp_path: Path) -> None:
+    archive = io.BytesIO(_tar(_file("a")).getvalue() + bytes(10 * PIECE))
+    assert unpack(archive, tmp_path / "out") == []
+    assert archive.tell() == PIECE
 
 
 def test_what_is_unpacked_again_replaces_what_was(tmp_path: Path) -> None:

@@ -132,7 +132,7 @@ def test_hostile_text_writes_no_escape_sequence_but_colors(size: int) -> None:
     for each in (
         delta(text, 0),
         completed(text),
-        event("reasoning.completed", 1, part_id="r", text=text, interrupted=False),
+        event("reasoning.completed", 1, message_id="m", part_id="r", text=text, interrupted=False),
         call("1", "execute_command", command=text),
         output("1", 0, text),
         result("1", "execute_command", text, exit_code=0),

@@ -39,8 +39,9 @@ def test_after_a_reconnect_a_part_continues_where_it_was() -> None:
 
 def test_text_after_the_end_of_its_part_is_not_shown() -> None:
     assert shown(delta("all", 0), completed("all"), delta("al", 0), delta("l", 2)) == "all\n"
-    retrying = event("step.retrying", attempt=1, code="c", delay_ms=700, detail="Failed.")
+    retrying = event("step.retrying", message_id="m", attempt=1, code="c", delay_ms=700, detail="Failed.")
     assert shown(delta("half", 0), retrying) == shown(delta("half", 0), retrying, delta("half of it", 0))
+    assert shown(retrying) == shown(retrying, delta("the first of its attempt", 0))
 
 
 def test_an_interrupted_part_says_so() -> None:
@@ -153,7 +154,7 @@ def test_a_result_without_its_call_is_still_shown() -> None:
 def test_a_retry_says_that_the_partial_reply_is_discarded() -> None:
     text = shown(
         delta("half", 0),
-        event("step.retrying", 2, attempt=1, delay_ms=1500, code="overloaded", detail="Overloaded."),
+        event("step.retrying", 2, message_id="m", attempt=1, delay_ms=1500, code="overloaded", detail="Overloaded."),
     )
     assert text == ("half\n↻ attempt 1 failed (overloaded): Overloaded. Partial reply discarded; retrying in 1.5 s\n")
 
