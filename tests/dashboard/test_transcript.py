@@ -87,10 +87,10 @@ async def test_deltas_for_a_completed_part_are_ignored(bare: Page) -> None:
     assert shown["messages"][0]["finish_reason"] == "stop"
 
 
-async def test_deltas_for_a_part_that_was_loaded_are_ignored(bare: Page) -> None:
+async def test_deltas_for_a_message_that_was_loaded_whole_are_ignored(bare: Page) -> None:
     """A node whose events come later than those of the one that was asked for the messages sends some."""
     part = {"id": "p1", "index": 0, "type": "text", "text": "abc"}
-    message = {"id": "m1", "seq": 1, "role": "assistant", "parts": [part], "finish_reason": None, "voided_at": None}
+    message = {"id": "m1", "seq": 1, "role": "assistant", "parts": [part], "finish_reason": "stop", "voided_at": None}
 
     shown = await applied(bare, ("created", message), delta(0, "a"))
 

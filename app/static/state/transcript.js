@@ -229,8 +229,11 @@ export class Transcript {
    * stream must then be reopened. */
   delta(type, data) {
     if (this.#void.has(data.message_id)) return true;
-    const part = this.message(data.message_id)?.peek().parts.find(({ id }) => id === data.part_id);
-    return (part !== undefined && !part.open) || this.#open.put(type, data);
+    // In a cluster, text may come after the end of its part. A message may be loaded before that.
+    const message = this.message(data.message_id)?.peek();
+    const part = message?.parts.find(({ id }) => id === data.part_id);
+    const hasEnded = part?.closed === true || (message?.finish_reason ?? null) !== null;
+    return hasEnded || this.#open.put(type, data);
   }
 
   output(data) {
@@ -241,7 +244,8 @@ export class Transcript {
   partCompleted(part, messageId) {
     this.#close(part.id);
     this.#event(() => {
-      this.#held.change(messageId, (message) => ({ ...message, parts: withPart(message.parts, part) }));
+      const closed = { ...part, closed: true };
+      this.#held.change(messageId, (message) => ({ ...message, parts: withPart(message.parts, closed) }));
     });
   }
 

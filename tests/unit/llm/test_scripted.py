@@ -357,7 +357,7 @@ async def test_every_kind_of_part_counts_in_the_usage() -> None:
 
 
 async def test_no_other_model_is_served() -> None:
-    with pytest.raises(ProviderError, match="no model but demo"):
+    with pytest.raises(ProviderError, match="has only the model demo"):
         await collect(MODEL.stream(request(model="other")))
 
 
