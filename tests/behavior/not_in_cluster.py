@@ -143,6 +143,8 @@ EXCLUDED: Mapping[str, Sequence[str]] = {
         "test_images.py::test_a_model_that_refuses_images_gets_texts[fake-anthropic/model]",
         "test_images.py::test_a_model_that_refuses_images_gets_texts[fake-openai/model]",
         "test_images.py::test_a_model_that_refuses_images_gets_texts[fake-responses/model]",
+        "test_insistent_models.py::test_a_rule_that_is_stated_inside_a_stream_is_learned[mistral]",
+        "test_insistent_models.py::test_each_rule_costs_one_request_ever[mistral-",
         "test_messages_that_cannot_fit.py::test_an_assumed_window_refuses_nothing",
         "test_overflow.py::test_a_refusal_of_a_summarizer_teaches_its_window",
         "test_overflow.py::test_every_shape_is_recovered_from",
