@@ -192,7 +192,7 @@ while IFS= read -r line; do
       echo "$TOKEN" > touched.txt
       say "\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"touched with $TOKEN\"}]}" ;;
     *'"name":"hang"'*) sleep 600 & ;;
-    *'"name":"die"'*) echo "cannot go on" >&2; exit 3 ;;
+    *'"name":"die"'*) echo "the tool crashed" >&2; exit 3 ;;
   esac
 done
 echo "end of input" > ended.txt

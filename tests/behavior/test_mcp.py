@@ -261,7 +261,7 @@ async def test_a_command_in_the_sandbox_is_a_server(
         assert results[:2] == [("completed", "touched with [secret TOKEN]"), ("completed", "[secret TOKEN]\n")]
         assert results[2][0] == "error"
         assert "gave no result" in results[2][1]
-        assert "Output: cannot go on" in results[2][1]
+        assert "Standard error: the tool crashed" in results[2][1]
         assert results[3] == results[0]
         assert (await client.http.get(f"{path}/files/starts.txt")).text == "started\n" * 2
         assert of_type(events, "mcp.failed") == []

@@ -93,7 +93,7 @@ async def stdio_streams(
             )
             said = lines.said.decode("utf-8", "replace").strip()
             ended = result.remark or f"it ended with exit code {result.exit_code}"
-            received.fail("closed", f"The command is not running: {ended}.{f' Output: {said}' if said else ''}")
+            received.fail("closed", f"The command is not running: {ended}.{f' Standard error: {said}' if said else ''}")
         except PalimpsestError as error:
             received.fail(error.code, error.detail)
         except ServerError:
