@@ -52,6 +52,12 @@ WAIT_S, MOST_WAIT_S = 0.1, 5.0
 MOST_EVENTS = 2000
 """Events of a history after which it begins anew: a tenure has about ten."""
 
+USUAL_EVENTS = 50
+"""The same while nothing fails, which a new history would forget. Each decision follows the whole history: with some
+hundred events, as of messages that a program sends in a row, this cost more than the rest of the run."""
+
+SHORT_HISTORIES = "short-histories"
+
 
 def session_workflow_id(session_id: str) -> str:
     return f"session-{session_id}"
@@ -76,7 +82,7 @@ class SessionWorkflow:
         while more or self._rung:
             self._rung = False
             more = await self._own(session_id)
-            if workflow.info().get_current_history_length() > MOST_EVENTS:
+            if (more or self._rung) and self._begins_anew():
                 workflow.continue_as_new(session_id)
 
     async def _own(self, session_id: str) -> bool:
@@ -105,6 +111,12 @@ class SessionWorkflow:
             return True
         self._failures = 0
         return more
+
+    def _begins_anew(self) -> bool:
+        events = workflow.info().get_current_history_length()
+        if events > MOST_EVENTS:
+            return True
+        return events > USUAL_EVENTS and not self._failures and workflow.patched(SHORT_HISTORIES)
 
 
 def _drains(error: ActivityError) -> bool:

@@ -3,13 +3,14 @@ new code. A version that changes the order of its commands adds a history, and k
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 from temporalio.client import WorkflowHistory
 from temporalio.worker import Replayer, UnsandboxedWorkflowRunner
 
-from app.cluster.workflow import SessionWorkflow
+from app.cluster.workflow import USUAL_EVENTS, SessionWorkflow
 
 HISTORIES = sorted((Path(__file__).parent / "histories").glob("*.json"))
 """Made with `temporal workflow show --workflow-id session-… --output json`."""
@@ -21,5 +22,8 @@ async def test_an_earlier_history_is_followed(history: str) -> None:
     await replayer.replay_workflow(WorkflowHistory.from_json("session-1", history))
 
 
-def test_there_are_histories_of_a_plain_tenure_and_of_a_take_over() -> None:
-    assert {"tenure", "take_over"} <= {path.stem for path in HISTORIES}
+def test_the_histories_show_what_changed() -> None:
+    """`messages_in_a_row` is longer than histories are since `SHORT_HISTORIES`."""
+    assert {"tenure", "take_over", "messages_in_a_row"} <= {path.stem for path in HISTORIES}
+    (long,) = (path for path in HISTORIES if path.stem == "messages_in_a_row")
+    assert len(json.loads(long.read_text())["events"]) > 2 * USUAL_EVENTS
