@@ -101,7 +101,9 @@ class Found:
     steps: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     wrong: list[str] = field(default_factory=list)
     refused: list[int] = field(default_factory=list)
-    """Sessions of each woken worker whose owner found itself taken over, by its log."""
+    """Sessions of each woken worker whose owner had a write refused, by its log."""
+    stopped: list[int] = field(default_factory=list)
+    """The others, whose owners saw that another worker has them before they had anything to write."""
     tries: int = 0
 
     def add(self, other: Mapping[str, Any]) -> None:
@@ -111,6 +113,7 @@ class Found:
                 mine[phase] += seconds
         self.wrong += other["wrong"]
         self.refused += other["refused"]
+        self.stopped += other["stopped"]
         self.tries += other["tries"]
 
     def values(self) -> dict[str, Any]:
@@ -125,7 +128,9 @@ class Found:
             step = f", next step {_spread(self.steps[phase])}" if self.steps[phase] else ""
             lines.append(f"  {phase:10} claimed {_spread(self.claims[phase])}{step}")
         if self.refused:
-            lines.append(f"  woken workers found {min(self.refused)} to {max(self.refused)} sessions taken over")
+            lines.append(
+                f"  woken workers: writes of {_range(self.refused)} sessions refused, {_range(self.stopped)} noticed"
+            )
         return "\n".join(lines + self.wrong)
 
     @property
@@ -133,6 +138,10 @@ class Found:
         """Whether the goals were missed."""
         steps = [seconds for found in self.steps.values() for seconds in found]
         return not steps or statistics.median(steps) > GOAL_S or max(steps) > WORST_S
+
+
+def _range(counts: Sequence[int]) -> str:
+    return f"{min(counts)} to {max(counts)}"
 
 
 def _spread(seconds: Sequence[float]) -> str:
@@ -333,12 +342,15 @@ async def _try(
 ) -> None:
     crowd, began, victim, node = await one_try(cluster, client, provider, folder, how, count, label, url)
     if how == "freeze":
-        found.refused.append(await _wake(cluster, crowd, victim, node))
+        log = await _wake(cluster, crowd, victim, node)
+        refused = _named(log, "session_taken_over") & crowd.sessions.keys()
+        found.refused.append(len(refused))
+        found.stopped.append(len(_named(log, "session_claimed_elsewhere") & crowd.sessions.keys() - refused))
     judge(cluster, url, crowd, began, found, folder)
 
 
-async def _wake(cluster: Cluster, crowd: Crowd, victim: str, node: ServerProcess) -> int:
-    """Lets a frozen worker continue until it owns nothing; returns how many sessions it found taken over."""
+async def _wake(cluster: Cluster, crowd: Crowd, victim: str, node: ServerProcess) -> str:
+    """Lets a frozen worker continue until it owns nothing; returns its log."""
     node.thaw()
     crowd.open_gates()
     async with asyncio.timeout(READY_S), httpx.AsyncClient(trust_env=False) as http:
@@ -347,7 +359,10 @@ async def _wake(cluster: Cluster, crowd: Crowd, victim: str, node: ServerProcess
             await asyncio.sleep(0.1)
     log = cluster.log(victim)
     await asyncio.to_thread(cluster.nodes.pop(victim).end, signal.SIGTERM)
-    return sum(
-        any(session_id in line and "session_taken_over" in line for line in log.splitlines())
-        for session_id in crowd.sessions
-    )
+    return log
+
+
+def _named(log: str, event: str) -> set[str]:
+    """The sessions that lines of this event name."""
+    lines = (json.loads(line) for line in log.splitlines() if event in line)
+    return {line["session_id"] for line in lines if line["event"] == event}

@@ -326,6 +326,8 @@ class Tenures:
     async def _compare(self, tenure: Tenure, owner: SessionOwner, version: RowVersion | None) -> None:
         if version is None or version.epoch != owner.claimed.epoch:
             # Deleted, or claimed by another node while this one was frozen or cut off.
+            if version is not None:
+                log.warning("session_claimed_elsewhere", session_id=tenure.session_id)
             tenure.stop()
         elif version != tenure.version and await self._answer(tenure, owner):
             # Not before: after an error, the next look tries again.
