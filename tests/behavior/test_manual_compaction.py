@@ -159,6 +159,9 @@ async def test_a_dry_run_reports_the_result_and_changes_nothing(client: Client, 
     assert await context(client, session_id) == shown
     assert (await rounds(client, session_id), summaries_of(provider)) == ([], [])
 
+
+async def test_a_dry_run_reports_what_a_round_then_does(client: Client, provider: FakeProvider) -> None:
+    session_id = await worked(client, provider)
     response = await client.http.post(path(session_id), json={"dry_run": True})
     would, did = response.json(), (await compacted(client, session_id)).data
     same = ("policy", "first_message_id", "last_message_id", "messages_compacted", "outputs_pruned", "tokens_before")
