@@ -13,6 +13,7 @@ from tests.behavior.harness import OPENAI, Client
 from tests.behavior.long_task import SUMMARY, LongTask, asks_for_summary
 from tests.behavior.packed import packed
 from tests.behavior.rounds import assert_rounds, rounds, says, summaries_of
+from tests.load import LONG
 from tests.provider import Answer, FakeProvider, HttpError, RecordedRequest, Reply, Text, ToolCall
 
 ROOMY = 32_000
@@ -112,11 +113,15 @@ async def test_if_clearing_is_enough_no_summary_is_prepared(
     assert summaries_of(provider) == []
 
 
+STEPS = 100 if LONG else 50
+"""With 50, each policy makes three rounds or more."""
+
+
 @pytest.mark.extended
 @first_of(policy=["reactive", "threshold", "handoff"])
 async def test_most_prepared_summaries_are_used(start_server: StartServer, provider: FakeProvider, policy: str) -> None:
     provider.configure(window=ROOMY)
-    provider.respond(LongTask(80, most=6_000))
+    provider.respond(LongTask(STEPS, most=12_000))
     async with Client(start_server(models=WINDOWS).url) as client:
         made = await client.create("the task", model=OPENAI, compaction=policy, limits={"max_steps": None})
         await client.until_idle(made["id"])

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from tests.behavior.checks import assert_sound, following
-from tests.behavior.combinations import first_of
 from tests.behavior.conftest import StartServer
 from tests.behavior.harness import Client, of_type
 from tests.behavior.places import COMMAND, IN_LINE, PLACES, Model, Place, digits, living
@@ -21,7 +20,7 @@ from tests.behavior.test_start import numbers
 from tests.load import LONG
 from tests.provider import FakeProvider
 
-TIMES = [50] if LONG else [1, 2]
+TIMES = 50 if LONG else 2
 CONTRACT_S = 2.0
 WIDE_S = 20.0
 """Seconds for a cancel on a busy machine."""
@@ -69,11 +68,11 @@ async def _go_on(client: Client, session_id: str, place: Place) -> None:
         await assert_rounds(client, session_id)
 
 
-async def _times_at(client: Client, provider: FakeProvider, place: Place, times: int) -> list[float]:
+async def _times_at(client: Client, provider: FakeProvider, place: Place) -> list[float]:
     """Sequentially if they are measured, else in parallel."""
     if LONG:
-        return [await _cancel_at(client, provider, place, number) for number in range(times)]
-    return await asyncio.gather(*(_cancel_at(client, provider, place, number) for number in range(times)))
+        return [await _cancel_at(client, provider, place, number) for number in range(TIMES)]
+    return await asyncio.gather(*(_cancel_at(client, provider, place, number) for number in range(TIMES)))
 
 
 def _print_row(name: str, taken: list[float]) -> None:
@@ -82,17 +81,14 @@ def _print_row(name: str, taken: list[float]) -> None:
     )
 
 
-@first_of(times=TIMES)
 @pytest.mark.timeout(1800 if LONG else 180)
 @pytest.mark.slow
-async def test_a_cancel_ends_a_run_at_every_place(
-    client: Client, provider: FakeProvider, sandbox: str, times: int
-) -> None:
+async def test_a_cancel_ends_a_run_at_every_place(client: Client, provider: FakeProvider, sandbox: str) -> None:
     provider.respond(Model())
     places = [place for place in PLACES if place.in_sandbox or sandbox == "bubblewrap"]
     worst = 0.0
     for place in places:
-        taken = await _times_at(client, provider, place, times)
+        taken = await _times_at(client, provider, place)
         _print_row(f"{place.name}, {sandbox}", taken)
         worst = max(worst, *taken)
     assert provider.refusals == []
@@ -101,18 +97,17 @@ async def test_a_cancel_ends_a_run_at_every_place(
         assert worst <= CONTRACT_S
 
 
-@first_of(times=TIMES)
 @pytest.mark.bubblewrap
 @pytest.mark.timeout(1800 if LONG else 180)
 @pytest.mark.parametrize(
     ("name", "bound", "gauge"),
     [
-        ("queue wait", {"max_runs": 1, "max_waiting_runs": 2 * TIMES[-1]}, "palimpsest_waiting_runs"),
+        ("queue wait", {"max_runs": 1, "max_waiting_runs": 2 * TIMES}, "palimpsest_waiting_runs"),
         ("sandbox wait", {"max_sandboxes": 1}, "palimpsest_sandbox_waiters"),
     ],
 )
 async def test_a_cancel_ends_a_run_that_waits_for_another(
-    start_server: StartServer, provider: FakeProvider, name: str, bound: dict[str, Any], gauge: str, times: int
+    start_server: StartServer, provider: FakeProvider, name: str, bound: dict[str, Any], gauge: str
 ) -> None:
     provider.respond(Model())
     taken: list[float] = []
@@ -121,7 +116,7 @@ async def test_a_cancel_ends_a_run_that_waits_for_another(
         holder = await COMMAND.create(client, 0)
         async with following(client, holder) as follower:
             await COMMAND.stand(client, provider, follower, 0)
-        for number in range(times):
+        for number in range(TIMES):
             waited.append(await IN_LINE.create(client, number))
             async with asyncio.timeout(WIDE_S), following(client, waited[-1]) as follower:
                 while (await numbers(client))[gauge] != 1:

@@ -52,13 +52,17 @@ def held_step(task: LongTask, step: int, gate: str) -> Callable[[RecordedRequest
     return answer
 
 
+STEPS = 14
+"""At least one more round comes after the first, with each policy."""
+
+
 @asynccontextmanager
 async def in_an_automatic_round(
     start_server: StartServer, provider: FakeProvider, policy: str, model: str
 ) -> AsyncIterator[tuple[Client, str]]:
     """A run whose first round waits for its summary at the gate `summary`, blocking the run."""
     provider.configure(window=WINDOW)
-    provider.respond(LongTask(30, summarise=gated("summary")))
+    provider.respond(LongTask(STEPS, summarise=gated("summary")))
     async with Client(start_server(models=SMALL).url) as client:
         waits = {"policy": policy, "background": False}
         session_id = (await client.create("the task", model=model, compaction=waits))["id"]

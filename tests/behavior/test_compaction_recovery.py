@@ -32,7 +32,7 @@ from tests.behavior.rounds import (
     state,
     worked,
 )
-from tests.behavior.test_compaction_messages import held_step
+from tests.behavior.test_compaction_messages import STEPS, held_step
 from tests.provider import FakeProvider, Gate, Reply, Text
 
 ENDS = [signal.SIGKILL, signal.SIGTERM]
@@ -46,7 +46,7 @@ async def test_a_run_continues_after_its_server_ended_during_an_automatic_round(
     # In turn: all twelve combinations would prove no more.
     model = MODELS[(POLICIES.index(policy) + ENDS.index(how)) % 2]
     provider.configure(window=WINDOW)
-    provider.respond(LongTask(24, summarise=gated("summary")))
+    provider.respond(LongTask(STEPS, summarise=gated("summary")))
     small = {"PALIMPSEST_MODELS": json.dumps(SMALL)}
     first = start_process(**small)
     async with Client(first.url) as client:

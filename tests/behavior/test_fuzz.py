@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from schemathesis import GenerationMode
 from schemathesis.core.result import Ok
 
-from tests.behavior.combinations import first_of
 from tests.behavior.harness import RunningServer
 from tests.fuzz.api import ApiFuzzer
 from tests.fuzz.api_target import ENDLESS, Target, agent, check
@@ -29,7 +28,7 @@ from tests.load import LONG
 from tests.provider import FakeProvider
 from tests.requirements import need
 
-EXAMPLES = 1, 10 if LONG else 3
+EXAMPLES = 10 if LONG else 3
 """Requests to each operation; about half of them to something that exists."""
 
 JSON = "application/json"
@@ -45,8 +44,7 @@ NEVER_TAKEN = {
 @pytest.mark.extended
 @pytest.mark.slow
 @pytest.mark.timeout(180)
-@first_of(examples=EXAMPLES)
-def test_every_operation_answers_as_documented(server: RunningServer, provider: FakeProvider, examples: int) -> None:
+def test_every_operation_answers_as_documented(server: RunningServer, provider: FakeProvider) -> None:
     provider.respond(agent)
     schema = schemathesis.openapi.from_url(f"{server.url}/openapi.json")
     operations = [result.ok() for result in schema.get_all_operations() if isinstance(result, Ok)]
@@ -62,7 +60,7 @@ def test_every_operation_answers_as_documented(server: RunningServer, provider: 
         failures = [
             f"{operation.label}: {failure}"
             for operation in operations
-            if operation.path != ENDLESS and (failure := fuzz(operation, target, session, examples))
+            if operation.path != ENDLESS and (failure := fuzz(operation, target, session))
         ]
     assert not failures, "\n\n".join(failures)
     assert len(operations) > 20
@@ -79,12 +77,12 @@ def as_shown(operation: Any) -> Any:
     return operation.Case(path_parameters=dict.fromkeys(names, "a.txt"), query=query, headers={}, **body)
 
 
-def fuzz(operation: Any, target: Target, http: requests.Session, examples: int) -> Exception | None:
+def fuzz(operation: Any, target: Target, http: requests.Session) -> Exception | None:
     """The first response that is not as documented, with a minimized request; None if all are."""
     cases = st.one_of(*(operation.as_strategy(generation_mode=mode) for mode in GenerationMode))
 
     @settings(
-        max_examples=examples,
+        max_examples=EXAMPLES,
         derandomize=True,
         database=None,
         deadline=None,
@@ -126,12 +124,8 @@ FUZZERS: tuple[tuple[Callable[[], AbstractContextManager[Any]], int], ...] = (
 @pytest.mark.extended
 @pytest.mark.bubblewrap
 @pytest.mark.parametrize(("make", "inputs"), FUZZERS)
-@first_of(share=[4, 1])
-def test_hostile_input_crashes_nothing(
-    make: Callable[[], AbstractContextManager[Any]], inputs: int, share: int
-) -> None:
+def test_hostile_input_crashes_nothing(make: Callable[[], AbstractContextManager[Any]], inputs: int) -> None:
     need("bubblewrap")
-    inputs //= share
     with make() as fuzzer:
         result = run(fuzzer, seed_=7, inputs=inputs)
     assert result.crash is None, result.crash

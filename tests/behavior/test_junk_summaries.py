@@ -12,6 +12,7 @@ from tests.behavior.checks import assert_sound
 from tests.behavior.conftest import StartServer
 from tests.behavior.harness import ANTHROPIC, OPENAI, Client, command, of_type
 from tests.behavior.long_task import asks_for_summary
+from tests.load import LONG
 from tests.provider import FakeProvider, RecordedRequest, Reply, Text, ToolCall
 
 WINDOW = 16_000
@@ -62,7 +63,7 @@ def request_of(turn: int) -> str:
         ("reactive", OPENAI, 4),
         ("handoff", ANTHROPIC, 4),
         pytest.param("threshold", ANTHROPIC, 10, marks=pytest.mark.extended),
-        pytest.param("handoff", OPENAI, 10, marks=pytest.mark.extended),
+        pytest.param("handoff", OPENAI, 10 if LONG else 4, marks=pytest.mark.extended),
     ],
 )
 @pytest.mark.slow

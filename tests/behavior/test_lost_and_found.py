@@ -10,11 +10,14 @@ from tests.behavior.harness import Client, command, of_type
 from tests.behavior.long_task import LongTask, asks_for_summary
 from tests.behavior.rounds import POLICIES_ON_WIRES
 from tests.behavior.test_recall import FLOOD, outputs
+from tests.load import LONG
 from tests.provider import FakeProvider, RecordedRequest, Reply, Text, ToolCall
 
 WINDOW = 8_000
 DECISION = "We have decided: the wire protocol is cobalt-seven."
 ROUNDS = 5
+STEPS = 40 if LONG else 22
+"""With 22, each policy makes 7 rounds or more."""
 
 
 class Forgetful(LongTask):
@@ -50,7 +53,7 @@ async def test_a_decision_and_a_needle_are_found_after_five_rounds(
     start_server: StartServer, provider: FakeProvider, policy: str, model: str
 ) -> None:
     provider.configure(window=WINDOW)
-    agent = Forgetful(40)
+    agent = Forgetful(STEPS)
     provider.respond(agent)
     server = start_server(models={model: {"context_window": WINDOW}})
     async with Client(server.url) as client:

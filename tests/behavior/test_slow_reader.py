@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import re
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, closing
@@ -17,9 +14,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.behavior.harness import Client, Event, of_type, read_events
+from tests.behavior.harness import OPENAI, Client, Event, of_type, read_events
+from tests.behavior.process import ServerProcess
 from tests.behavior.replica import Replica
-from tests.databases import database_environment
 from tests.provider import FakeProvider, Gate, Reply, Text
 from tests.requirements import need
 
@@ -37,33 +34,9 @@ unsent events alone would take more than that."""
 def process(provider: FakeProvider, tmp_path: Path) -> Iterator[tuple[str, int]]:
     """A server in a separate process: its URL and process id."""
     need("bubblewrap")
-    environment = {
-        "PATH": os.environ["PATH"],
-        "PALIMPSEST_DATA_DIR": str(tmp_path),
-        "PALIMPSEST_PORT": "0",
-        "PALIMPSEST_SANDBOX": "bubblewrap",
-        "PALIMPSEST_MODEL": "fake/model",
-        "PALIMPSEST_PROVIDERS": json.dumps({"fake": {"kind": "openai", "base_url": provider.openai_url}}),
-        "PALIMPSEST_MODELS": '{"fake/model": {"context_window": 10000000}}',
-        "PYTHONUNBUFFERED": "1",
-        **database_environment(tmp_path),
-    }
-    command = [sys.executable, "-m", "app", "serve"]
-    root = Path(__file__).resolve().parents[2]
-    with subprocess.Popen(
-        command, env=environment, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    ) as server:
-        assert server.stdout is not None
-        try:
-            said = ""
-            while not (found := re.search(r"http://127\.0\.0\.1:\d+", said)):
-                line = server.stdout.readline()
-                assert line, f"the server ended: {said}"
-                said += line
-            yield found.group(), server.pid
-        finally:
-            server.terminate()
-            server.stdout.read()
+    models = {"PALIMPSEST_MODELS": json.dumps({OPENAI: {"context_window": 10_000_000}})}
+    with ServerProcess(tmp_path / "data", provider, "bubblewrap", "", models) as server:
+        yield server.url, server.pid
 
 
 ESTABLISHED = "01"
@@ -92,7 +65,7 @@ def dead_reader(url: str, session_id: str) -> socket.socket:
 async def waiting_session(client: Client, provider: FakeProvider, gate: str) -> AsyncIterator[str]:
     """A session whose answer of many deltas waits at a gate, which opens at the end of the block."""
     provider.script(Reply(Text(">"), Gate(gate), Text(TEXT, chunks=DELTAS)))
-    session_id = (await client.create("go", model="fake/model"))["id"]
+    session_id = (await client.create("go", model=OPENAI))["id"]
     await provider.reached(gate)
     yield session_id
     provider.open(gate)

@@ -28,6 +28,9 @@ FIRST, READERS = 5, 40 if LONG else 20
 ARCHIVES = 3, 5
 """Fewer if only eight at once are allowed per session: see `app/api/download_budget.py`."""
 
+AROUND = 40 if LONG else 20
+"""Messages of half a megabyte before the large one and after it: more than the kernel takes for a reader."""
+
 MOST_MB = 1
 """Maximum cost of each of the others, with all of the server's work for it."""
 
@@ -67,7 +70,7 @@ def all_dropped(server: ServerProcess) -> bool:
 
 async def sessions_log(client: Client) -> str:
     """A session whose log has messages of half a megabyte, and one of 8 MB, which no reader may hold in memory."""
-    texts = ["x" * 500_000] * 40 + ["ä" * 4_000_000] + ["x" * 500_000] * 40
+    texts = ["x" * 500_000] * AROUND + ["ä" * 4_000_000] + ["x" * 500_000] * AROUND
     messages = [{"role": "user", "content": "Go on."}, *({"role": "assistant", "content": text} for text in texts)]
     session = await client.create(history={"format": "openai", "messages": messages})
     return f"/v1/sessions/{session['id']}"

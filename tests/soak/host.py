@@ -54,8 +54,7 @@ def free_port() -> int:
 
 class Host:
     """Starts and ends the server's lives. `clock` is what makes its wall clock one that can be set. The first life goes
-    without it, and every second one after that: with that library, a thread that waits for the interpreter does not
-    sleep, and the server takes five times as much CPU time."""
+    without it, and every second one after that: with that library, `time.sleep` fails in the server."""
 
     def __init__(
         self,

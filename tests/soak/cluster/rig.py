@@ -98,7 +98,7 @@ async def staged(options: Options, folder: Path, book: Book) -> AsyncIterator[tu
         provider = stack.enter_context(FakeProvider(windows=windows, keep=KEPT_REQUESTS))
         provider.respond(Model(options.seed, weather, digits, witness.port).answer)
         nodes: list[Node] = []
-        # With its library, threads that wait do not sleep, so one worker has it, and only if its clock will jump.
+        # With its library, `time.sleep` fails, so one worker has it, and only if its clock will jump.
         jumps = any(fault.kind == "clock_worker" for fault in options.faults)
         clock = Clock(folder / "clock")
         for name in names:

@@ -18,14 +18,12 @@ TRIES = 3
 @pytest.mark.extended
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("rows", ["cpu first-byte steps", "history", "latency"])
-async def test_no_ratio_of_quick_rows_is_far_off(rows: str) -> None:
+async def test_no_ratio_of_quick_rows_is_far_off() -> None:
     for _ in range(TRIES):
-        results = await _quick(*rows.split())
-        assert results
+        results = await _quick("cpu", "first-byte", "steps", "history", "latency")
         assert all(result["value"] > 0 for result in results)
         ratios = {result["what"]: (result["ratio"], result["goal"]) for result in results if result["goal_is_ratio"]}
-        assert ("cpu" in rows) == ("CPU per streamed token" in ratios)
+        assert "CPU per streamed token" in ratios
         far_off = {what: found for what, found in ratios.items() if found[0] > FAR_OFF * found[1]}
         if not far_off:
             return

@@ -16,7 +16,8 @@ from app.errors import ForbiddenError, InvalidRequestError, PalimpsestError, San
 from app.sandbox.host.copying import copy_workspace
 from app.sandbox.host.workspace import MAX_DEPTH, Workspace, delete_tree, translate
 
-NAMES = 40_000
+NAMES = 30_000
+"""So many that a list of them takes more than a batch does."""
 AT_FDCWD, RENAME_EXCHANGE = -100, 2
 
 
