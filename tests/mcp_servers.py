@@ -18,6 +18,8 @@ from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 from mcp_types import CallToolResult, ImageContent, ResourceLink, TextContent
 
+from tests.accepting import UvicornServer
+
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
 
 
@@ -94,7 +96,7 @@ def mcp_server(extra: Callable[[MCPServer], None] = lambda _: None) -> Iterator[
 
     listener = socket.create_server(("127.0.0.1", 0))
     config = uvicorn.Config(noting, log_level="critical", lifespan="on", timeout_graceful_shutdown=1, ws="none")
-    served = uvicorn.Server(config)
+    served = UvicornServer(config)
     thread = threading.Thread(target=lambda: asyncio.run(served.serve([listener])), daemon=True)
     thread.start()
     running.url = f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
@@ -102,7 +104,8 @@ def mcp_server(extra: Callable[[MCPServer], None] = lambda _: None) -> Iterator[
         yield running
     finally:
         served.should_exit = True
-        thread.join(20)
+        thread.join(60)
+        assert not thread.is_alive(), "the server did not stop"
         listener.close()
 
 

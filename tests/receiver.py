@@ -61,7 +61,7 @@ class Receiver:
             self.changed.notify_all()
         return status
 
-    def wait(self, done: Callable[[Receiver], bool], seconds: float = 30) -> None:
+    def wait(self, done: Callable[[Receiver], bool], seconds: float = 60) -> None:
         """Waits until something is true of what was received. Blocks."""
         with self.changed:
             assert self.changed.wait_for(lambda: done(self), seconds), [r.body["type"] for r in self.requests]

@@ -43,8 +43,8 @@ class S3Server:
 
     def await_ready(self) -> None:
         """Waits until it answers, and makes the bucket."""
-        deadline = time.monotonic() + 30
-        with httpx.Client(base_url=self.endpoint, trust_env=False, timeout=30) as client:
+        deadline = time.monotonic() + 60
+        with httpx.Client(base_url=self.endpoint, trust_env=False, timeout=60) as client:
             while time.monotonic() < deadline:
                 with suppress(httpx.TransportError):
                     if client.put(f"/{BUCKET}").status_code == 200:

@@ -21,7 +21,7 @@ from tests.load import LONG
 from tests.provider import FakeProvider, Reply, Text, ToolCall
 
 P99_MS = 100 if LONG else 1500
-"""Limit for the 99th percentile of `/healthz`. A shared machine delays everyone, hence the wide limit by default."""
+"""Limit for the 99th percentile of `/healthz`: of its time on an idle machine, else of the server's CPU time."""
 
 SERVER_MB = 300
 """Memory limit of a server under any attack; at rest it uses about 120."""
@@ -54,6 +54,7 @@ def watched(server: Running, name: str, most_mb: float = SERVER_MB) -> Iterator[
     """Polls `/healthz` and the memory, prints both and asserts that both stayed within limits."""
     address = urlsplit(server.url)
     argv = [sys.executable, "-I", "-S", probe.__file__, str(address.hostname), str(address.port)]
+    argv += [] if LONG else [str(server.pid)]
     seen = Seen()
     prober = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert prober.stdout is not None

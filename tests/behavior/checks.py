@@ -152,7 +152,7 @@ class Follower:
         def matching() -> list[Event]:
             return [event for event in self.events if wanted(event)]
 
-        async with asyncio.timeout(20), self._news:
+        async with asyncio.timeout(60), self._news:
             await self._news.wait_for(lambda: len(matching()) >= count)
         return matching()[count - 1]
 

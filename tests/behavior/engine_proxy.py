@@ -12,7 +12,7 @@ from typing import Any, Self
 from tests.passing_on import PassedOn, Streams
 
 ENGINE = "/var/run/docker.sock"
-TIMEOUT_S = 10.0
+TIMEOUT_S = 60.0
 
 
 class EngineProxy:
@@ -69,9 +69,8 @@ class EngineProxy:
     async def _close(self) -> None:
         server, self._server = self._server, None
         if server is not None:
-            server.close()
+            await self._passed_on.close(server)
             self.path.unlink(missing_ok=True)
-        await self._passed_on.drop()
 
     async def _connect(self) -> Streams | None:
         return await asyncio.open_unix_connection(ENGINE) if self._answers else None

@@ -16,6 +16,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource
 
 from app.server import Server, bind, make_server
 from app.settings import Settings
+from tests.accepting import stop_accepting
 from tests.databases import database_settings
 from tests.provider import FakeProvider, ToolCall
 
@@ -39,6 +40,7 @@ class RunningServer:
     settings: Settings
     _url: str = ""
     _server: Server | None = None
+    _loop: asyncio.AbstractEventLoop | None = None
     _thread: threading.Thread | None = None
     _failure: BaseException | None = None
     _ready: threading.Event = field(default_factory=threading.Event)
@@ -56,6 +58,7 @@ class RunningServer:
             assert self._server is not None
             try:
                 with listener, asyncio.Runner() as runner:
+                    self._loop = runner.get_loop()
                     runner.run(self._server.serve(sockets=[listener]))
             except BaseException as error:
                 self._failure = error
@@ -72,10 +75,16 @@ class RunningServer:
     def stop(self) -> None:
         if self._server is None or self._thread is None:
             return
-        self._server.should_exit = True
+        if self._loop is not None and self._thread.is_alive():
+            asyncio.run_coroutine_threadsafe(self._stop(), self._loop)
         self._thread.join(60)
         assert not self._thread.is_alive(), "the server did not stop"
         self._server = None
+
+    async def _stop(self) -> None:
+        assert self._server is not None
+        await stop_accepting(self._server.servers)
+        self._server.should_exit = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +166,7 @@ class Client:
         # `verify` has no effect on HTTP; without it, each client would load the machine's certificates.
         transport = _Alternating(_peers[url]) if url in _peers else None
         self.http = httpx.AsyncClient(
-            base_url=url, headers=headers, timeout=30, trust_env=False, verify=False, transport=transport
+            base_url=url, headers=headers, timeout=60, trust_env=False, verify=False, transport=transport
         )
 
     async def __aenter__(self) -> Self:
@@ -233,7 +242,7 @@ class Client:
 
     async def wait_for(self, session_id: str, wanted: Callable[[Event], bool], after: int | None = None) -> Event:
         """The first matching event, from the log or live."""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             async for event in self.events(session_id, after=after):
                 if wanted(event):
                     return event

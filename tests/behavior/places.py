@@ -94,7 +94,7 @@ def living(mark: str) -> int:
 
 
 async def _until_living(marks: list[str]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not all(map(living, marks)):  # noqa: ASYNC110
             await asyncio.sleep(0.1)  # processes of another namespace raise no event here, and a check is slow
 

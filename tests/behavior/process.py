@@ -74,8 +74,8 @@ class ServerProcess:
     def _await_ready(self) -> None:
         """It has said where it will listen, which is a moment before it does."""
         # `verify` has no effect on HTTP; without it, each client would load the machine's certificates.
-        deadline = time.monotonic() + 30
-        with httpx.Client(base_url=self.url, trust_env=False, verify=False, timeout=30) as client:
+        deadline = time.monotonic() + 60
+        with httpx.Client(base_url=self.url, trust_env=False, verify=False, timeout=60) as client:
             while time.monotonic() < deadline:
                 with suppress(httpx.ConnectError):
                     if client.get("/readyz").status_code == 200:
@@ -99,7 +99,7 @@ class ServerProcess:
         """Sends a signal and waits for the end; the exit code."""
         assert self._process is not None
         self.ask_to_end(how)
-        code = self.await_end(30)
+        code = self.await_end(60)
         if self._process.stdout is not None:
             self._process.stdout.close()
         return code

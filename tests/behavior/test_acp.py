@@ -56,7 +56,7 @@ class Editor:
         return taken
 
     async def says(self, text: str) -> None:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while text not in self.text():
                 self.news.clear()
                 await self.news.wait()

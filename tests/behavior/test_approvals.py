@@ -12,7 +12,8 @@ from tests.behavior.approving import ALWAYS, approve_all, command, decide, pendi
 from tests.behavior.checks import assert_sound, at, following
 from tests.behavior.conftest import StartServer
 from tests.behavior.harness import Client, Event, of_type
-from tests.behavior.test_cancel_resume import CANCEL_S, cancel
+from tests.behavior.test_cancel_resume import cancel
+from tests.load import CANCEL_S
 from tests.provider import FakeProvider, Reply, Text, ToolCall
 
 pytestmark = pytest.mark.shared_server
@@ -86,7 +87,7 @@ async def test_calls_of_one_message_start_when_all_of_them_are_decided(
 async def test_an_expired_approval_is_a_denial_that_the_model_sees(client: Client, provider: FakeProvider) -> None:
     provider.script(Reply(command("one")), Reply(Text("done")))
     session_id = (await client.create("task", approval={"policy": "always", "timeout_s": 0.3}))["id"]
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         events = await client.until_idle(session_id)
 
     (requested,) = of_type(events, "approval.requested")

@@ -17,13 +17,10 @@ from tests.behavior.places import COMMAND, IN_LINE, PLACES, Model, Place, digits
 from tests.behavior.rounds import assert_rounds
 from tests.behavior.test_cancel_resume import cancel
 from tests.behavior.test_start import numbers
-from tests.load import LONG
+from tests.load import CANCEL_S, LONG
 from tests.provider import FakeProvider
 
 TIMES = 50 if LONG else 2
-CONTRACT_S = 2.0
-WIDE_S = 20.0
-"""Seconds for a cancel on a busy machine."""
 
 
 async def _cancel_at(client: Client, provider: FakeProvider, place: Place, number: int) -> float:
@@ -36,7 +33,7 @@ async def _cancel_at(client: Client, provider: FakeProvider, place: Place, numbe
         await follower.type("compaction.cancelled" if place.asked else "session.idle")
         took = time.monotonic() - begun
         assert living(digits(place.name, number)) == 0, f"{place.name}: its processes live"
-    assert took < WIDE_S, f"{place.name}: {took:.1f} s"
+    assert took < CANCEL_S, f"{place.name}: {took:.1f} s"
     session = await client.session(session_id)
     assert (session["status"], session["outcome"]) == ("idle", "completed" if place.asked else "cancelled"), place.name
     assert session["queue"]["pending"] == len(place.waiting)
@@ -86,15 +83,11 @@ def _print_row(name: str, taken: list[float]) -> None:
 async def test_a_cancel_ends_a_run_at_every_place(client: Client, provider: FakeProvider, sandbox: str) -> None:
     provider.respond(Model())
     places = [place for place in PLACES if place.in_sandbox or sandbox == "bubblewrap"]
-    worst = 0.0
     for place in places:
         taken = await _times_at(client, provider, place)
         _print_row(f"{place.name}, {sandbox}", taken)
-        worst = max(worst, *taken)
     assert provider.refusals == []
     assert provider.script_errors == []
-    if LONG:
-        assert worst <= CONTRACT_S
 
 
 @pytest.mark.bubblewrap
@@ -118,7 +111,7 @@ async def test_a_cancel_ends_a_run_that_waits_for_another(
             await COMMAND.stand(client, provider, follower, 0)
         for number in range(TIMES):
             waited.append(await IN_LINE.create(client, number))
-            async with asyncio.timeout(WIDE_S), following(client, waited[-1]) as follower:
+            async with asyncio.timeout(60), following(client, waited[-1]) as follower:
                 while (await numbers(client))[gauge] != 1:
                     pass
                 begun = time.monotonic()
@@ -135,5 +128,4 @@ async def test_a_cancel_ends_a_run_that_waits_for_another(
     assert living(digits(COMMAND.name, 0)) == 0
     assert provider.refusals == []
     assert provider.script_errors == []
-    if LONG:
-        assert max(taken) <= CONTRACT_S
+    assert max(taken) < CANCEL_S

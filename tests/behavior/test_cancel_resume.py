@@ -17,12 +17,11 @@ from tests.behavior.combinations import first_of
 from tests.behavior.harness import ANTHROPIC, OPENAI, Client, Event, command, of_type, shows
 from tests.behavior.test_interrupt import stubborn
 from tests.behavior.test_queue import standing
+from tests.load import CANCEL_S
 from tests.provider import FakeProvider, Gate, Hang, HttpError, RecordedRequest, Reply, Text, ToolCall
 from tests.unit.sandbox.shell import sleepers, unique_seconds
 
 pytestmark = pytest.mark.shared_server
-
-CANCEL_S = 2.0
 
 
 async def cancel(client: Client, session_id: str, **body: Any) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import os
 import re
 import signal
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +22,7 @@ from tests.behavior.conftest import StartServer
 from tests.behavior.harness import OPENAI, Client, RunningServer, command
 from tests.behavior.process import ROOT, ServerProcess
 from tests.databases import database_environment
+from tests.passing_on import PassedOn
 from tests.provider import FakeProvider, Gate, HttpError, Reply, Text, ToolCall
 from tests.requirements import need
 
@@ -337,49 +338,28 @@ async def test_a_second_ctrl_c_quits_at_once(
         assert "quitting" in command.err
 
 
-@dataclass
+@dataclass(frozen=True)
 class Proxy:
-    """Forwards connections to a server until it cuts them; `pause_s` are the seconds between two pieces of what is
-    sent to the server."""
+    """Forwards connections to a server until it cuts them."""
 
-    target: int
-    url: str = ""
-    pause_s: float = 0
-    _writers: list[asyncio.StreamWriter] = field(default_factory=list)
-
-    def cut(self) -> None:
-        for writer in self._writers:
-            writer.transport.abort()
-        self._writers.clear()
-
-    async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self.target)
-        self._writers += [writer, far_writer]
-        await asyncio.gather(_pass(reader, far_writer, self.pause_s), _pass(far_reader, writer))
-
-
-async def _pass(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, pause_s: float = 0) -> None:
-    try:
-        while piece := await reader.read(65536):
-            writer.write(piece)
-            await asyncio.sleep(pause_s)
-    except ConnectionError:
-        pass
-    finally:
-        writer.close()
+    url: str
+    cut: Callable[[], Awaitable[None]]
 
 
 @asynccontextmanager
 async def proxy_to(url: str, pause_s: float = 0) -> AsyncIterator[Proxy]:
-    proxy = Proxy(int(url.rpartition(":")[2]), pause_s=pause_s)
+    """`pause_s` are the seconds between two pieces of what is sent to the server."""
+    port = int(url.rpartition(":")[2])
+    links = PassedOn(lambda: asyncio.open_connection("127.0.0.1", port), pause_s)
     bound = socket.create_server(("127.0.0.1", 0))
     if pause_s:
         # Otherwise the system would take megabytes at once.
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
-    async with await asyncio.start_server(proxy.accept, sock=bound):
-        proxy.url = f"http://127.0.0.1:{bound.getsockname()[1]}"
-        yield proxy
-        proxy.cut()
+    server = await asyncio.start_server(links.accept, sock=bound)
+    try:
+        yield Proxy(f"http://127.0.0.1:{bound.getsockname()[1]}", links.drop)
+    finally:
+        await links.close(server)
 
 
 async def test_a_lost_connection_loses_no_text_and_repeats_none(
@@ -390,7 +370,7 @@ async def test_a_lost_connection_loses_no_text_and_repeats_none(
         command = await terminal.start("run", "go", "--server", proxy.url)
         await command.says("first half, ")
 
-        proxy.cut()
+        await proxy.cut()
         await command.complains("connection lost, reconnecting (1 of 5)")
         provider.open("middle")
 

@@ -16,7 +16,8 @@ from tests.behavior.combinations import first_of
 from tests.behavior.conftest import StartProcess
 from tests.behavior.harness import ANTHROPIC, OPENAI, Client, Event, of_type
 from tests.behavior.test_approvals import statuses
-from tests.behavior.test_cancel_resume import CANCEL_S, cancel
+from tests.behavior.test_cancel_resume import cancel
+from tests.load import CANCEL_S
 from tests.provider import FakeProvider, Gate, Reply, Reset, Text, ToolCall
 
 SCHEMA = {"type": "object", "properties": {"title": {"type": "string"}}, "required": ["title"]}

@@ -199,7 +199,7 @@ async def test_until_idle_waits_for_a_round_of_an_idle_session(
     if ends == "cancelled":
         await client.http.post(f"/v1/sessions/{session_id}/cancel")
     provider.open("summary")
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         events = await reading
     assert [event.type for event in events][:1] == ["compaction.started"]
     assert f"compaction.{ends}" in [event.type for event in events]
@@ -209,6 +209,6 @@ async def test_until_idle_waits_for_a_round_of_an_idle_session(
 async def test_until_idle_of_a_session_without_a_round_ends_at_once(client: Client, provider: FakeProvider) -> None:
     session_id = await worked(client, provider)
     await compacted(client, session_id)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         events = await client.until_idle(session_id)
     assert events[-1].id == (await client.session(session_id))["last_seq"]

@@ -76,7 +76,7 @@ async def test_a_run_continues_after_its_server_ended_during_an_automatic_round(
 
 async def _billed_round(client: Client, session_id: str) -> dict[str, Any]:
     """The running round once its first answer is billed; no event reports that."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while True:
             [running] = [item for item in await rounds(client, session_id) if item["status"] == "running"]
             if running["usage"]["output_tokens"] > 0:

@@ -193,15 +193,15 @@ async def test_all_bodies_together_are_bounded(guarded: ServerProcess) -> None:
     async with AsyncExitStack() as stack:
         before = memory_mb(guarded)
         readers = [await start_body(guarded, stack, "/v1/sessions", size) for _ in range(number)]
-        answered, _ = await asyncio.wait([asyncio.create_task(reader.read(12)) for reader in readers], timeout=5)
-        assert len(answered) >= number - MAX_HELD_BYTES // size - 2
-        assert {task.result() for task in answered} == {b"HTTP/1.1 503"}
+        answers_begun = asyncio.as_completed([reader.read(12) for reader in readers], timeout=60)
+        refused = {await next(answers_begun) for _ in range(number - MAX_HELD_BYTES // size - 2)}
+        assert refused == {b"HTTP/1.1 503"}
         # Joining the pieces of a body doubles their memory.
         assert memory_mb(guarded) - before < 2 * MAX_HELD_BYTES / 2**20
     headers = {"authorization": f"Bearer {KEY}"}
     async with httpx.AsyncClient(base_url=guarded.url, trust_env=False, headers=headers) as client:
         # They are held until the server notices that their connections are gone, which may take a moment.
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while (await client.post("/v1/sessions", json={"title": "later"})).status_code == 503:
                 pass
 
@@ -225,7 +225,7 @@ async def test_idle_connections_make_room(tmp_path: Path, provider: FakeProvider
         async with AsyncExitStack() as stack:
             most = connections_for(300, 1_000, 100)
             held = [await stack.enter_async_context(connected(server)) for _ in range(most + 20)]
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(60):
                 with suppress(ConnectionResetError):
                     assert await held[0][0].read() == b""
             assert await answers(server)

@@ -48,7 +48,7 @@ def start(
 
 async def _until(reached: Callable[[], Any]) -> None:
     """Polls for something without an event, such as a line in a log."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while not await asyncio.to_thread(reached):  # noqa: ASYNC110 - it is another process's
             await asyncio.sleep(0.05)
 

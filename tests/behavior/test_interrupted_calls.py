@@ -17,7 +17,7 @@ from tests.unit.sandbox.shell import unique_seconds
 
 async def _stored(folder: Path, size: int) -> None:
     """Waits until a call's output is stored; no event reports that."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while sum(file.stat().st_size for file in folder.glob("*")) < size:  # noqa: ASYNC110, ASYNC240
             await asyncio.sleep(0.05)
 

@@ -79,7 +79,7 @@ class Waits:
     async def _for_url(self, client: Client) -> str:
         servers = {"test": {"url": self._tools.url}}
         session_id = await self._begin(client, "call a URL", ToolCall("mcp__test__wait", {}), mcp_servers=servers)
-        assert await asyncio.to_thread(self._tools.waiting.acquire, timeout=20)
+        assert await asyncio.to_thread(self._tools.waiting.acquire, timeout=60)
         return session_id
 
     async def _for_command_server(self, client: Client) -> str:

@@ -21,7 +21,7 @@ MIB = 1024 * 1024
 IMPORT_MB = 300
 """While 64 MiB of history are read, of which one copy is in memory at a time."""
 P99_MS = 100 if LONG else 400
-"""Limits for `/healthz`: as promised on an idle machine, and below the unbounded value on a busy one."""
+"""Limits for `/healthz`: as promised on an idle machine, and in CPU time below the unbounded value on a busy one."""
 AT_ONCE, ROUNDS = (4, 4) if LONG else (2, 1)
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(200), pytest.mark.extended]

@@ -14,8 +14,10 @@ from typing import Any
 import pytest
 from mcp.server import MCPServer
 
+from app.runtime.mcp import servers as mcp_servers
 from tests.behavior.conftest import StartProcess, StartServer
 from tests.behavior.harness import ANTHROPIC, OPENAI, RESPONSES, Client, of_type, shows
+from tests.load import CANCEL_S
 from tests.mcp_servers import PIXEL, SCRIPT, Answer, handshake, mcp_server, raw_server, result
 from tests.provider import FakeProvider, Gate, Reply, Text, ToolCall
 from tests.provider.images import images_of
@@ -128,15 +130,15 @@ async def test_a_call_is_cancelled_in_time_and_told_to_the_server(
             session = await client.create("wait", model=OPENAI, mcp_servers={"test": {"url": tools.url}})
             shown = await client.wait_for(session["id"], shows("tool.output"))
             assert shown.data["text"] == "[1 of 4: begun]\n"
-            assert await asyncio.to_thread(tools.waiting.acquire, timeout=20)
+            assert await asyncio.to_thread(tools.waiting.acquire, timeout=60)
             loop = asyncio.get_running_loop()
             began = loop.time()
             await client.http.post(f"/v1/sessions/{session['id']}/cancel", json={})
             events = await client.until_idle(session["id"])
-            assert loop.time() - began < 2
+            assert loop.time() - began < CANCEL_S
             (ended,) = of_type(events, "tool.result")
             assert ended.data["status"] == "cancelled"
-            assert await asyncio.to_thread(tools.released.acquire, timeout=20)
+            assert await asyncio.to_thread(tools.released.acquire, timeout=60)
 
 
 @pytest.mark.shared_server
@@ -224,12 +226,14 @@ BAD: dict[str, tuple[Answer, str]] = {
 
 @pytest.mark.slow
 async def test_hostile_servers_cost_their_tools_and_not_the_run(
-    start_server: StartServer, provider: FakeProvider
+    start_server: StartServer, provider: FakeProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = start_server(mcp_networks=LOOPBACK)
     provider.script(Reply(ToolCall("mcp__good__add", {"a": 1, "b": 1})), Reply(Text("done")))
     with mcp_server() as good:
         for name, (answer, code) in BAD.items():
+            # The run goes on without a server that was not ready or had not failed by then.
+            monkeypatch.setattr(mcp_servers, "FIRST_WAIT_S", 10 if code == "timeout" else 60)
             with raw_server(answer) as url:
                 async with Client(server.url) as client:
                     provider.script(Reply(ToolCall("mcp__good__add", {"a": 1, "b": 1})), Reply(Text("done")))
@@ -282,8 +286,10 @@ async def test_a_command_in_the_sandbox_is_a_server(
 
 
 async def test_a_command_that_cannot_start_or_floods_costs_its_tools(
-    start_server: StartServer, provider: FakeProvider, sandbox: str
+    start_server: StartServer, provider: FakeProvider, sandbox: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # The run goes on without a server that was not ready or had not failed by then.
+    monkeypatch.setattr(mcp_servers, "FIRST_WAIT_S", 60)
     server = start_server()
     async with Client(server.url) as client:
         servers = {
@@ -313,7 +319,7 @@ async def test_a_call_that_is_out_at_a_kill_is_interrupted_and_not_repeated(
         async with Client(process.url) as client:
             provider.script(Reply(ToolCall("mcp__test__wait", {})), Reply(Text("done")))
             session = await client.create("wait", model=OPENAI, mcp_servers={"test": {"url": tools.url}})
-            assert await asyncio.to_thread(tools.waiting.acquire, timeout=20)
+            assert await asyncio.to_thread(tools.waiting.acquire, timeout=60)
         process.end(signal.SIGKILL)
         process = start_process(PALIMPSEST_MCP_NETWORKS="127.0.0.0/8")
         async with Client(process.url) as client:

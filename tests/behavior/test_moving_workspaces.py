@@ -163,7 +163,7 @@ async def test_a_killed_server_is_continued_elsewhere(machine: Machine, provider
 
 async def stored(client: Client, times: int = 1) -> None:
     """Waits until so many snapshots have been stored."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while True:
             if await metric(client, "palimpsest_workspace_snapshots_total") >= times:
                 return

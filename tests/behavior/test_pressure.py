@@ -13,10 +13,8 @@ from tests.behavior.harness import Client, of_type, read_events, shows
 from tests.behavior.test_background_compaction import WINDOWS, Steady, begun, summary_after
 from tests.behavior.test_bad_input import assert_refused
 from tests.behavior.test_start import numbers
+from tests.load import CANCEL_S
 from tests.provider import FakeProvider, Gate, Reply, Text, ToolCall
-
-CANCEL_S = 2.0
-"""Seconds within which a cancel must have ended."""
 
 
 async def test_runs_beyond_the_limit_wait_in_order(start_server: StartServer, provider: FakeProvider) -> None:
@@ -101,7 +99,7 @@ async def test_readers_beyond_the_limit_are_told_to_retry(start_server: StartSer
             async for event in read_events(one):
                 if event.type == "session.idle":
                     break
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while (await numbers(client))["palimpsest_stream_readers"]:
                 pass
         assert (await client.until_idle(session["id"]))[-1].type == "session.idle"
@@ -149,7 +147,7 @@ async def test_a_call_waits_for_a_sandbox_that_another_session_uses(
         await provider.reached("hold")
         second = await client.create("second")
         await client.wait_for(second["id"], shows("tool.call"))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while (await numbers(client))["palimpsest_sandbox_waiters"] == 0:
                 pass
         assert (await numbers(client))["palimpsest_sandboxes"] == 1

@@ -28,7 +28,7 @@ AT_ONCE = 1e-9
 
 async def becomes(check: Callable[[], Awaitable[bool]]) -> None:
     """Waits for an effect of the sweep."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not await check():  # noqa: ASYNC110 - nothing tells of a sweep but its effect
             await asyncio.sleep(0.05)
 

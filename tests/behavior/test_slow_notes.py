@@ -78,7 +78,7 @@ async def test_a_cancel_does_not_wait_for_a_workspace_that_does_not_answer(
                 before = await context(client, session_id)
                 engine.hold()
                 number = (await compact(client, session_id))["round"]
-                await asyncio.wait_for(engine.reached.wait(), 10)
+                await asyncio.wait_for(engine.reached.wait(), 60)
                 await cancel(client, session_id)
 
                 assert (await ended(client, session_id, number)).type == "compaction.cancelled"

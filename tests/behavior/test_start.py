@@ -317,7 +317,7 @@ async def numbers(client: Client) -> dict[str, float]:
 
 async def at_rest(client: Client) -> None:
     """Waits until no session has an owner."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while (await numbers(client))["palimpsest_running_sessions"]:
             pass
 

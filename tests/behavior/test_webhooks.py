@@ -22,7 +22,7 @@ LOOPBACK = ["127.0.0.0/8"]
 
 async def becomes(check: Callable[[], Awaitable[bool]]) -> None:
     """Waits for an effect of a delivery."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while not await check():  # noqa: ASYNC110 - no event tells of a delivery
             await asyncio.sleep(0.02)
 

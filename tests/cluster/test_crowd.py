@@ -81,7 +81,7 @@ async def test_keys_take_turns_across_nodes(cluster: Cluster, provider: FakeProv
         await provider.reached("hold")
         made += [await one.create(f"one {n}") for n in range(8)]
         made += [await other.create(f"other {n}") for n in range(2)]
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while (await one.get("/v1/nodes"))["waiting"] < 10:
                 pass
         provider.open("hold")
@@ -93,7 +93,7 @@ async def test_keys_take_turns_across_nodes(cluster: Cluster, provider: FakeProv
 
 async def until_nodes(client: Client, number: int) -> dict[str, dict[str, object]]:
     """Waits until so many nodes are listed as not lost; returns them by id."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while True:
             items = (await client.get("/v1/nodes"))["items"]
             ready = {item["id"]: item for item in items if item["status"] != "lost"}
@@ -119,7 +119,7 @@ async def test_nodes_and_the_sessions_they_run_are_shown(cluster: Cluster, a: Cl
     async with Client(successor.url) as client:
         assert (await numbers(client))["palimpsest_take_overs_total"] == 1
     assert (await a.session(made["id"]))["node"] is None
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while {item["id"]: item["status"] for item in (await a.get("/v1/nodes"))["items"]}[owner] != "lost":
             pass
     await asyncio.to_thread(successor.end, signal.SIGTERM)

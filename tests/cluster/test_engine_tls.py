@@ -83,8 +83,7 @@ async def behind_tls(address: str, certificate: Path) -> AsyncIterator[tuple[str
     try:
         yield f"localhost:{server.sockets[0].getsockname()[1]}", clients
     finally:
-        server.close()
-        await links.drop()
+        await links.close(server)
 
 
 async def test_the_engine_is_reached_through_tls_with_a_key(certificate: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from scripts.servers.redis import RedisServer
 from tests.behavior.checks import assert_sound
 from tests.behavior.harness import Client, Event, durable, of_type, shows
 from tests.cluster.rig import Cluster
-from tests.cluster.test_nodes import CANCEL_S
+from tests.load import CANCEL_S
 from tests.provider import FakeProvider, Gate, Reply, Text
 
 

@@ -16,10 +16,8 @@ from tests.behavior.long_task import LongTask
 from tests.behavior.rounds import compact, gated, revert, worked
 from tests.behavior.test_messages_that_cannot_fit import text_of
 from tests.cluster.rig import Cluster
+from tests.load import CANCEL_S
 from tests.provider import FakeProvider, Gate, Reply, Text
-
-CANCEL_S = 2.0
-"""How soon a cancel ends a step, on whatever node."""
 
 
 @pytest.fixture(autouse=True)
@@ -132,7 +130,7 @@ async def test_a_run_that_waits_for_a_person_takes_no_slot(cluster: Cluster, a: 
     first = await a.create("first", approval=ALWAYS)
     await a.wait_for(first["id"], shows("approval.requested"))
     second = await a.create("second")
-    await asyncio.wait_for(a.until_idle(second["id"]), 10)
+    await asyncio.wait_for(a.until_idle(second["id"]), 60)
     await approve_all(a, first["id"])
     await a.until_idle(first["id"])
     for session in (first, second):
@@ -160,7 +158,7 @@ async def test_a_change_through_another_node_applies_to_the_next_step(
     await a.wait_for(made["id"], shows("session.updated"))
     row = made["last_seq"]
     # The step ends only after its owner has looked at the row.
-    await asyncio.wait_for(_seen(b, made["id"], row), 10)
+    await asyncio.wait_for(_seen(b, made["id"], row), 60)
     provider.open("one")
     await a.until_idle(made["id"])
     assert "pirate" in str(provider.requests[1].body)
@@ -204,7 +202,7 @@ async def test_a_session_is_deleted_while_it_runs_elsewhere(
     await a.wait_for(made["id"], shows("tool.call"))
     following = asyncio.create_task(_until_end(a, made["id"]))
     assert (await b.http.delete(f"/v1/sessions/{made['id']}")).status_code == 204
-    assert (await asyncio.wait_for(following, 10))[-1] == "session.deleted"
+    assert (await asyncio.wait_for(following, 60))[-1] == "session.deleted"
     assert (await a.http.get(f"/v1/sessions/{made['id']}")).status_code == 404
     assert "owner_fenced_off" not in cluster.log("b")
 
@@ -221,7 +219,7 @@ async def test_a_window_that_a_worker_has_learned_is_soon_known_on_all_nodes(a: 
     assert (await a.get(f"/v1/sessions/{other['id']}/context"))["limit"] == 128_000
     made = await a.create(text_of(40_000))
     await a.until_idle(made["id"])
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while (await a.get(f"/v1/sessions/{other['id']}/context"))["limit"] != 24_000:  # noqa: ASYNC110
             await asyncio.sleep(0.1)
 

@@ -55,7 +55,7 @@ async def listing(url: str, folder: Path, *options: str) -> str:
 
 async def test_the_command_lists_the_nodes(cluster: Cluster, tmp_path: Path) -> None:
     node = cluster.start("a")
-    async with Client(node.url) as client, asyncio.timeout(20):
+    async with Client(node.url) as client, asyncio.timeout(60):
         while not (items := (await client.get("/v1/nodes"))["items"]):
             pass
     printed = json.loads(await listing(node.url, tmp_path, "--json", "id,role"))

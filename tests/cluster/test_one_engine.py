@@ -30,7 +30,7 @@ def docker(*arguments: str) -> str:
 
 async def exists(session_id: str, path: str) -> None:
     """Waits until a file is in a session's container."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while not await asyncio.to_thread(docker, "exec", container_name(session_id), "ls", path):  # noqa: ASYNC110
             await asyncio.sleep(0.05)
 

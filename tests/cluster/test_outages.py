@@ -51,7 +51,7 @@ def cluster(
 
 async def _component(client: Client, name: str, status: str) -> dict[str, Any]:
     """The readiness once a component has this status."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while True:
             answer = (await client.http.get("/readyz")).json()
             if answer["components"][name]["status"] == status:
@@ -191,7 +191,7 @@ async def test_a_server_on_its_own_takes_the_database_from_a_cluster(
 
 
 async def _until(reached: Callable[[], Any]) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while not await asyncio.to_thread(reached):  # noqa: ASYNC110 - it is another process's
             await asyncio.sleep(0.05)
 

@@ -36,7 +36,7 @@ def workers(cluster: Cluster) -> None:
 
 async def until(reached: Callable[[], Any]) -> None:
     """Polls for what has no event, such as a line in a log."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while not await asyncio.to_thread(reached):  # noqa: ASYNC110 - it is another process's
             await asyncio.sleep(0.05)
 

@@ -61,7 +61,7 @@ async def setup(stage: Stage, boxes: SlowFactory, model: Model) -> AsyncIterator
     """A node's, for a session that should run."""
     await stage.post("begin")
     await stage.change(status="running", sandbox=SPEC.model_dump())
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         yield replace(make_setup(stage, make_sandboxes(boxes), model), node="this")
 
 
@@ -271,7 +271,7 @@ async def test_a_steer_belongs_to_its_run_even_if_the_look_at_the_end_fails(
     held = await _steered(stage, tenures, model)
     tenures.fails = True
     model.go()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await held
     assert model.asked == [["begin"], ["begin", "and this"]]
     assert (await stage.types()).count("session.idle") == 1
@@ -288,7 +288,7 @@ async def test_a_change_that_could_not_be_read_is_acted_on_later(
         await tenures.look()
     tenures.fails = False
     await tenures.look()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await held
     assert (await stage.row()).outcome == Outcome.CANCELLED
 

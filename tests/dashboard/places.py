@@ -7,6 +7,7 @@ from contextlib import suppress
 
 from playwright.async_api import Locator, Page, expect
 
+from tests.dashboard.browser import TIMEOUT_S
 from tests.dashboard.site import link
 
 
@@ -67,7 +68,7 @@ async def same_as_afterwards(page: Page) -> None:
     await expect(messages(fresh).last).to_have_text(last, use_inner_text=True)
     with suppress(TimeoutError):
         # A long text is shown plain until the worker has parsed it, and a header without what is still loading.
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(TIMEOUT_S):
             while await _shown(fresh) != await _shown(page):
                 pass
     assert await _shown(fresh) == await _shown(page)

@@ -40,9 +40,8 @@ class Network:
     async def cut(self) -> None:
         """Drops all connections and rejects new ones."""
         if self._server is not None:
-            self._server.close()
+            await self._passed_on.close(self._server)
             self._server = None
-        await self.drop()
 
     async def drop(self) -> None:
         """Drops all connections and accepts new ones."""

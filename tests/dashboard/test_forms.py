@@ -10,6 +10,7 @@ from playwright.async_api import Page, expect
 
 from tests.behavior.harness import Client, command
 from tests.dashboard import IN_BROWSER
+from tests.dashboard.browser import TIMEOUT_S
 from tests.dashboard.places import badge, button, composer, messages, open_session, session_id
 from tests.dashboard.site import Site
 from tests.provider import Reply, Text, ToolCall
@@ -65,7 +66,7 @@ async def test_a_tool_is_allowed_for_the_rest_of_a_session(page: Page, site: Sit
     session = await client.session(made["id"])
     assert session["approval"] == {"policy": {"tools": [], "commands": ["echo"]}, "timeout_s": 600}
     await page.get_by_role("heading", level=1).click()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(TIMEOUT_S):
         # A key right after the call has appeared is ignored, as a click is.
         while await approval.is_visible():
             await page.keyboard.press("d")

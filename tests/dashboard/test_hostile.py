@@ -180,7 +180,7 @@ async def test_the_page_stays_responsive_with_huge_outputs_and_lines(
     )
     made = await client.create(task)
     await open_session(page, made["id"])
-    await expect(badge(page, "completed")).to_be_visible(timeout=60_000)
+    await expect(badge(page, "completed")).to_be_visible()
     took = {"conversation": await page.evaluate(ANSWERS, "Usage")}
 
     await tab(page, "Conversation").click()

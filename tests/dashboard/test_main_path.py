@@ -46,7 +46,7 @@ async def test_from_a_task_to_its_files(page: Page, site: Site, client: Client) 
     await _approve(page)
     await _cancel_and_resume(page)
 
-    await expect(badge(page, "completed")).to_be_visible(timeout=20_000)
+    await expect(badge(page, "completed")).to_be_visible()
     await expect(messages(page, "assistant").last.locator("strong")).to_have_text("deployed")
     await same_as_afterwards(page)
     await _view_and_revert_the_compaction(page)

@@ -42,9 +42,7 @@ async def test_the_server_is_killed_in_the_middle_of_a_stream(browser: Browser, 
             await expect(page.get_by_text("Offline")).to_be_visible()
             await expect(page.get_by_text("Last known: Working")).to_be_visible()
             with server(site.folder, site.provider, port=port_of(site.url)):
-                await expect(messages(page, "assistant").last).to_contain_text(
-                    "Going on after the fall.", timeout=30_000
-                )
+                await expect(messages(page, "assistant").last).to_contain_text("Going on after the fall.")
                 await expect(badge(page, "completed")).to_be_visible()
                 await expect(page.get_by_text("Offline")).to_be_hidden()
                 await same_as_afterwards(page)
@@ -70,7 +68,7 @@ async def test_the_network_fails_in_the_middle_of_a_stream(site: Site, browser: 
 
         await network.drop()
         site.provider.open("cut-1")
-        await expect(answer).to_contain_text("word299 and on", timeout=20_000)
+        await expect(answer).to_contain_text("word299 and on")
 
         await network.cut()
         await expect(page.get_by_text("Offline")).to_be_visible()

@@ -13,6 +13,7 @@ from typing import Any
 from uvicorn import Config
 from uvicorn.server import ServerState
 
+from tests.accepting import stop_accepting
 from tests.provider.answers import Predicate, Rule, always, repeat
 from tests.provider.asgi import App
 from tests.provider.board import Condition
@@ -22,11 +23,8 @@ from tests.provider.records import RecordedRequest, Refusal
 from tests.provider.script import Responder, Scripted, sequence
 from tests.provider.settings import Settings
 
-TIMEOUT_S = 10.0
+TIMEOUT_S = 60.0
 """Seconds a test may wait before it fails with the provider's recorded requests."""
-
-ACCEPT_TURNS = 3
-"""Turns of the loop that asyncio takes from a connection it has accepted to `connection_made`."""
 
 KEEP_ALIVE = 300
 """Idle connections are kept this long, in seconds: no client should use one that is just being closed."""
@@ -226,12 +224,7 @@ class Listener:
     async def stop(self) -> None:
         """Closes the socket, drops all connections, and waits for the requests' tasks."""
         assert self._server is not None
-        for listening in self._server.sockets:
-            asyncio.get_running_loop().remove_reader(listening)
-        # A connection that was accepted just before is not in `connections` yet. If the server were closed now, asyncio
-        # would leave it half made and open, and a later test would fail with its warning.
-        for _ in range(ACCEPT_TURNS):
-            await asyncio.sleep(0)
+        await stop_accepting([self._server])
         self._server.close()
         while self._state.tasks or self._state.connections:
             self._connections.abort_all()

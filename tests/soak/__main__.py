@@ -41,6 +41,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--sessions", type=int, default=24, help="sessions at work at once (default: 24)")
     parser.add_argument("--gap", type=float, default=GAP_S, help=f"seconds between faults (default: {GAP_S:g})")
     parser.add_argument("--kills", type=int, help="kill the server so often, at random instants; no other fault")
+    parser.add_argument("--at-work", action="store_true", help="with --kills: only at instants at which a session runs")
     parser.add_argument("--one-life", action="store_true", help="cause no fault that ends the server")
     parser.add_argument(
         "--sandbox", choices=("bubblewrap", "docker"), default="bubblewrap", help="where commands run (bubblewrap)"
@@ -81,6 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         given.image,
         given.keep,
         given.kills,
+        given.at_work,
         given.one_life,
     )
     # The provider keeps writing to clients that were killed; asyncio logs each write.

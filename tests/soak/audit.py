@@ -15,7 +15,7 @@ from tests.databases import on_postgres
 from tests.provider import FakeProvider
 from tests.soak.checks import check_deleted, check_killed, check_seen, check_session
 from tests.soak.containers import Containers
-from tests.soak.database import integrity, load, reading, rows_left, seen_of, session_ids
+from tests.soak.database import integrity, load, reading, rows_left, running_ids, seen_of, session_ids
 from tests.soak.doing import doings_of
 from tests.soak.host import Host
 from tests.soak.ledger import Book
@@ -68,6 +68,13 @@ def audit_seen(path: Path | str, book: Book) -> None:
                 book.take(check_killed(stored, ledger))
                 met.update(doings_of(stored))
     book.met(met)
+
+
+def is_at_work(path: Path | str, book: Book) -> bool:
+    """Whether a session runs that its user will not delete; used while the server is stopped."""
+    ids = {ledger.id for ledger in book.living() if not (ledger.settled or ledger.plan.is_deleted)}
+    with reading(path) as connection:
+        return not ids.isdisjoint(running_ids(connection))
 
 
 def audit(path: Path | str, book: Book) -> None:

@@ -70,6 +70,10 @@ def session_ids(connection: Connection) -> list[str]:
     return list(connection.execute(text("SELECT id FROM sessions ORDER BY created_at, id")).scalars())
 
 
+def running_ids(connection: Connection) -> list[str]:
+    return list(connection.execute(text("SELECT id FROM sessions WHERE status = 'running'")).scalars())
+
+
 def rows_left(connection: Connection, session_id: str) -> dict[str, int]:
     """Rows of a session by table, those that have any."""
     counts = {"sessions": _count(connection, "sessions", "id", session_id)}

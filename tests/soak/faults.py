@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from tests.soak.audit import audit_seen
+from tests.soak.audit import audit_seen, is_at_work
 from tests.soak.clock import JUMPS_S, Clock
 from tests.soak.containers import Containers
 from tests.soak.disk import Disk
@@ -101,6 +101,17 @@ async def restart(stage: Stage, how: signal.Signals, between: Callable[[], None]
             await asyncio.to_thread(audit_seen, stage.host.database, stage.book)
             stage.disk.grow()
             stage.book.slowest_start_s = max(stage.book.slowest_start_s, await stage.host.start())
+
+
+async def stopped_at_work(stage: Stage) -> bool:
+    """Stops the server with SIGSTOP if a session runs; whether one does. Otherwise it would, on a busy machine, often
+    have ended before the kill that follows."""
+    async with stage.host.changing:
+        stage.host.signal(signal.SIGSTOP)
+        if await asyncio.to_thread(is_at_work, stage.host.database, stage.book):
+            return True
+        stage.host.signal(signal.SIGCONT)
+        return False
 
 
 async def _see_dead(stage: Stage, running: dict[int, str], how: signal.Signals) -> None:

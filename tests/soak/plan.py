@@ -131,11 +131,12 @@ def faults_of(seed: int, seconds: float, gap_s: float, kinds: Collection[FaultKi
     return tuple(fault for fault in faults if fault.at_s < seconds)
 
 
-def kills_of(seed: int, count: int) -> tuple[float, ...]:
-    """How long each life of a server lasts that is killed so often, in seconds from its first answer; a third of them
-    end while it still recovers."""
+def kills_of(seed: int) -> Iterator[float]:
+    """How long each life of a server lasts that is killed again and again, in seconds from its first answer, without an
+    end; a third of them end while it still recovers."""
     rng = random.Random(f"{seed}/kills")
-    return tuple(round(rng.uniform(0, RECOVERING_S if rng.random() < 1 / 3 else LIFE_S), 3) for _ in range(count))
+    while True:
+        yield round(rng.uniform(0, RECOVERING_S if rng.random() < 1 / 3 else LIFE_S), 3)
 
 
 def sessions_of(seed: int, slot: int, models: Sequence[str] = MODELS) -> Iterator[SessionPlan]:

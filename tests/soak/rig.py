@@ -22,7 +22,7 @@ from tests.soak.clock import Clock
 from tests.soak.containers import Containers
 from tests.soak.database import instance_id
 from tests.soak.disk import Disk
-from tests.soak.faults import Stage, cause, restart
+from tests.soak.faults import Stage, cause, restart, stopped_at_work
 from tests.soak.host import LARGE_WINDOW, SMALL_WINDOW, SMALLEST_WINDOW, Host, ServerFailed
 from tests.soak.ledger import Book
 from tests.soak.log_watch import LogWatch
@@ -47,7 +47,8 @@ Say = Callable[[str], None]
 class Options:
     """A run: its seed, how long it works in seconds, how many sessions are at work at once, how far its faults lie
     apart in seconds, and where commands run. With `kills` it works until the server was killed so often, which is then
-    its only fault, and all windows are small; with `one_life` no fault ends the server."""
+    its only fault, and all windows are small; with `at_work` those kills come only while a session runs. With
+    `one_life` no fault ends the server."""
 
     seed: int
     seconds: float
@@ -57,6 +58,7 @@ class Options:
     image: str
     keep: bool = False
     kills: int | None = None
+    at_work: bool = False
     one_life: bool = False
 
 
@@ -213,10 +215,14 @@ class _Work:
 
     async def _kill_all(self, kills: int) -> None:
         """Kills the server at random instants of its lives."""
-        for number, life_s in enumerate(kills_of(self._options.seed, kills), 1):
-            await asyncio.sleep(life_s)
+        instants, number = kills_of(self._options.seed), 0
+        while number < kills:
+            await asyncio.sleep(next(instants))
+            if self._options.at_work and not await stopped_at_work(self._stage):
+                continue
             await restart(self._stage, signal.SIGKILL)
             self._book.faults["kill"] += 1
+            number += 1
             if number % KILLS_TOLD == 0:
                 self._say(f"{time.monotonic() - self._begun:5.0f} s  killed {number} times of {kills}")
 

@@ -255,7 +255,7 @@ class Scene:
     async def run_until(self, reached: asyncio.Event, do: Callable[[], None]) -> StepResult:
         """One step; calls `do` once `reached` is set."""
         running = asyncio.create_task(self.run())
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await reached.wait()
             do()
             return await running
@@ -263,7 +263,7 @@ class Scene:
     async def run_until_recorded(self, kind: type[Change], do: Callable[[], None]) -> StepResult:
         """One step; calls `do` once a change of this kind is recorded."""
         running = asyncio.create_task(self.run())
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await self.sink.until(kind)
             do()
             return await running

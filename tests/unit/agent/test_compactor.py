@@ -46,7 +46,7 @@ def ahead(**changes: Any) -> Tight:
 
 
 async def ended(work: Awaitable[RoomResult]) -> RoomResult:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         return await work
 
 
@@ -764,7 +764,7 @@ class TestPrepared:
         tight = ahead(reply=[TextDelta(0, "Half of it."), Mark.DEAF])
         await tight.make_room()
         await tight.script.reached.wait()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await tight.compactor.end_of_run(tight.config)
         assert (tight.rungs, tight.script.open) == (["discarded"], 0)
 

@@ -55,7 +55,7 @@ class Session:
 
     async def run(self, limits: Limits | Callable[[], Limits] | None = None, **changes: Any) -> RunResult:
         given = limits if callable(limits) else lambda: limits or Limits()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             return await loop_of(self.scene, self.post, limits=given, progress=self.progress, **changes).run()
 
     def said(self, call: int) -> list[str]:

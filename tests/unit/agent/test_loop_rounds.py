@@ -73,7 +73,7 @@ class Long:
             last_step_s=last_step_s,
             manual_round=manual_round,
         )
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             result = await loop.run()
             await loop.close()
         return result

@@ -10,9 +10,10 @@ import uvicorn
 from fastapi import FastAPI
 
 from app.connection_limits import BoundedProtocol
+from tests.accepting import UvicornServer
 
 
-class Server(uvicorn.Server):
+class Server(UvicornServer):
     """A real server in the test's own loop."""
 
     @property
@@ -42,7 +43,7 @@ async def serving(app: FastAPI, http: type[BoundedProtocol] | None = None) -> As
     server = Announcing(config)
     task = asyncio.create_task(server.serve())
     try:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await ready.wait()
         yield server
     finally:

@@ -32,7 +32,7 @@ async def poll(stage: Stage) -> AsyncIterator[LogPoll]:
 
 
 async def _next(batches: Batches) -> list[StreamItem]:
-    return await asyncio.wait_for(anext(batches), 5)
+    return await asyncio.wait_for(anext(batches), 60)
 
 
 async def test_events_committed_elsewhere_wake_readers(stage: Stage, poll: LogPoll) -> None:

@@ -84,7 +84,7 @@ async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
 
 async def take(batches: Batches, count: int) -> list[StreamItem]:
     items: list[StreamItem] = []
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while len(items) < count:
             items += await anext(batches)
     return items
@@ -470,7 +470,7 @@ async def test_closing_ends_readers_that_have_everything(stage: Stage) -> None:
         ending = asyncio.ensure_future(anext(batches, None))
         await asyncio.sleep(0)
         stage.bus.close()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             assert await ending is None
             assert await waiting is None
 

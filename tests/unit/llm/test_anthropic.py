@@ -259,7 +259,7 @@ async def test_message_stop_ends_the_call_though_the_server_keeps_the_connection
     pieces = named(START, *words(0, "x"), ending("end_turn"), STOP)
     events, server = await run(Scripted(pieces=pieces, end="hang"))
     assert finish(events) == "stop"
-    await asyncio.wait_for(server.left.wait(), 5)
+    await asyncio.wait_for(server.left.wait(), 60)
 
 
 async def test_text_in_the_start_of_a_block_is_not_lost() -> None:
@@ -329,7 +329,7 @@ async def test_closing_the_iterator_closes_the_connection() -> None:
         provider = AnthropicProvider("anthropic", server.url, None, idle_timeout_s=30)
         async with aclosing(provider.stream(request())) as stream:  # type: ignore[type-var]
             assert await anext(stream) == TextDelta(0, "one")
-        await asyncio.wait_for(server.left.wait(), 2)
+        await asyncio.wait_for(server.left.wait(), 60)
         await provider.aclose()
 
 

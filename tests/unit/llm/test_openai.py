@@ -329,7 +329,7 @@ async def test_a_finish_without_done_is_enough() -> None:
 async def test_done_ends_the_call_though_the_server_keeps_the_connection() -> None:
     events, server = await run(Scripted(pieces=sse(delta("stop", content="x"), DONE), end="hang"))
     assert finish(events) == "stop"
-    await asyncio.wait_for(server.left.wait(), 5)
+    await asyncio.wait_for(server.left.wait(), 60)
 
 
 async def test_garbage_in_the_stream_is_retryable() -> None:
@@ -516,7 +516,7 @@ async def test_closing_the_iterator_closes_the_connection() -> None:
         provider = OpenAiProvider("acme", server.url, None, idle_timeout_s=30)
         async with aclosing(provider.stream(request())) as stream:  # type: ignore[type-var]
             assert await anext(stream) == TextDelta(0, "one")
-        await asyncio.wait_for(server.left.wait(), 2)
+        await asyncio.wait_for(server.left.wait(), 60)
         await provider.aclose()
 
 
@@ -527,11 +527,11 @@ async def test_cancelling_the_reader_closes_the_connection(answer: Scripted) -> 
     async with local_server(answer) as server:
         provider = OpenAiProvider("acme", server.url, None, idle_timeout_s=30)
         task = asyncio.create_task(collect(provider.stream(request())))
-        await asyncio.wait_for(server.arrived.wait(), 5)
+        await asyncio.wait_for(server.arrived.wait(), 60)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        await asyncio.wait_for(server.left.wait(), 2)
+        await asyncio.wait_for(server.left.wait(), 60)
         await provider.aclose()
 
 

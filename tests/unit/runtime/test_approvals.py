@@ -136,7 +136,7 @@ async def test_a_run_frees_its_resources_while_it_waits(stage: Stage, decided: b
         Recorder(stage.database, stage.bus, stage.session_id, epoch), stage.session_id, epoch, rest
     )
     waiting = asyncio.create_task(approval_gate.decisions(attempt.message_id))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await begun.wait()
         assert rests == [True]
         if decided:
@@ -157,7 +157,7 @@ async def test_a_decision_at_the_same_moment_does_not_keep_a_cancelled_run_waiti
     recorder = Recorder(stage.database, stage.bus, stage.session_id, epoch)
     approval_gate = StoredWaits(recorder, stage.session_id, epoch, lambda _: begun.set())
     waiting = asyncio.create_task(approval_gate.decisions(attempt.message_id))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await begun.wait()
         await _decide(stage, calls[1].call_id, APPROVE)
         approval_gate.ring()

@@ -53,7 +53,7 @@ async def test_two_deletions_at_once_remove_one_sandbox_once(stage: Stage, tmp_p
     setup = make_setup(stage, make_sandboxes(boxes))
     registry = Registry(setup)
     service = SessionService(setup, registry, RULES, NoOutputs(), RunStarts(registry, None), IncomingArchives(1000))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         first = asyncio.create_task(service.delete(stage.session_id))
         await boxes.removing.wait()
         second = asyncio.create_task(service.delete(stage.session_id))

@@ -54,7 +54,7 @@ class Model:
 
     async def reached(self) -> None:
         """A request waits for its answer."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await self._reached.wait()
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[StreamEvent]:
@@ -98,7 +98,7 @@ class Server:
         """Returns the session's events once it is idle and has nothing to deliver."""
         log = EventLog(self.stage.database)
         async with (
-            asyncio.timeout(20),
+            asyncio.timeout(60),
             follow(log, self.stage.bus, self.id, after=0, until_idle=True) as batches,
         ):
             assert batches is not None
@@ -106,7 +106,7 @@ class Server:
 
     async def gone(self) -> None:
         """Waits until no owner is left and the last one's writes are committed."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while len(self.registry):  # noqa: ASYNC110 - the owner may wait for another process
                 # A command has the processor only while nothing of the server needs it.
                 await asyncio.sleep(0.002)

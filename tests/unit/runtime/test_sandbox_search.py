@@ -25,6 +25,6 @@ async def test_a_failed_check_is_retried(stage: Stage, monkeypatch: pytest.Monke
         return {"docker": Boxes()} if looks == 3 else {}
 
     sandboxes = make_sandboxes(expected=["docker"])
-    async with asyncio.timeout(10), looking_for_sandboxes(sandboxes, find, stage.database):
+    async with asyncio.timeout(60), looking_for_sandboxes(sandboxes, find, stage.database):
         await sandboxes.kinds.wait_for("docker")
     assert (looks, sandboxes.kinds.names) == (3, ("docker",))

@@ -100,12 +100,12 @@ async def test_a_call_does_not_run_after_a_takeover(
     monkeypatch.setattr(recorder, "FRESH_S", 0.0 if taken_over == "starting" else 60.0)
     await stage.change(sandbox=SandboxSpec(kind="local-unsafe").model_dump())
     await server.post("task")
-    await asyncio.wait_for(model.answering.wait(), 10)
+    await asyncio.wait_for(model.answering.wait(), 60)
     if taken_over == "answering":
         await Fence(stage.database).take()
     model.answers.set()
     if taken_over == "starting":
-        await asyncio.wait_for(boxes.starting.wait(), 10)
+        await asyncio.wait_for(boxes.starting.wait(), 60)
         await Fence(stage.database).take()
     boxes.go.set()
     await server.gone()

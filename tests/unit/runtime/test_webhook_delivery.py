@@ -67,7 +67,7 @@ async def until(receiver: Receiver, done: Callable[[Receiver], bool]) -> None:
 
 
 async def becomes(check: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not await check():  # noqa: ASYNC110 - no event tells of it
             await asyncio.sleep(0.01)
 

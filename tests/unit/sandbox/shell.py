@@ -80,12 +80,12 @@ def sleepers(seconds: str) -> int:
 
 async def until_sleeping(seconds: str, count: int = 1) -> None:
     """Waits until the first of them sleeps, or so many."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while sleepers(seconds) < count:  # noqa: ASYNC110
             await asyncio.sleep(0.01)  # a process of another namespace raises no event here
 
 
-async def until_gone(seconds: str, within_s: float = 10) -> None:
+async def until_gone(seconds: str, within_s: float = 60) -> None:
     """Waits until none of them is left: the kernel ends a namespace's processes a moment after its first."""
     async with asyncio.timeout(within_s):
         while sleepers(seconds):  # noqa: ASYNC110

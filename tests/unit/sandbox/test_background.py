@@ -31,7 +31,7 @@ async def running(sandbox: Sandbox, command: str) -> AsyncIterator[asyncio.Task[
     stdin, printed = BackgroundInput(), asyncio.Event()
     task = asyncio.create_task(sandbox.exec(command, timeout_s=60, on_output=lambda *_: printed.set(), stdin=stdin))
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await printed.wait()
         assert stdin.begun.is_set()
         assert not stdin.is_alone

@@ -144,10 +144,10 @@ async def test_losing_the_container_ends_the_command(factory: DockerFactory, eng
     def listen(_: Stream, data: bytes) -> None:
         begun.set()
 
-    running = asyncio.create_task(factory.open(config).exec("echo begun; sleep 60", timeout_s=60, on_output=listen))
+    running = asyncio.create_task(factory.open(config).exec("echo begun; sleep 600", timeout_s=600, on_output=listen))
     await begun.wait()
     await (engine.kill if how == "kill" else engine.remove)(container_name(config.session_id))
-    await asyncio.wait([running], timeout=10)
+    await asyncio.wait([running], timeout=60)
     lost = running.exception()
     if lost is None:
         assert running.result().exit_code == 137
@@ -224,7 +224,7 @@ async def test_background_processes_are_not_leftover_commands(factory: DockerFac
     config, seconds = new_config(), unique_seconds()
     await Shell(factory.open(config)).run(f"sleep {seconds} >/dev/null 2>&1 &")
     await until_sleeping(seconds)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while await engine.executing(container_name(config.session_id)):  # noqa: ASYNC110
             await asyncio.sleep(0.02)  # the Engine learns later than we do that the command has ended
     assert await factory.remove_orphans({config.session_id}) == []

@@ -71,7 +71,7 @@ class Client:
 
 async def rest(reader: asyncio.StreamReader) -> bytes:
     """What still comes until the end; nothing where the connection is broken off."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         try:
             return await reader.read()
         except ConnectionError:

@@ -207,6 +207,6 @@ async def _without_proxy(container: Shell, script: str) -> None:
     engine, name = container.sandbox._engine, container.sandbox._name  # type: ignore[attr-defined]
     execution = await engine.container(name).exec(["/bin/sh", "-c", script])
     await execution.start(detach=True)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while (await execution.inspect())["Running"]:  # noqa: ASYNC110 - the Engine raises no event here
             await asyncio.sleep(0)

@@ -157,7 +157,7 @@ def _named(session: bytes) -> Iterator[int]:
 
 async def until_waiting(shell: Shell, place: Place) -> list[int]:
     """The processes of the one that waits for the next command."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not (found := await processes(shell, place)):  # noqa: ASYNC110
             await asyncio.sleep(0.01)  # nothing tells of a start
     return found
@@ -165,7 +165,7 @@ async def until_waiting(shell: Shell, place: Place) -> list[int]:
 
 async def until_none(shell: Shell, place: Place) -> None:
     """Waits until none waits and none is about to end."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while await processes(shell, place):  # noqa: ASYNC110
             await asyncio.sleep(0.01)  # nor of an end
 
