@@ -415,7 +415,8 @@ async def test_a_repeated_request_with_its_id_returns_the_current_session(
     again = await client.http.post("/v1/sessions", json=body)
 
     assert (first.status_code, again.status_code) == (201, 200)
-    assert again.json() == await client.session(id)
+    # Its node may still leave it.
+    assert again.json() | {"node": None} == await client.session(id) | {"node": None}
     assert await client.until_idle(id) == events
     other = await client.http.post("/v1/sessions", json={**body, "task": "other"})
     assert other.status_code == 409
