@@ -23,7 +23,7 @@ from tests.load import LONG
 from tests.requirements import missing, need
 from tests.s3 import S3Server, running_s3
 
-pytest_plugins = ["tests.workers"]
+pytest_plugins = ["tests.workers", "tests.open_connections"]
 
 # Almost nothing becomes garbage while tests are imported and collected; looking for it takes a quarter of the time.
 gc.disable()
