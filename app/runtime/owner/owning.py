@@ -10,7 +10,8 @@ import structlog
 from sqlalchemy import Row
 
 from app.agent.loop import RunResult
-from app.errors import PalimpsestError, StaleOwnerError, SupersededError
+from app.db.repositories import sessions
+from app.errors import NotFoundError, PalimpsestError, StaleOwnerError, SupersededError
 from app.runtime.dispatch import Started
 from app.runtime.kept import Version
 from app.runtime.owner.recorder import Recorder
@@ -50,13 +51,20 @@ async def own(
         elif row is not None and kept is not None:
             # Woken for a message that the run before had delivered.
             setup.kept.keep(session_id, replace(kept, version=Version(row.epoch, row.last_seq)))
-    except (StaleOwnerError, SupersededError):
+    except (StaleOwnerError, SupersededError, NotFoundError) as error:
+        # Another node may have taken the session over to delete it.
+        if isinstance(error, NotFoundError) and await _exists(setup, session_id):
+            raise
         setup.counts.refused += 1
         log.warning("session_taken_over", session_id=session_id)
     finally:
         channel.running = False
         channel.parts.clear()
         setup.bus.release(session_id)
+
+
+async def _exists(setup: RuntimeSetup, session_id: str) -> bool:
+    return await setup.database.read(lambda c: sessions.find(c, session_id)) is not None
 
 
 def _before(claimed: Row[Any], started: Started | None) -> Version:

@@ -15,10 +15,12 @@ from app.agent.protocols import AgentConfig
 from app.context.checkpoints import InForce
 from app.context.policies import preset
 from app.context.prompts import Notes
-from app.db.repositories import steps
+from app.db.repositories import sessions, steps
 from app.runtime.agents import AgentSetup
 from app.runtime.history import sent_context
 from app.runtime.mcp.offer import NOTHING, Offer
+from app.runtime.owner import session
+from app.runtime.owner.owning import own
 from app.runtime.transactions import compactions, queue
 from app.runtime.values.queue import QueueAdd
 from app.sandbox.host.local import LocalFactory
@@ -121,3 +123,20 @@ async def test_a_round_refused_by_the_database_is_made_by_the_next_owner(server:
     generation = await server.stage.database.read(lambda c: steps.generation(c, server.id))
     assert generation is not None
     assert (made.round, generation.rounds) == (1, [1])
+
+
+async def test_a_run_whose_session_is_deleted_as_it_ends_is_left(
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As by another node, while the owner stores a last checkpoint."""
+    setup = make_setup(stage, make_sandboxes(LocalFactory(tmp_path)), Model())
+    finish = session.finish
+
+    async def delete_and_finish(*arguments: Any) -> bool:
+        await stage.database.writer.write(lambda c: sessions.remove(c, stage.session_id))
+        return await finish(*arguments)
+
+    monkeypatch.setattr(session, "finish", delete_and_finish)
+    say(stage, "first")
+    await own(setup, stage.session_id, lambda _: None, lambda _: None)
+    assert setup.counts.refused == 1
