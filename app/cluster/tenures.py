@@ -326,19 +326,27 @@ class Tenures:
     async def _compare(self, tenure: Tenure, owner: SessionOwner, version: RowVersion | None) -> None:
         if version is None or version.epoch != owner.claimed.epoch:
             # Deleted, or claimed by another node while this one was frozen or cut off.
-            if version is not None:
-                log.warning("session_claimed_elsewhere", session_id=tenure.session_id)
-            tenure.stop()
+            self._lose(tenure, is_deleted=version is None)
         elif version != tenure.version and await self._answer(tenure, owner):
             # Not before: after an error, the next look tries again.
             tenure.version = version
+
+    @staticmethod
+    def _lose(tenure: Tenure, *, is_deleted: bool) -> None:
+        # Others look while it ends.
+        if not (is_deleted or tenure.stops):
+            log.warning("session_claimed_elsewhere", session_id=tenure.session_id)
+        tenure.stop()
 
     async def _answer(self, tenure: Tenure, owner: SessionOwner) -> bool:
         """Has the owner act on what was changed; returns whether it is still the session's."""
         found: Look | None = await self._setup.database.read(lambda c: look(c, tenure.session_id))
         if tenure.owner is not owner or tenure.requests is None:
             return False
-        if found is None or found.row.epoch != owner.claimed.epoch or ownership.is_barred(found.row, now()):
+        if found is None or found.row.epoch != owner.claimed.epoch:
+            self._lose(tenure, is_deleted=found is None)
+            return False
+        if ownership.is_barred(found.row, now()):
             tenure.stop()
             return False
         tenure.requests.answer(found)

@@ -53,8 +53,9 @@ MOST_EVENTS = 2000
 """Events of a history after which it begins anew: a tenure has about ten."""
 
 USUAL_EVENTS = 50
-"""The same while nothing fails, which a new history would forget. Each decision follows the whole history: with some
-hundred events, as of messages that a program sends in a row, this cost more than the rest of the run."""
+"""The same unless the last owner failed or was lost: a new history would forget how many failed, and takes a decision
+more. Each decision follows the whole history: with a few hundred events, as of messages that a program sends in a row,
+this cost more than the rest of the run."""
 
 SHORT_HISTORIES = "short-histories"
 
@@ -70,6 +71,8 @@ class SessionWorkflow:
     def __init__(self) -> None:
         self._rung = False
         self._failures = 0
+        self._is_lost = False
+        """Whether the engine gave up the last owner."""
 
     @workflow.signal(name=RING)
     def ring(self) -> None:
@@ -87,6 +90,7 @@ class SessionWorkflow:
 
     async def _own(self, session_id: str) -> bool:
         """Has some worker own the session; returns whether it still has work."""
+        self._is_lost = False
         try:
             more: bool = await workflow.execute_activity(
                 OWN,
@@ -101,6 +105,7 @@ class SessionWorkflow:
         except ActivityError as error:
             if isinstance(error.cause, TimeoutError):
                 # Its worker is gone: another one continues at once.
+                self._is_lost = True
                 return True
             if _drains(error) and not self._failures:
                 # It asks for no more sessions by now. Only a second refusal waits, in case that all workers stop.
@@ -116,7 +121,8 @@ class SessionWorkflow:
         events = workflow.info().get_current_history_length()
         if events > MOST_EVENTS:
             return True
-        return events > USUAL_EVENTS and not self._failures and workflow.patched(SHORT_HISTORIES)
+        goes_well = not (self._failures or self._is_lost)
+        return goes_well and events > USUAL_EVENTS and workflow.patched(SHORT_HISTORIES)
 
 
 def _drains(error: ActivityError) -> bool:

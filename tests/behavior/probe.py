@@ -22,23 +22,25 @@ def cpu_s(pid: int) -> float:
 
 def main(host: str, port: int, pid: int | None) -> None:
     """Polls until its input ends. Prints a line after the first response, and at the end the number of responses, the
-    longest in milliseconds, and the 99th percentile. With the server's `pid`, a response takes at most the CPU time
-    that the server used meanwhile: for the rest it waited for others of a busy machine."""
+    longest in milliseconds, the 99th percentile, and the longest wait. With the server's `pid`, a response takes at
+    most the CPU time that the server used meanwhile: for the rest it waited for others of a busy machine."""
     connection = http.client.HTTPConnection(host, port, timeout=60)
     count = 0
     took: list[float] = []
+    longest = 0.0
     while not select.select([sys.stdin], [], [], PAUSE_S)[0] or count == 0:
         asked, used = time.perf_counter(), cpu_s(pid) if pid else 0
         connection.request("GET", "/healthz")
         answer = connection.getresponse()
         answer.read()
         waited = time.perf_counter() - asked
+        longest = max(longest, waited * 1000)
         took.append((min(waited, cpu_s(pid) - used) if pid else waited) * 1000)
         count += answer.status == 200
         if len(took) == 1:
             print("begun", flush=True)
     took.sort()
-    print(json.dumps([count, took[-1], took[len(took) * 99 // 100]]))
+    print(json.dumps([count, took[-1], took[len(took) * 99 // 100], longest]))
 
 
 if __name__ == "__main__":

@@ -73,7 +73,7 @@ MOMENTS = (
     ),
     Moment(
         "starting a sandbox",
-        Reply(command("sleep 30")),
+        Reply(command("sleep 600")),
         shows("tool.call"),
         ("cancelled",),
     ),
@@ -88,7 +88,7 @@ async def _until_there(provider: FakeProvider, follower: Follower, moment: Momen
         await provider.request_count(len(provider.requests) + 1)
 
 
-async def test_cancel_ends_anything_within_two_seconds(client: Client, provider: FakeProvider, sandbox: str) -> None:
+async def test_a_cancel_ends_anything_in_time(client: Client, provider: FakeProvider, sandbox: str) -> None:
     async with asyncio.TaskGroup() as tasks:
         for number, moment in enumerate(MOMENTS):
             model = OPENAI if number % 2 else ANTHROPIC

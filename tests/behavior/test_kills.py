@@ -9,8 +9,8 @@ from tests.load import LONG
 from tests.requirements import need
 
 KILLS, SESSIONS = (200, 8) if LONG else (2, 4)
-"""Each start costs 1.5 s of CPU time. With 8 sessions, a kill meets four in the middle of something, with 4, two: so
-few kills might all meet none, and come only while a session runs."""
+"""Each start costs 1.5 s of CPU time. With 8 sessions, a kill meets four in the middle of something, with 4, two.
+So few kills might all miss: they come only while a session runs."""
 MET = ("streaming", "running tools", "compacting")
 """States that many kills must each have met."""
 

@@ -89,11 +89,11 @@ async def test_a_memory_hog(target: Target, client: Client) -> None:
     """One process allocates more than all may have; then many allocate an amount each that is allowed to one."""
     mark = str(unique_mark())
     one = f"head -c 2000000000 /dev/zero | tail -c 1{mark} | wc -c"
-    # Slowly, so that few of them are made between two looks of a watch that has to wait for the CPU.
-    grow = "(while sleep 1; do y=$y$x; done) &"
+    # The Engine kills some of the many, and the others go on. Otherwise all must grow beyond the limit: slowly, so that
+    # little is taken between two looks of a watch that has to wait for the CPU.
+    pause_s, timeout_s = (0.1, 5) if target.kind == "docker" else (1, 60)
+    grow = f"(while sleep {pause_s}; do y=$y$x; done) &"
     many = f"x=$(head -c 5000000 /dev/zero | tr '\\000' x); : {mark}; for i in $(seq 10); do {grow} done; wait"
-    # The Engine kills some of the many, and the others go on. Otherwise all must grow beyond the limit.
-    timeout_s = 5 if target.kind == "docker" else 60
     with Most(lambda: resident_mb(mark)) as most:
         ran = await target.attack(client, "memory hog", (command(one),), (command(many, timeout_s=timeout_s),))
     print(f"most memory: {most.value:.0f} MiB")

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 from temporalio import activity
 from temporalio.client import Client, WorkflowHandle
+from temporalio.common import Priority
 from temporalio.exceptions import ApplicationError
 from temporalio.worker import Replayer, UnsandboxedWorkflowRunner, Worker
 
@@ -16,6 +17,8 @@ from app.cluster.workflow import DRAINING, OWN, RING, SessionWorkflow, session_w
 from app.messages import new_id
 from scripts.servers.temporal import temporal
 from tests.requirements import need
+
+KEY = "key"
 
 
 @pytest.fixture
@@ -37,7 +40,12 @@ async def _run(client: Client, own: object) -> WorkflowHandle[SessionWorkflow, N
     )
     async with worker, asyncio.timeout(60):
         handle = await client.start_workflow(
-            SessionWorkflow.run, session_id, id=session_workflow_id(session_id), task_queue=queue, start_signal=RING
+            SessionWorkflow.run,
+            session_id,
+            id=session_workflow_id(session_id),
+            task_queue=queue,
+            start_signal=RING,
+            priority=Priority(fairness_key=KEY),
         )
         await handle.result()
     return handle
@@ -70,6 +78,7 @@ async def test_a_long_history_begins_anew_and_goes_on(
     assert first.events[-1].HasField("workflow_execution_continued_as_new_event_attributes")
     assert last.events[-1].HasField("workflow_execution_completed_event_attributes")
     assert 30 < len(first.events) < 60
+    assert last.events[0].workflow_execution_started_event_attributes.priority.fairness_key == KEY
     replayer = Replayer(workflows=[SessionWorkflow], workflow_runner=UnsandboxedWorkflowRunner())
     for history in (first, last):
         await replayer.replay_workflow(history)

@@ -58,7 +58,10 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--keep", action="store_true", help="keep data and log; they are kept on a violation anyway")
     parser.add_argument("--plan", action="store_true", help="print the faults of the seed and do nothing")
     parser.add_argument("--json", action="store_true", help="print a JSON document instead of the summary")
-    return parser.parse_args(arguments)
+    given = parser.parse_args(arguments)
+    if given.at_work and given.kills is None:
+        parser.error("--at-work needs --kills")
+    return given
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -107,11 +107,14 @@ async def stopped_at_work(stage: Stage) -> bool:
     """Stops the server with SIGSTOP if a session runs; whether one does. Otherwise it would, on a busy machine, often
     have ended before the kill that follows."""
     async with stage.host.changing:
+        stays = False
         stage.host.signal(signal.SIGSTOP)
-        if await asyncio.to_thread(is_at_work, stage.host.database, stage.book):
-            return True
-        stage.host.signal(signal.SIGCONT)
-        return False
+        try:
+            stays = await asyncio.to_thread(is_at_work, stage.host.database, stage.book)
+        finally:
+            if not stays:
+                stage.host.signal(signal.SIGCONT)
+        return stays
 
 
 async def _see_dead(stage: Stage, running: dict[int, str], how: signal.Signals) -> None:

@@ -132,8 +132,8 @@ def faults_of(seed: int, seconds: float, gap_s: float, kinds: Collection[FaultKi
 
 
 def kills_of(seed: int) -> Iterator[float]:
-    """How long each life of a server lasts that is killed again and again, in seconds from its first answer, without an
-    end; a third of them end while it still recovers."""
+    """Seconds until each kill of a server, or try of one, without an end; a third of those after a start come while
+    it still recovers."""
     rng = random.Random(f"{seed}/kills")
     while True:
         yield round(rng.uniform(0, RECOVERING_S if rng.random() < 1 / 3 else LIFE_S), 3)

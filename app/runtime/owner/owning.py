@@ -51,10 +51,12 @@ async def own(
         elif row is not None and kept is not None:
             # Woken for a message that the run before had delivered.
             setup.kept.keep(session_id, replace(kept, version=Version(row.epoch, row.last_seq)))
-    except (StaleOwnerError, SupersededError, NotFoundError) as error:
-        # Another node may have taken the session over to delete it.
-        if isinstance(error, NotFoundError) and await _exists(setup, session_id):
+    except NotFoundError:
+        if await _exists(setup, session_id):
             raise
+        # By another node, which has taken it over for that.
+        log.info("session_deleted_elsewhere", session_id=session_id)
+    except (StaleOwnerError, SupersededError):
         setup.counts.refused += 1
         log.warning("session_taken_over", session_id=session_id)
     finally:

@@ -16,6 +16,7 @@ from app.context.checkpoints import InForce
 from app.context.policies import preset
 from app.context.prompts import Notes
 from app.db.repositories import sessions, steps
+from app.errors import NotFoundError
 from app.runtime.agents import AgentSetup
 from app.runtime.history import sent_context
 from app.runtime.mcp.offer import NOTHING, Offer
@@ -128,7 +129,7 @@ async def test_a_round_refused_by_the_database_is_made_by_the_next_owner(server:
 async def test_a_run_whose_session_is_deleted_as_it_ends_is_left(
     stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As by another node, while the owner stores a last checkpoint."""
+    """As by another node, while the owner stores a last checkpoint. That is neither a crash nor a take-over."""
     setup = make_setup(stage, make_sandboxes(LocalFactory(tmp_path)), Model())
     finish = session.finish
 
@@ -139,4 +140,18 @@ async def test_a_run_whose_session_is_deleted_as_it_ends_is_left(
     monkeypatch.setattr(session, "finish", delete_and_finish)
     say(stage, "first")
     await own(setup, stage.session_id, lambda _: None, lambda _: None)
-    assert setup.counts.refused == 1
+    assert setup.counts.refused == 0
+
+
+async def test_something_else_that_is_not_found_is_an_error(
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    setup = make_setup(stage, make_sandboxes(LocalFactory(tmp_path)), Model())
+
+    async def find_nothing(*_: Any) -> bool:
+        raise NotFoundError("There is no such message.")
+
+    monkeypatch.setattr(session, "finish", find_nothing)
+    say(stage, "first")
+    with pytest.raises(NotFoundError):
+        await own(setup, stage.session_id, lambda _: None, lambda _: None)

@@ -23,7 +23,7 @@ from app.runtime.destinations import Destinations
 from app.runtime.mcp.bounds import BURST_BYTES, MAX_MESSAGE_BYTES, MAX_VALUES, VALUE_BYTES, Received, ServerError
 from app.runtime.mcp.catalog import Catalog, Listed, counted, make_catalog
 from app.runtime.mcp.config import ServerConfig, merged
-from app.runtime.mcp.connection import Connection, UnansweredError
+from app.runtime.mcp.connection import LIST_S, Connection, UnansweredError
 from app.runtime.mcp.host import McpHost
 from app.runtime.mcp.http import http_streams, tls_context
 from app.runtime.mcp.malformed import take_out
@@ -351,5 +351,6 @@ async def test_a_connection_that_hangs_is_closed_in_time() -> None:
         assert not done
         preparing.cancel()
         await asyncio.wait({preparing})
-        async with asyncio.timeout(30):
+        # Less than the list of its tools may take.
+        async with asyncio.timeout(LIST_S - 5):
             await servers.aclose()
