@@ -20,6 +20,9 @@ pytestmark = [*IN_BROWSER]
 
 DEPLOY = "echo deployed to production | tee deployed.txt"
 
+WIDTH = "bar => bar.getBoundingClientRect().width"
+"""In fractions of a pixel."""
+
 
 def _padding(step: int) -> Reply:
     """A step whose call fills part of the small window; outputs would be cleared before a compaction is needed."""
@@ -169,8 +172,8 @@ async def _shows_where_the_time_went(page: Page) -> None:
     for step, has_waited in ((1, False), (2, True)):
         row = times.filter(has=page.get_by_role("rowheader", name=str(step), exact=True))
         await expect(row.get_by_role("cell").nth(3)).to_have_text(re.compile(r"^\d.* m?s$" if has_waited else "^$"))
-        assert (await row.locator(".usage-bar .waiting").evaluate("bar => bar.getBoundingClientRect().width") > 0) == has_waited
-        assert await row.locator(".usage-bar .model").evaluate("bar => bar.getBoundingClientRect().width") > 0
+        assert (await row.locator(".usage-bar .waiting").evaluate(WIDTH) > 0) == has_waited
+        assert await row.locator(".usage-bar .model").evaluate(WIDTH) > 0
 
 
 def _short(tokens: int) -> str:
