@@ -232,7 +232,7 @@ async def test_hostile_servers_cost_their_tools_and_not_the_run(
     provider.script(Reply(ToolCall("mcp__good__add", {"a": 1, "b": 1})), Reply(Text("done")))
     with mcp_server() as good:
         for name, (answer, code) in BAD.items():
-            # The run goes on without a server that was not ready or had not failed by then.
+            # A run does not wait longer for servers that are still connecting.
             monkeypatch.setattr(mcp_servers, "FIRST_WAIT_S", 10 if code == "timeout" else 60)
             with raw_server(answer) as url:
                 async with Client(server.url) as client:
@@ -288,7 +288,7 @@ async def test_a_command_in_the_sandbox_is_a_server(
 async def test_a_command_that_cannot_start_or_floods_costs_its_tools(
     start_server: StartServer, provider: FakeProvider, sandbox: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # The run goes on without a server that was not ready or had not failed by then.
+    # A run does not wait longer for servers that are still connecting.
     monkeypatch.setattr(mcp_servers, "FIRST_WAIT_S", 60)
     server = start_server()
     async with Client(server.url) as client:

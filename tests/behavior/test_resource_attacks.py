@@ -89,8 +89,8 @@ async def test_a_memory_hog(target: Target, client: Client) -> None:
     """One process allocates more than all may have; then many allocate an amount each that is allowed to one."""
     mark = str(unique_mark())
     one = f"head -c 2000000000 /dev/zero | tail -c 1{mark} | wc -c"
-    # The Engine kills some of the many, and the others go on. Otherwise all must grow beyond the limit: slowly, so that
-    # little is taken between two looks of a watch that has to wait for the CPU.
+    # Docker kills some of them and lets the others run. The other sandboxes must end all of them, so they grow slowly:
+    # a watch that waits for the CPU then misses little between two checks.
     pause_s, timeout_s = (0.1, 5) if target.kind == "docker" else (1, 60)
     grow = f"(while sleep {pause_s}; do y=$y$x; done) &"
     many = f"x=$(head -c 5000000 /dev/zero | tr '\\000' x); : {mark}; for i in $(seq 10); do {grow} done; wait"

@@ -84,6 +84,26 @@ async def test_a_long_history_begins_anew_and_goes_on(
         await replayer.replay_workflow(history)
 
 
+async def test_no_history_begins_anew_when_an_owner_is_lost(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new history takes a decision more, while the session waits for its next owner."""
+    monkeypatch.setattr(workflow, "USUAL_EVENTS", 1)
+    owned = 0
+
+    @activity.defn(name=OWN)
+    async def own(_: str) -> bool:
+        nonlocal owned
+        owned += 1
+        if owned == 1:
+            await asyncio.Event().wait()
+        return False
+
+    client = await Client.connect(address)
+    handle = await _run(client, own)
+    assert owned == 2
+    history = await client.get_workflow_handle(handle.id, run_id=handle.first_execution_run_id).fetch_history()
+    assert history.events[-1].HasField("workflow_execution_completed_event_attributes")
+
+
 async def test_a_session_that_a_draining_worker_refuses_is_offered_again_at_once(address: str) -> None:
     """A timer would be in the history; the second refusal waits, in case that all workers stop."""
     offered = 0
