@@ -10,7 +10,8 @@ import select
 import sys
 import time
 
-PAUSE_S = 0.005
+PAUSE_S = 0.02
+"""Answers cost the server CPU time, so that polling without a pause would slow down what is watched."""
 
 
 def cpu_s(pid: int) -> float:

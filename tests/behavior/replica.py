@@ -201,6 +201,8 @@ class Replica:
 
     def _mark(self, event: Event) -> None:
         """Sets and removes the marks of cleared outputs. Outputs cleared by a round carry its time."""
+        if event.type not in ("prune.completed", "compaction.reverted"):
+            return
         data = event.data
         for part in (part for message in self.messages.values() for part in message["parts"].values()):
             keys = [part["id"], part["call_id"] if part["type"] == "tool_result" else None]

@@ -94,7 +94,7 @@ async def test_if_clearing_is_enough_no_summary_is_prepared(
 ) -> None:
     """The context is all outputs: clearing them is enough every time, and no model is called."""
     provider.configure(window=ROOMY)
-    command = "head -c 8000 /dev/zero | tr '\\0' x"
+    command = "head -c 14000 /dev/zero | tr '\\0' x"
     made = 0
 
     def answer(request: RecordedRequest) -> Answer:
@@ -102,7 +102,7 @@ async def test_if_clearing_is_enough_no_summary_is_prepared(
         made += 1
         # Each call differs, so that the loop guard does not act.
         call = ToolCall("execute_command", {"command": f"{command} # {made}"})
-        return Reply(Text("Done.")) if made > 40 else Reply(call)
+        return Reply(Text("Done.")) if made > 24 else Reply(call)
 
     provider.respond(answer)
     async with Client(start_server(models=WINDOWS).url) as client:
@@ -113,16 +113,16 @@ async def test_if_clearing_is_enough_no_summary_is_prepared(
     assert summaries_of(provider) == []
 
 
-STEPS = 100 if LONG else 50
-"""With 50, each policy makes three rounds or more."""
+STEPS, WINDOW = (100, ROOMY) if LONG else (28, 16_000)
+"""With 28, each policy makes three rounds or more."""
 
 
 @pytest.mark.extended
 @first_of(policy=["reactive", "threshold", "handoff"])
 async def test_most_prepared_summaries_are_used(start_server: StartServer, provider: FakeProvider, policy: str) -> None:
-    provider.configure(window=ROOMY)
+    provider.configure(window=WINDOW)
     provider.respond(LongTask(STEPS, most=12_000))
-    async with Client(start_server(models=WINDOWS).url) as client:
+    async with Client(start_server(models={OPENAI: {"context_window": WINDOW}}).url) as client:
         made = await client.create("the task", model=OPENAI, compaction=policy, limits={"max_steps": None})
         await client.until_idle(made["id"])
         statuses = [item["status"] for item in await rounds(client, made["id"])]

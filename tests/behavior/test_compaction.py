@@ -10,16 +10,13 @@ import pytest
 from tests.behavior.checks import assert_sound
 from tests.behavior.combinations import across
 from tests.behavior.conftest import StartServer
-from tests.behavior.harness import ANTHROPIC, OPENAI, RESPONSES, Client, Event, of_type
+from tests.behavior.harness import RESPONSES, Client, Event, of_type
 from tests.behavior.long_task import LongTask
 from tests.behavior.rounds import MODELS, POLICIES, SMALL, WINDOW, assert_sent, context, steps_of
 from tests.load import LONG
 from tests.provider import FakeProvider, RecordedRequest
 
-FULL, PART, SHORT = 500, 60, 20
-"""Steps: of all combinations at full load, else of one policy per wire format, and of the others."""
-
-PART_RUNS = {("reactive", OPENAI), ("handoff", ANTHROPIC)}
+STEPS = 500 if LONG else 20
 
 MOST = 200_000
 """Characters of the largest output, six times what fits the window."""
@@ -28,33 +25,26 @@ SAMPLE = 12
 """Number of steps whose contexts are checked again, in total and right after a compaction."""
 
 
-def _steps(policy: str, model: str) -> int:
-    if LONG:
-        return FULL
-    return PART if (policy, model) in PART_RUNS else SHORT
-
-
 @pytest.mark.slow
 @pytest.mark.timeout(1_200 if LONG else 120)
 @across(1, policy=POLICIES, model=[*reversed(MODELS), RESPONSES])
 async def test_a_long_task_finishes_within_a_small_window(
     start_server: StartServer, provider: FakeProvider, policy: str, model: str
 ) -> None:
-    steps = _steps(policy, model)
     provider.configure(window=WINDOW)
-    task = LongTask(steps, most=MOST, seed=steps)
+    task = LongTask(STEPS, most=MOST, seed=STEPS)
     provider.respond(task)
     async with Client(start_server(models=SMALL).url) as client:
         made = await client.create("task", model=model, compaction=policy, limits={"max_steps": None})
         await client.until_idle(made["id"])
         session = await client.session(made["id"])
         assert (session["outcome"], session["error"]) == ("completed", None)
-        assert session["steps"] == task.made == steps + 1
+        assert session["steps"] == task.made == STEPS + 1
         events = await assert_sound(client, session["id"])
         _assert_rounds(session, events)
         # A round takes one model call, or one per window if the summarizer reads the text in pieces.
         assert task.summaries <= 12 * len(of_type(events, "compaction.started"))
-        await _assert_whole(client, session["id"], steps)
+        await _assert_whole(client, session["id"])
         await _assert_shown_as_sent(client, session["id"], events, steps_of(provider))
     assert provider.broken == []
     assert provider.refusals == []
@@ -73,13 +63,13 @@ def _assert_rounds(session: dict[str, Any], events: list[Event]) -> None:
         assert event.data["tokens_after"] < event.data["tokens_before"]
 
 
-async def _assert_whole(client: Client, session_id: str, steps: int) -> None:
+async def _assert_whole(client: Client, session_id: str) -> None:
     """The history holds every message, and every output is available in full."""
     messages = [message for message in await client.messages(session_id) if not message["is_summary"]]
     texts = [
         part["text"] for m in messages if m["role"] == "assistant" for part in m["parts"] if part["type"] == "text"
     ]
-    assert texts == [*(f"Step {number}." for number in range(1, steps + 1)), "All done."]
+    assert texts == [*(f"Step {number}." for number in range(1, STEPS + 1)), "All done."]
     parts = [part for message in messages for part in message["parts"]]
     arguments = {part["call_id"]: part["arguments"] for part in parts if part["type"] == "tool_call"}
     results = {part["call_id"]: part for part in parts if part["type"] == "tool_result"}

@@ -15,10 +15,10 @@ from tests.load import LONG
 
 __all__ = ["server"]
 
-MESSAGES = [{"role": "user", "content": f"{number} " + "word " * 115} for number in range(16_000 if LONG else 8_000)]
-"""9 or 4.5 MB of one speaker, whose messages Anthropic's format joins in one."""
+MESSAGES = [{"role": "user", "content": f"{number} " + "word " * 115} for number in range(16_000 if LONG else 4_000)]
+"""9 or 2.3 MB, of which requests hold one at a time, by one speaker, whose messages Anthropic's format joins."""
 AT_ONCE = 4
-MOST_MB = 350 if LONG else 250
+MOST_MB = 350 if LONG else 200
 """The server, and one history with what is made of it."""
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300), pytest.mark.extended]

@@ -16,8 +16,8 @@ from tests.provider import FakeProvider, RecordedRequest, Reply, Text, ToolCall
 WINDOW = 8_000
 DECISION = "We have decided: the wire protocol is cobalt-seven."
 ROUNDS = 5
-STEPS = 40 if LONG else 22
-"""With 22, each policy makes 7 rounds or more."""
+STEPS = 40 if LONG else 19
+"""With 19, each policy makes 6 rounds or more."""
 
 
 class Forgetful(LongTask):

@@ -1,5 +1,5 @@
-"""Five hundred readers, a thousand idle connections and fifty running commands at the same time; with
-PALIMPSEST_TEST_LONG=1, twice as many."""
+"""250 readers, 900 idle connections and 25 running commands at the same time: more open files than many systems allow.
+With PALIMPSEST_TEST_LONG=1, up to four times as many."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.load import LONG
 from tests.provider import FakeProvider, Reply, Text
 from tests.requirements import need
 
-SESSIONS, READERS, IDLE = (100, 1_000, 2_000) if LONG else (50, 500, 1_000)
+SESSIONS, READERS, IDLE = (100, 1_000, 2_000) if LONG else (25, 250, 900)
 SOFT = 1_024
 """The default limit of open files on many systems; the server raises it to the hard limit."""
 

@@ -139,7 +139,7 @@ def check_events(events: list[Any]) -> None:
 
 @pytest.mark.extended
 @pytest.mark.slow
-@settings(SHARED_SERVER, max_examples=8)
+@settings(SHARED_SERVER, max_examples=5)
 @given(data=st.data())
 async def test_any_conversation_is_in_order_and_shown_as_it_was_sent(
     client: Client, provider: FakeProvider, data: st.DataObject

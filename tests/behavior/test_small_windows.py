@@ -28,7 +28,7 @@ FIRST_REQUEST = 2_000
 DEFINITIONS = 1_249
 """Maximum tokens of the definitions of tools in it: what a session does not use should not add to them."""
 
-STEPS = 40 if LONG else 24
+STEPS = 40 if LONG else 18
 
 LEAST = ["execute_command", "write_file", "recall"]
 FILES = ["execute_command", "read_file", "write_file", "edit_file", "recall"]

@@ -189,13 +189,19 @@ class _Work:
         caller = Caller([self._stage.host.url], self._book)
         try:
             async with asyncio.TaskGroup() as users:
-                for plan in warm_ups(max(WARM_UPS, self._options.sessions)):
+                for plan in warm_ups(self._warm_ups):
                     users.create_task(self._user(plan, caller).run())
         finally:
             # With its connections, so that they are not among those that the server may hold at the end.
             await caller.aclose()
         self._at_start = await audit.settled(self._stage.host)
         self.before = self._at_start.cost
+
+    @property
+    def _warm_ups(self) -> int:
+        # The life that repeated kills leave at the end is a new one, whatever was done in the first.
+        at_least = WARM_UPS if self._options.kills is None else 1
+        return max(at_least, self._options.sessions)
 
     async def _soak(self) -> None:
         """Runs users and faults until the time is over, then users until each session is idle."""
