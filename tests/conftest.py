@@ -29,8 +29,8 @@ pytest_plugins = ["tests.workers", "tests.open_connections"]
 gc.disable()
 
 # How long an example takes says more about what else the machine does than about the code.
-settings.register_profile("full", deadline=None, max_examples=100 if LONG else 40)
-settings.register_profile("short", deadline=None, max_examples=25)
+settings.register_profile("tests", deadline=None, max_examples=100 if LONG else 25)
+settings.load_profile("tests")
 
 MEASURED = {
     *("access", "acp", "answers", "approvals", "archives", "background_commands", "bad_input", "broker", "changes"),
@@ -49,11 +49,9 @@ that the others leave out."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Properties are checked with fewer examples where not all tests run."""
     if on_postgres() or config.option.workers:
         # Before the workers start, which share it.
         prepare()
-    settings.load_profile("short" if "not extended" in config.option.markexpr else "full")
 
 
 @pytest.hookimpl(wrapper=True)

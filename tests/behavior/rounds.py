@@ -48,7 +48,7 @@ def gated(*gates: str) -> Any:
 
 async def worked(client: Client, provider: FakeProvider, task: LongTask | None = None, **fields: Any) -> str:
     """An idle session with some steps behind it; its id."""
-    provider.respond(task or LongTask(6, most=4_000, seed=3))
+    provider.respond(task or LongTask(4, most=4_000, seed=3))
     fields.setdefault("compaction", settings())
     session, _ = await client.run("the task itself", **fields)
     assert (session["outcome"], session["error"]) == ("completed", None)

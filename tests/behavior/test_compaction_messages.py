@@ -146,7 +146,7 @@ async def test_messages_during_an_automatic_round_are_delivered_after_it(
 async def test_a_message_during_a_round_on_an_idle_session_starts_a_run_after_it(
     client: Client, provider: FakeProvider, mode: str
 ) -> None:
-    session_id = await worked(client, provider, LongTask(6, most=4_000, seed=3, summarise=gated("summary")))
+    session_id = await worked(client, provider, LongTask(4, most=4_000, seed=3, summarise=gated("summary")))
     await compact(client, session_id)
     await provider.reached("summary")
     await client.post(session_id, DURING[0], mode)
@@ -205,7 +205,7 @@ async def test_a_cancel_during_an_automatic_round_leaves_everything_as_it_was(
 
 @first_of(policy=POLICIES)
 async def test_a_cancel_of_a_round_on_an_idle_session(client: Client, provider: FakeProvider, policy: str) -> None:
-    session_id = await worked(client, provider, LongTask(6, most=4_000, seed=3, summarise=gated("summary")))
+    session_id = await worked(client, provider, LongTask(4, most=4_000, seed=3, summarise=gated("summary")))
     before = await context(client, session_id)
     await compact(client, session_id, policy=policy)
     await provider.reached("summary")
@@ -263,7 +263,7 @@ async def test_a_cancel_also_cancels_a_waiting_round(client: Client, provider: F
 async def test_a_round_that_waits_for_the_last_step_is_made_on_the_idle_session(
     client: Client, provider: FakeProvider
 ) -> None:
-    provider.respond(held_step(LongTask(6, most=4_000, seed=3), 7, "last step"))
+    provider.respond(held_step(LongTask(4, most=4_000, seed=3), 5, "last step"))
     session_id = (await client.create("the task", compaction=settings()))["id"]
     await provider.reached("last step")
     await compact(client, session_id)
@@ -271,13 +271,13 @@ async def test_a_round_that_waits_for_the_last_step_is_made_on_the_idle_session(
     event = await ended(client, session_id, 1)
 
     assert event.type == "compaction.completed"
-    assert len(steps_of(provider)) == 7
+    assert len(steps_of(provider)) == 5
     assert (await client.session(session_id))["status"] == "idle"
     await assert_rounds(client, session_id)
 
 
 async def test_a_session_is_deleted_during_a_round(client: Client, provider: FakeProvider) -> None:
-    session_id = await worked(client, provider, LongTask(6, most=4_000, seed=3, summarise=gated("summary")))
+    session_id = await worked(client, provider, LongTask(4, most=4_000, seed=3, summarise=gated("summary")))
     await compact(client, session_id)
     await provider.reached("summary")
     assert (await client.http.delete(f"/v1/sessions/{session_id}")).status_code == 204
@@ -289,7 +289,7 @@ async def test_the_cost_of_a_cancelled_round_is_counted_and_reported(client: Cli
     def summarise(request: RecordedRequest, step: int) -> Any:
         return Reply("a summary that " * 50, Gate("summary"), "never ends")
 
-    session_id = await worked(client, provider, LongTask(6, most=4_000, seed=3, summarise=summarise))
+    session_id = await worked(client, provider, LongTask(4, most=4_000, seed=3, summarise=summarise))
     spent = (await client.session(session_id))["usage"]["output_tokens"]
     await compact(client, session_id)
     await provider.reached("summary")

@@ -187,7 +187,7 @@ async def test_a_prepared_summary_is_discarded_if_its_base_is_reverted_meanwhile
 async def test_until_idle_waits_for_a_round_of_an_idle_session(
     client: Client, provider: FakeProvider, ends: str
 ) -> None:
-    session_id = await worked(client, provider, LongTask(6, most=4_000, seed=3, summarise=gated("summary")))
+    session_id = await worked(client, provider, LongTask(4, most=4_000, seed=3, summarise=gated("summary")))
     if ends == "failed":
         provider.script_when(asks_for_summary, Reply(Text(SUMMARY.format(step=1))))
         await compacted(client, session_id, policy="handoff")

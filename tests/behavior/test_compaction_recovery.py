@@ -121,7 +121,7 @@ async def test_an_idle_session_is_unchanged_after_its_server_ended_during_a_roun
 ) -> None:
     first = start_process()
     async with Client(first.url) as client:
-        session_id = await worked(client, provider, LongTask(6, most=4_000, seed=3, summarise=gated("summary")))
+        session_id = await worked(client, provider, LongTask(4, most=4_000, seed=3, summarise=gated("summary")))
         before, history = await context(client, session_id), await client.messages(session_id)
         await compact(client, session_id)
         await provider.reached("summary")

@@ -149,7 +149,7 @@ async def test_a_summary_refused_in_the_conversation_is_asked_for_as_text(
     client: Client, provider: FakeProvider, policy: str
 ) -> None:
     refusal = HttpError(400, {"error": {"message": "This conversation is not to my liking."}})
-    provider.respond(LongTask(6, most=4_000, seed=3))
+    provider.respond(LongTask(4, most=4_000, seed=3))
     session, _ = await client.run("the task itself", compaction=settings(policy))
     provider.script_when(lambda request: ASKS_IN_CONVERSATION in request.last_user_text, *[refusal] * 9)
 
@@ -161,7 +161,7 @@ async def test_a_summary_refused_in_the_conversation_is_asked_for_as_text(
 
 
 async def test_a_refused_key_is_not_retried_as_text(client: Client, provider: FakeProvider) -> None:
-    provider.respond(LongTask(6, most=4_000, seed=3))
+    provider.respond(LongTask(4, most=4_000, seed=3))
     session, _ = await client.run("the task itself", model=OPENAI, compaction=settings("reactive"))
     provider.script_when(lambda request: ASKS_IN_CONVERSATION in request.last_user_text, HttpError(401))
     started = await compact(client, session["id"])

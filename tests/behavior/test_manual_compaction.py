@@ -124,7 +124,7 @@ async def test_a_round_on_a_running_session_is_made_between_its_steps(client: Cl
 
 
 async def test_a_run_that_starts_during_a_round_waits_for_it(client: Client, provider: FakeProvider) -> None:
-    session_id = await worked(client, provider, LongTask(6, most=4_000, seed=3, summarise=gated("summary")))
+    session_id = await worked(client, provider, LongTask(4, most=4_000, seed=3, summarise=gated("summary")))
     asked = await compact(client, session_id)
     await provider.reached("summary")
     count = len(provider.requests)
@@ -169,7 +169,7 @@ async def test_a_dry_run_reports_what_a_round_then_does(client: Client, provider
 
 
 async def test_a_dry_run_is_answered_during_a_round(client: Client, provider: FakeProvider) -> None:
-    session_id = await worked(client, provider, LongTask(6, most=4_000, seed=3, summarise=gated("summary")))
+    session_id = await worked(client, provider, LongTask(4, most=4_000, seed=3, summarise=gated("summary")))
     await compact(client, session_id)
     await provider.reached("summary")
     assert (await client.http.post(path(session_id), json={"dry_run": True})).status_code == 200
@@ -375,7 +375,7 @@ async def test_only_the_latest_round_can_be_reverted(client: Client, provider: F
 
 
 async def test_a_revert_during_a_round_is_refused(client: Client, provider: FakeProvider) -> None:
-    session_id = await worked(client, provider, LongTask(6, most=4_000, seed=3, summarise=gated("summary")))
+    session_id = await worked(client, provider, LongTask(4, most=4_000, seed=3, summarise=gated("summary")))
     await compact(client, session_id)
     await provider.reached("summary")
     refused = await client.http.delete(path(session_id, 1))

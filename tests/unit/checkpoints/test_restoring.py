@@ -49,7 +49,7 @@ IGNORED = (b"", b"*.txt\n", b"a\n", b"a/\n", b"/b\n!c.txt\n", b"b/*\n", b"-x\n\x
 """Contents of .gitignore files, which none of them covers itself."""
 CONTENTS = (b"", b"text\n", b"no newline", bytes(range(256)) * 12, b"\0" * 4000)
 MODES = (0o644, 0o755, 0o600, 0o444, 0o777)
-TREES = 500 if os.environ.get("PALIMPSEST_TEST_LONG") else 100
+TREES = 500 if os.environ.get("PALIMPSEST_TEST_LONG") else 50
 WALLED = 3
 """Trees in each kind of sandbox with walls."""
 RULES = TakingRules(CoverageRules(frozenset({b"node_modules"}), file_bytes=7_000))

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from app.cli.commands import command_line
 from tests.logs import logs_restored
 
 
@@ -19,6 +20,12 @@ def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.setenv("PALIMPSEST_DATA_DIR", str(tmp_path / "data"))
     monkeypatch.setenv("PALIMPSEST_PORT", "0")
     return tmp_path
+
+
+@pytest.fixture(autouse=True)
+def made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Typer's runner would make the program with all its commands again for each command that a test gives."""
+    monkeypatch.setattr("typer.testing._get_command", lambda _: command_line())
 
 
 @pytest.fixture(autouse=True)

@@ -340,10 +340,12 @@ class TestRecall:
         assert outcome.note == "[1 match; the output has 40,001 lines]"
         assert peak < size / 2
 
-    @pytest.mark.parametrize("seconds", [0.5, pytest.param(SEARCH_S, marks=pytest.mark.extended)])
     async def test_a_hostile_pattern_ends_in_time_and_blocks_nothing(
-        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, seconds: float
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     ) -> None:
+        assert SEARCH_S <= 2
+        # A part of it: no search of this pattern ends on its own.
+        seconds = 0.5
         monkeypatch.setattr("app.tools.recall.SEARCH_S", seconds)
         bench = bench_of(tmp_path, b"x" * 8_000_000)
         began, turns = time.monotonic(), 0
@@ -354,7 +356,7 @@ class TestRecall:
         _, outcome = await call
         assert outcome.status is ToolStatus.ERROR
         assert f"ended after {seconds:g} s at line 1 of 1" in outcome.note
-        assert time.monotonic() - began < 20, "at most two seconds of CPU time, even on a busy machine"
+        assert time.monotonic() - began < 20, "half a second of CPU time, even on a busy machine"
         assert turns >= 10, "the loop kept running"
 
 
