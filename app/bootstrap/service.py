@@ -357,8 +357,13 @@ def directories(settings: Settings) -> Sequence[Path]:
 async def open_storage(settings: Settings) -> Database:
     """Opens and migrates the database; creates the data directory first. Raises `StorageError`."""
     await asyncio.to_thread(prepare_data_dir, settings)
-    await asyncio.to_thread(upgrade_in_subprocess, settings.url)
-    return await asyncio.to_thread(open_database, settings.url)
+    database = await asyncio.to_thread(open_database, settings.url)
+    try:
+        await asyncio.to_thread(upgrade_in_subprocess, settings.url, database.connect)
+    except BaseException:
+        await database.aclose()
+        raise
+    return database
 
 
 async def resume_after_restart(setup: RuntimeSetup, registry: Registry, store: FileOutputStore, *, parks: bool) -> None:

@@ -89,11 +89,11 @@ class ClusterDispatch:
     async def count(self) -> None:
         """Counts the waiting sessions until it is cancelled."""
         while True:
+            await asyncio.sleep(COUNT_S)
             try:
                 self._waiting = await self._setup.database.read(ownership.waiting)
             except PalimpsestError as error:
                 log.debug("waiting_sessions_not_counted", reason=error.detail)
-            await asyncio.sleep(COUNT_S)
 
     @contextmanager
     def admitting(self) -> Iterator[bool]:

@@ -60,7 +60,7 @@ class Node:
         while True:
             await asyncio.sleep(LEARN_S)
             try:
-                await self.setup.agents.exchange()
+                await self.setup.agents.exchange(self.setup.database)
             except PalimpsestError as error:
                 log.debug("models_not_loaded", reason=error.detail)
 

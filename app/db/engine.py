@@ -58,6 +58,11 @@ class Database:
         with self._read_engine.connect() as connection:
             return query(connection)
 
+    def connect(self) -> Connection:
+        """A connection for reading, which goes back to the others when its context is left. Raises what SQLAlchemy
+        raises. Blocks."""
+        return self._read_engine.connect()
+
     def check_file(self) -> None:
         """Raises `StorageError` if the file of an open SQLite database is no longer at its path. Blocks."""
         self._backend.check()

@@ -8,8 +8,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from sqlalchemy import Connection, inspect
@@ -64,15 +64,16 @@ def upgrade(url: str) -> tuple[str | None, str | None]:
                 return before, _revision(connection)
 
 
-def upgrade_in_subprocess(url: str) -> None:
+def upgrade_in_subprocess(url: str, connect: Callable[[], AbstractContextManager[Connection]]) -> None:
     """As `upgrade`, in a process that ends afterward: a server would keep the 10 MiB that Alembic and its work take.
+    `connect` gives a connection to look at the present schema: a server keeps it for what it reads next.
 
     Blocks. Raises `StorageError` as `upgrade` does. The subprocess ends its work whatever happens to this one.
     """
     backend = backend_of(url)
     with _usable(backend):
         backend.create()
-        with _connect(backend) as connection:
+        with connect() as connection:
             backend.refuse_unusable(connection)
             current = _revision(connection)
     _refuse_unknown(current)

@@ -180,6 +180,8 @@ class PostgresServer:
             poolclass=pool,
             connect_args={name: value for name, value in CONNECTION.items() if name not in self._url.query},
             hide_parameters=True,
+            # Each engine would ask for the type at its first connection; there are no such columns.
+            use_native_hstore=False,
             **more,
         )
         engine.dialect.colspecs = {

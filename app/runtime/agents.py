@@ -25,6 +25,7 @@ from app.context.selection import is_request
 from app.context.skills import render_skills
 from app.context.tokens import Calibration
 from app.context.validator import Repair
+from app.db.engine import Database
 from app.db.repositories import compactions, messages, parts, queue, steps
 from app.llm.base import ModelInfo, ToolSchema
 from app.llm.known_models import offered_effort
@@ -136,12 +137,17 @@ class AgentSetup:
         """How far estimates are off for a model, as learned by this server."""
         return self.calibrations.get(model) or Calibration.starting(model.partition("/")[0])
 
-    async def exchange(self) -> None:
+    async def exchange(self, database: Database) -> None:
         """Exchanges with other nodes of a cluster what was learned about models. Raises `StorageError`."""
-        await self.windows.load()
+        await self.calibrations.store()
+        # One read for all: each node does this every other second.
+        windows, quirks, factors = await database.read(
+            lambda c: (LearnedWindows.stored(c), LearnedQuirks.stored(c), LearnedCalibrations.stored(c))
+        )
+        self.windows.take(windows)
         if self.quirks is not None:
-            await self.quirks.load()
-        await self.calibrations.exchange()
+            self.quirks.take(quirks)
+        self.calibrations.take(factors)
 
     def learn(self, conversation: Conversation) -> None:
         """Remembers what was learned in a conversation about its models' tokenizers."""

@@ -58,13 +58,17 @@ class LearnedWindows:
 
     async def load(self) -> None:
         """Loads what was learned before a restart, and what other nodes have learned since."""
+        self.take(await self._database.read(self.stored))
 
-        def read(connection: Connection) -> dict[str, _Learned]:
-            rows = connection.execute(select(model_windows))
-            return {row.model: _Learned(row.tokens, row.learned_at, row.known_tokens, row.known_source) for row in rows}
+    @staticmethod
+    def stored(connection: Connection) -> Mapping[str, _Learned]:
+        """What is in the database, for `take`."""
+        rows = connection.execute(select(model_windows))
+        return {row.model: _Learned(row.tokens, row.learned_at, row.known_tokens, row.known_source) for row in rows}
 
-        for key, learned in (await self._database.read(read)).items():
-            # What was learned here in the meantime may not be stored yet.
+    def take(self, stored: Mapping[str, _Learned]) -> None:
+        """Takes over what is newer. What was learned here in the meantime may not be stored yet."""
+        for key, learned in stored.items():
             if (own := self._known.get(key)) is None or own.at < learned.at:
                 self._known[key] = learned
 
@@ -119,15 +123,19 @@ class LearnedQuirks:
         """What is known to be in the database."""
 
     async def load(self) -> None:
-        """Loads what was learned before a restart and has not expired, and what other nodes have learned since. What
-        was learned here in the meantime may not be stored yet."""
+        """Loads what was learned before a restart and has not expired, and what other nodes have learned since."""
+        self.take(await self._database.read(self.stored))
+
+    @staticmethod
+    def stored(connection: Connection) -> Mapping[str, Mapping[str, Any]]:
+        """What is in the database and has not expired, for `take`."""
         since = now() - QUIRKS_BELIEVED_FOR
+        rows = connection.execute(select(model_quirks).where(model_quirks.c.learned_at >= since))
+        return {row.model: row.quirks for row in rows if isinstance(row.quirks, dict)}
 
-        def read(connection: Connection) -> dict[str, Mapping[str, Any]]:
-            rows = connection.execute(select(model_quirks).where(model_quirks.c.learned_at >= since))
-            return {row.model: row.quirks for row in rows if isinstance(row.quirks, dict)}
-
-        for place, quirks in (await self._database.read(read)).items():
+    def take(self, stored: Mapping[str, Mapping[str, Any]]) -> None:
+        """Takes over what is new. What was learned here in the meantime may not be stored yet."""
+        for place, quirks in stored.items():
             if quirks != self._stored.get(place):
                 self._known[place] = self._stored[place] = quirks
 
@@ -172,8 +180,8 @@ class LearnedCalibrations:
         except UnknownModelError:
             return None
 
-    async def exchange(self) -> None:
-        """Stores what was learned here, and loads what other nodes have learned."""
+    async def store(self) -> None:
+        """Stores what was learned here."""
         if self._database is None:
             return
         own = {key: known.factor for key, known in self._known.items() if self._stored.get(key) != known.factor}
@@ -185,8 +193,15 @@ class LearnedCalibrations:
         if own:
             await self._database.writer.write(store)
             self._stored |= own
-        rows = await self._database.read(lambda c: c.execute(select(model_calibrations)).all())
-        for key, factor in rows:
+
+    @staticmethod
+    def stored(connection: Connection) -> Mapping[str, float]:
+        """What is in the database, for `take`."""
+        return {row.model: row.factor for row in connection.execute(select(model_calibrations))}
+
+    def take(self, stored: Mapping[str, float]) -> None:
+        """Takes over what other nodes have learned."""
+        for key, factor in stored.items():
             if self._stored.get(key) != factor:
                 self._stored[key] = factor
                 self._known[key] = Calibration(factor)

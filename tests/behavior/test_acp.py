@@ -92,6 +92,7 @@ def _taken(kept: str) -> str:
     return text
 
 
+@pytest.mark.shared_server
 async def test_an_editor_works_with_a_session(
     server: RunningServer, provider: FakeProvider, client: Client, project: Path
 ) -> None:

@@ -49,6 +49,7 @@ def outputs(events: list[Event]) -> list[str]:
     return [event.data["output"] for event in of_type(events, "tool.result")]
 
 
+@pytest.mark.shared_server
 async def test_a_server_started_in_one_step_answers_in_the_next(
     client: Client, provider: FakeProvider, sandbox: str
 ) -> None:
@@ -80,6 +81,7 @@ async def test_a_server_started_in_one_step_answers_in_the_next(
     await assert_sound(client, session["id"])
 
 
+@pytest.mark.shared_server
 async def test_the_model_is_told_of_an_end_and_its_cached_prefix_holds(client: Client, provider: FakeProvider) -> None:
     provider.script(
         Reply(background("echo $TOKEN; i=0; while [ $i -lt 30000 ]; do i=$((i+1)); echo line $i; done; exit 3")),

@@ -78,6 +78,7 @@ def _print_row(name: str, taken: list[float]) -> None:
     )
 
 
+@pytest.mark.shared_server
 @pytest.mark.timeout(1800 if LONG else 180)
 @pytest.mark.slow
 async def test_a_cancel_ends_a_run_at_every_place(client: Client, provider: FakeProvider, sandbox: str) -> None:

@@ -183,6 +183,7 @@ async def test_a_compaction_survives_a_kill(start_process: StartProcess, provide
 # what a client knows
 
 
+@pytest.mark.shared_server
 @first_of(policy=POLICIES)
 async def test_a_snapshot_at_any_event_and_the_stream_after_it_are_the_whole(
     client: Client, provider: FakeProvider, policy: str
@@ -227,6 +228,7 @@ async def test_a_snapshot_at_any_event_and_the_stream_after_it_are_the_whole(
         assert view == whole
 
 
+@pytest.mark.shared_server
 @pytest.mark.extended
 async def test_events_of_rounds_applied_twice_do_no_harm(client: Client, provider: FakeProvider) -> None:
     session_id = await worked(client, provider, compaction=settings(prune_protect=500, prune_minimum=100))

@@ -22,6 +22,7 @@ def answers(request: RecordedRequest) -> Reply:
     return Reply(Text("## Completed Work\nall" if asks_for_summary(request) else "done"))
 
 
+@pytest.mark.shared_server
 async def test_the_effort_goes_to_the_model_from_the_next_step_on(client: Client, provider: FakeProvider) -> None:
     provider.respond(answers)
     session, _ = await client.run("go", reasoning_effort="high")
@@ -43,6 +44,7 @@ async def test_the_effort_goes_to_the_model_from_the_next_step_on(client: Client
     assert "reasoning_effort" not in provider.requests[-1].body
 
 
+@pytest.mark.shared_server
 async def test_an_effort_is_mapped_to_what_the_model_offers(client: Client, provider: FakeProvider) -> None:
     provider.respond(answers)
     session, _ = await client.run("go", model=KNOWN, reasoning_effort="max")
@@ -87,6 +89,7 @@ async def test_a_model_without_efforts_is_called_without_one(client: Client, pro
     assert sent(provider) == ["high", None, None]
 
 
+@pytest.mark.shared_server
 @pytest.mark.parametrize(("model", "effort"), [(None, "high"), (OPENAI, None)])
 async def test_a_summary_in_the_conversation_keeps_the_effort(
     client: Client, provider: FakeProvider, model: str | None, effort: str | None

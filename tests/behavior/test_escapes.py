@@ -168,6 +168,7 @@ def calls_along(path: str) -> list[ToolCall]:
     ]
 
 
+@pytest.mark.shared_server
 async def test_tools_and_clients_follow_no_link(
     client: Client, server: RunningServer, provider: FakeProvider, sandbox: str, host: Host
 ) -> None:
@@ -225,6 +226,7 @@ echo tried
 """
 
 
+@pytest.mark.shared_server
 async def test_a_command_gets_no_privileges(client: Client, provider: FakeProvider, sandbox: str, host: Host) -> None:
     attack = f"({RIGHTS.format(canary=host.file)}) 2>/dev/null"
     _, (result,), events = await attempt(client, provider, command(attack))
@@ -236,6 +238,7 @@ async def test_a_command_gets_no_privileges(client: Client, provider: FakeProvid
 SIGNAL = "kill -9 {pid}; kill -9 -{pid}; kill -9 $PPID; kill -9 1; kill -9 -1; echo tried"
 
 
+@pytest.mark.shared_server
 async def test_a_command_reaches_only_its_own_processes(
     client: Client, provider: FakeProvider, sandbox: str, host: Host
 ) -> None:
@@ -281,6 +284,7 @@ async def whole_or_broken(client: Client, session_id: str) -> httpx.Response:
     return httpx.Response(answer.status_code, content=bytes(content))
 
 
+@pytest.mark.shared_server
 @pytest.mark.slow
 async def test_swapping_a_directory_and_a_link_leads_nowhere(
     client: Client, server: RunningServer, provider: FakeProvider, sandbox: str, host: Host

@@ -287,6 +287,7 @@ async def test_a_new_session_is_followed_with_the_cookie(browser: Client) -> Non
     assert events[-1].data["outcome"] == "completed"
 
 
+@pytest.mark.shared_server
 async def test_a_server_without_keys_requires_no_login(client: Client, server: RunningServer) -> None:
     answer = await log_in(client, "anything")
     assert answer.status_code == 204

@@ -31,6 +31,7 @@ def _given(result: CallToolResult) -> dict[str, Any]:
     return given
 
 
+@pytest.mark.shared_server
 async def test_an_agent_hands_over_work(
     server: RunningServer, provider: FakeProvider, client: Client, tmp_path: Path
 ) -> None:

@@ -17,6 +17,8 @@ from tests.behavior.stories import DEEDS, Deed, Story, Turn, turns
 from tests.behavior.test_streams import SHARED_SERVER, stored
 from tests.provider import FakeProvider, Interleaved, RecordedRequest, Reply, Text, ToolCall
 
+pytestmark = pytest.mark.shared_server
+
 Json = dict[str, Any]
 
 

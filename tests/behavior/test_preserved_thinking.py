@@ -58,6 +58,7 @@ def thinker(provider: FakeProvider) -> FakeProvider:
     return provider
 
 
+@pytest.mark.shared_server
 async def test_within_a_generation_all_thinking_is_sent_back(client: Client, thinker: FakeProvider) -> None:
     session, events = await client.run("look", model=BOUND)
     await say(client, session["id"], "and again")
@@ -67,6 +68,7 @@ async def test_within_a_generation_all_thinking_is_sent_back(client: Client, thi
     assert all("input_transformations" not in event.data for event in of_type(events, "step.finished"))
 
 
+@pytest.mark.shared_server
 @first_of(policy=POLICIES)
 async def test_after_a_round_of_compaction(client: Client, thinker: FakeProvider, policy: str) -> None:
     made = await client.create(model=BOUND, compaction=policy)
@@ -84,6 +86,7 @@ async def test_after_a_round_of_compaction(client: Client, thinker: FakeProvider
     assert thinker.refusals == []
 
 
+@pytest.mark.shared_server
 async def test_after_changes_of_the_session(client: Client, thinker: FakeProvider) -> None:
     session, _ = await client.run("look", model=BOUND)
     path = f"/v1/sessions/{session['id']}"
@@ -121,6 +124,7 @@ async def test_forks_and_imports_ask_for_blocks_to_be_dropped(client: Client, th
     assert all("input_transformations" not in event.data for event in of_type(events, "step.finished"))
 
 
+@pytest.mark.shared_server
 async def test_steering_retries_and_interruptions(client: Client, provider: FakeProvider) -> None:
     call = ToolCall("list_directory", {"path": "."})
     provider.script(
@@ -192,6 +196,7 @@ async def test_a_model_not_known_to_bind_thinking_is_learned(client: Client, thi
     assert asks_to_drop(thinker.requests[-1])
 
 
+@pytest.mark.shared_server
 async def test_the_effort_goes_out_in_the_words_of_the_api(client: Client, thinker: FakeProvider) -> None:
     session, _ = await client.run("look", model=BOUND, reasoning_effort="high")
     sent = thinker.requests[-1].body

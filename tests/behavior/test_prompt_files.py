@@ -54,6 +54,7 @@ async def test_it_applies_to_every_profile_and_to_automatic_rounds(
     assert provider.refusals == []
 
 
+@pytest.mark.shared_server
 async def test_a_request_cannot_name_a_file_of_the_server(client: Client, sections: Path) -> None:
     for name in ("template", "summary_template", "summary_template_file"):
         asked = {"policy": "reactive", name: str(sections)}

@@ -55,6 +55,7 @@ def assert_grows(requests: list[RecordedRequest]) -> None:
         assert after.raw.startswith(before.raw.removesuffix(b"]}"))
 
 
+@pytest.mark.shared_server
 async def test_a_session_with_reasoning_parallel_calls_and_phases(client: Client, provider: FakeProvider) -> None:
     provider.script(
         Reply(
@@ -100,6 +101,7 @@ async def test_a_session_with_reasoning_parallel_calls_and_phases(client: Client
     assert provider.refusals == []
 
 
+@pytest.mark.shared_server
 async def test_a_fork_and_a_new_generation_keep_phases_and_reasoning(client: Client, provider: FakeProvider) -> None:
     provider.script(
         Reply(Reasoning("hm"), Text("Reading.", phase="commentary"), WRITE), Reply(Text("one", phase="final_answer"))
@@ -116,6 +118,7 @@ async def test_a_fork_and_a_new_generation_keep_phases_and_reasoning(client: Cli
     assert provider.refusals == []
 
 
+@pytest.mark.shared_server
 async def test_steer_cancel_and_resume(client: Client, provider: FakeProvider) -> None:
     provider.script(
         Reply(Reasoning("hm"), WRITE, Gate("steered")),
@@ -188,6 +191,7 @@ async def test_a_killed_server_continues_with_its_reasoning(
     assert provider.refusals == []
 
 
+@pytest.mark.shared_server
 async def test_how_answers_end(client: Client, provider: FakeProvider) -> None:
     provider.script_for("refuse it", Reply(Text("I can't help with that."), finish="refusal"))
     provider.script_for("filter it", Reply(Text("so"), finish="content_filter"))
@@ -205,6 +209,7 @@ async def test_how_answers_end(client: Client, provider: FakeProvider) -> None:
     assert provider.refusals == []
 
 
+@pytest.mark.shared_server
 @pytest.mark.parametrize(
     ("error", "code"),
     [
@@ -222,6 +227,7 @@ async def test_an_error_in_the_stream_is_retried(
     assert [event.data["code"] for event in of_type(events, "step.retrying")] == [code]
 
 
+@pytest.mark.shared_server
 async def test_a_permanent_error_in_the_stream_fails(client: Client, provider: FakeProvider) -> None:
     provider.script(Reply(Text("void"), StreamError("invalid_request_error", "Invalid prompt.", "invalid_prompt")))
     session, events = await client.run("task", model=RESPONSES)
@@ -261,6 +267,7 @@ async def test_an_overflowing_request_is_compacted(start_server: StartServer, pr
     assert provider.broken == []
 
 
+@pytest.mark.shared_server
 async def test_an_image_is_sent_as_an_image(client: Client, provider: FakeProvider) -> None:
     url = f"data:image/png;base64,{PNG}"
     content = [{"type": "text", "text": "see"}, {"type": "image_url", "image_url": {"url": url}}]

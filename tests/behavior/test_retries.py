@@ -108,6 +108,7 @@ async def test_every_attempt_is_in_the_list_of_steps(start_server: StartServer, 
         await assert_sound(client, session["id"])
 
 
+@pytest.mark.shared_server
 async def test_the_providers_retry_delay_is_respected(client: Client, provider: FakeProvider) -> None:
     provider.script(HttpError(429, headers={"retry-after": "0.4"}), Reply(Text("now")))
     _, events = await client.run("task")
@@ -155,6 +156,7 @@ async def test_the_last_attempts_text_is_kept(start_server: StartServer, provide
     assert provider.refusals == []
 
 
+@pytest.mark.shared_server
 @pytest.mark.parametrize("model", [OPENAI, ANTHROPIC])  # a bare 404 of Responses points to Chat Completions
 @pytest.mark.parametrize(
     ("status", "code"),

@@ -196,7 +196,7 @@ REFUSED = {
 
 @pytest.mark.shared_server
 async def test_what_may_not_be_cloned_is_refused(request: pytest.FixtureRequest) -> None:
-    shared: RunningServer = request.getfixturevalue("shared")[0]
+    shared: RunningServer = request.getfixturevalue("shared").get()[0]
     async with Client(shared.url) as client:
         for url, code in REFUSED.items():
             answer = await client.http.post("/v1/sessions", json={"source": {"git": {"url": url}}})

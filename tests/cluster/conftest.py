@@ -7,7 +7,7 @@ import pytest
 
 from app.db.engine import Database
 from scripts.servers.temporal import temporal
-from tests.behavior.conftest import clean_environment, heeds_interrupts, provider
+from tests.behavior.conftest import clean_environment, heeds_interrupts, provider, shared
 from tests.behavior.harness import Client
 from tests.cluster.rig import Cluster
 from tests.logs import quiet_logs
@@ -15,7 +15,7 @@ from tests.provider import FakeProvider
 from tests.requirements import need
 from tests.unit.db.rows import add_session, new_database
 
-__all__ = ["clean_environment", "heeds_interrupts", "provider", "quiet_logs"]
+__all__ = ["clean_environment", "heeds_interrupts", "provider", "quiet_logs", "shared"]
 
 
 FOLDER = Path(__file__).parent

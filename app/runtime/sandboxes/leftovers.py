@@ -70,7 +70,7 @@ class Leftovers:
             machine = await self._sandboxes.kinds.machine(kind, self._data_dir)
             latest = time.time() - self._grace_s
             found = [each for each in await self._sandboxes.kinds.present(kind) if each.touched < latest]
-            known = await self._known([each.session_id for each in found])
+            known = await self._known([each.session_id for each in found]) if found else {}
             due = [each for each in found if self._is_due(each, known.get(each.session_id), machine)]
             for each in due[:MOST]:
                 await self._end(each, machine)

@@ -20,6 +20,7 @@ from alembic.script import ScriptDirectory
 
 from app.db import migrate
 from app.db.backends import backend_of
+from app.db.engine import open_database
 from app.db.migrate import connect, known_revisions, migrations_folder, revisions, upgrade, upgrade_in_subprocess
 from app.db.models import is_managed, metadata
 from app.errors import StorageError
@@ -42,8 +43,9 @@ def test_a_server_upgrades_in_another_process_wherever_it_was_started(url: str, 
     (tmp_path / "app").mkdir()
     (tmp_path / "app" / "__init__.py").write_text("raise ImportError('the project of a user')")
     code = (
-        "import sys; from app.db.migrate import revisions, upgrade_in_subprocess\n"
-        "upgrade_in_subprocess(sys.argv[1])\n"
+        "import sys; from app.db.engine import open_database\n"
+        "from app.db.migrate import revisions, upgrade_in_subprocess\n"
+        "upgrade_in_subprocess(sys.argv[1], open_database(sys.argv[1]).connect)\n"
         "assert len(set(revisions(sys.argv[1]))) == 1\n"
         "assert 'alembic' not in sys.modules\n"
     )
@@ -83,7 +85,7 @@ def test_an_error_of_the_other_process_is_raised(tmp_path: Path) -> None:
         connection.execute("create table alembic_version (version_num varchar(32) not null)")
         connection.execute("insert into alembic_version values ('0001')")
     with pytest.raises(StorageError, match=rf"^The database {path} cannot be used: no such table: \w+\.$"):
-        upgrade_in_subprocess(f"sqlite:///{path}")
+        upgrade_in_subprocess(f"sqlite:///{path}", open_database(f"sqlite:///{path}").connect)
 
 
 def test_the_files_are_named_after_their_revisions() -> None:

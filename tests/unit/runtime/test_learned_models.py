@@ -37,14 +37,17 @@ async def test_token_counts_of_other_nodes_are_used(stage: Stage) -> None:
     one, two = (LearnedCalibrations(stage.database, key_of) for _ in range(2))
     one.update({"one": Calibration(1.5)})
     two.update({"two": Calibration(0.75)})
-    for node in (one, two, one):
-        await node.exchange()
+
+    async def exchange(*nodes: LearnedCalibrations) -> None:
+        for node in nodes:
+            await node.store()
+            node.take(await stage.database.read(node.stored))
+
+    await exchange(one, two, one)
     assert [node.get(model) for node in (one, two) for model in ("one", "two")] == [
         Calibration(1.5),
         Calibration(0.75),
     ] * 2
     two.update({"one": Calibration(1.25)})
-    await one.exchange()
-    await two.exchange()
-    await one.exchange()
+    await exchange(one, two, one)
     assert one.get("one") == two.get("one") == Calibration(1.25)
