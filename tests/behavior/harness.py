@@ -17,7 +17,6 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource
 from app.server import Server, bind, make_server
 from app.settings import Settings
 from tests.accepting import stop_accepting
-from tests.behavior.transport import Transport
 from tests.databases import database_settings
 from tests.provider import FakeProvider, ToolCall
 
@@ -117,11 +116,11 @@ def alternate(api: Sequence[str], others: Sequence[str]) -> None:
     _peers.update(dict.fromkeys(api, nodes))
 
 
-class _Alternating(Transport):
+class _Alternating(httpx.AsyncHTTPTransport):
     """Sends each request to the next node."""
 
     def __init__(self, nodes: _Nodes) -> None:
-        super().__init__()
+        super().__init__(verify=False, trust_env=False)
         self._next = cycle(nodes.api)
         self._all = nodes.all
 
@@ -165,7 +164,7 @@ class Client:
     def __init__(self, url: str, *, key: str | None = None) -> None:
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         # `verify` has no effect on HTTP; without it, each client would load the machine's certificates.
-        transport = _Alternating(_peers[url]) if url in _peers else Transport()
+        transport = _Alternating(_peers[url]) if url in _peers else None
         self.http = httpx.AsyncClient(
             base_url=url, headers=headers, timeout=60, trust_env=False, verify=False, transport=transport
         )
