@@ -30,9 +30,6 @@ LOOK_AGAIN_S = 2.0
 log = structlog.get_logger(__name__)
 Find = Callable[[], Awaitable[Mapping[str, SandboxFactory]]]
 
-_seen: set[str] = set()
-"""How bubblewrap has made a sandbox for this process."""
-
 
 def exposes_server(kind: str, settings: Settings) -> bool:
     """Whether commands in this kind of sandbox could reach this server while it requires no key."""
@@ -114,7 +111,7 @@ async def open_factory(
         # Looking for programs on the disk blocks.
         factory = await asyncio.to_thread(_make, candidate, data_dir, instance_id, docker_host, image, host_network)
         try:
-            await _check(factory)
+            await factory.check()
         except SandboxUnavailableError as exc:
             failures.append(exc)
             await factory.aclose()
@@ -123,16 +120,6 @@ async def open_factory(
     if kind != "auto":
         raise failures[0]
     raise SandboxUnavailableError(_advice([failure.detail for failure in failures]))
-
-
-async def _check(factory: SandboxFactory) -> None:
-    """Makes a sandbox, unless this process has seen bubblewrap make one in the same way: one of several nodes that
-    share a process makes it for all of them. Raises `SandboxUnavailableError`."""
-    if not isinstance(factory, BubblewrapFactory):
-        await factory.check()
-    elif (how := factory.describe()) not in _seen:
-        await factory.check()
-        _seen.add(how)
 
 
 def _make(
