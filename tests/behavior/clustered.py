@@ -10,14 +10,17 @@ import atexit
 import shutil
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import cache
 from itertools import cycle
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Self
+from unittest.mock import patch
 
 from pydantic import SecretStr
 
+from app.sandbox.host.bubblewrap import BubblewrapFactory
 from app.settings import Settings
 from scripts.servers.redis import RedisServer
 from scripts.servers.temporal import temporal
@@ -57,6 +60,25 @@ def broker() -> RedisServer:
     return server
 
 
+_tried: set[str] = set()
+"""How bubblewrap has made a sandbox for a server of this process."""
+
+
+@contextmanager
+def _bubblewrap_tried_once() -> Iterator[None]:
+    """Lets a server start without making a sandbox if another one of this process could. Five nodes make five, which
+    takes a fifth of a cluster's start."""
+    check = BubblewrapFactory.check
+
+    async def once(factory: BubblewrapFactory) -> None:
+        if (how := factory.describe()) not in _tried:
+            await check(factory)
+            _tried.add(how)
+
+    with patch.object(BubblewrapFactory, "check", once):
+        yield
+
+
 _running: dict[Path, RunningCluster] = {}
 """By data directory."""
 
@@ -94,7 +116,7 @@ class RunningCluster(RunningServer):
             former.stop()
         _running[self.settings.data_dir] = self
         try:
-            with ThreadPoolExecutor() as pool:
+            with _bubblewrap_tried_once(), ThreadPoolExecutor() as pool:
                 list(pool.map(RunningServer.start, [*self._api, *self._workers]))
         except BaseException:
             self.stop()

@@ -43,7 +43,8 @@ def test_a_server_upgrades_in_another_process_wherever_it_was_started(url: str, 
     (tmp_path / "app").mkdir()
     (tmp_path / "app" / "__init__.py").write_text("raise ImportError('the project of a user')")
     code = (
-        "import sys; from app.db.engine import open_database; from app.db.migrate import revisions, upgrade_in_subprocess\n"
+        "import sys; from app.db.engine import open_database\n"
+        "from app.db.migrate import revisions, upgrade_in_subprocess\n"
         "upgrade_in_subprocess(sys.argv[1], open_database(sys.argv[1]).connect)\n"
         "assert len(set(revisions(sys.argv[1]))) == 1\n"
         "assert 'alembic' not in sys.modules\n"
