@@ -28,7 +28,8 @@ pytest_plugins = ["tests.workers", "tests.open_connections"]
 # Almost nothing becomes garbage while tests are imported and collected; looking for it takes a quarter of the time.
 gc.disable()
 
-# How long an example takes says more about what else the machine does than about the code.
+# How long an example takes says more about what else the machine does than about the code. Where CI is set, as in the
+# gate, hypothesis makes the same examples each time.
 settings.register_profile("tests", deadline=None, max_examples=100 if LONG else 25)
 settings.load_profile("tests")
 

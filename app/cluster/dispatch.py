@@ -89,7 +89,7 @@ class ClusterDispatch:
     async def count(self) -> None:
         """Counts the waiting sessions until it is cancelled."""
         while True:
-            await asyncio.sleep(COUNT_S)
+            await asyncio.sleep(COUNT_S)  # at its start, a node has enough to read
             try:
                 self._waiting = await self._setup.database.read(ownership.waiting)
             except PalimpsestError as error:

@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import structlog
-from sqlalchemy import Connection
 
 from app import __version__
 from app.db.engine import Database
@@ -84,11 +83,7 @@ class Membership:
             await asyncio.sleep(SEEN_S)
 
     async def refresh(self) -> None:
-        """Writes the row and reads the others, in one transaction. Raises `StorageError`."""
+        """Writes the row and reads the others. Raises `StorageError`."""
         node = self._node._replace(draining=self._draining())
-
-        def see(connection: Connection) -> list[ListedNode]:
-            nodes.see(connection, node)
-            return list(nodes.listed(connection))
-
-        self._listed = await self._database.writer.write(see)
+        await self._database.writer.write(lambda c: nodes.see(c, node))
+        self._listed = list(await self._database.read(nodes.listed))

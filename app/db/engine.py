@@ -55,12 +55,11 @@ class Database:
             raise all_in_use() from error
 
     def _read_once(self, query: Callable[[Connection], T]) -> T:
-        with self._read_engine.connect() as connection:
+        with self.connect() as connection:
             return query(connection)
 
     def connect(self) -> Connection:
-        """A connection for reading, which goes back to the others when its context is left. Raises what SQLAlchemy
-        raises. Blocks."""
+        """A connection for reading; its context returns it to the pool. Raises SQLAlchemy's errors. Blocks."""
         return self._read_engine.connect()
 
     def check_file(self) -> None:

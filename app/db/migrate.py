@@ -64,16 +64,16 @@ def upgrade(url: str) -> tuple[str | None, str | None]:
                 return before, _revision(connection)
 
 
-def upgrade_in_subprocess(url: str, connect: Callable[[], AbstractContextManager[Connection]]) -> None:
+def upgrade_in_subprocess(url: str, reading: Callable[[], AbstractContextManager[Connection]]) -> None:
     """As `upgrade`, in a process that ends afterward: a server would keep the 10 MiB that Alembic and its work take.
-    `connect` gives a connection to look at the present schema: a server keeps it for what it reads next.
+    `reading` opens the connection that reads the current revision; a server's pool keeps it.
 
     Blocks. Raises `StorageError` as `upgrade` does. The subprocess ends its work whatever happens to this one.
     """
     backend = backend_of(url)
     with _usable(backend):
         backend.create()
-        with connect() as connection:
+        with reading() as connection:
             backend.refuse_unusable(connection)
             current = _revision(connection)
     _refuse_unknown(current)

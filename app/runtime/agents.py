@@ -139,15 +139,17 @@ class AgentSetup:
 
     async def exchange(self, database: Database) -> None:
         """Exchanges with other nodes of a cluster what was learned about models. Raises `StorageError`."""
-        await self.calibrations.store()
-        # One read for all: each node does this every other second.
-        windows, quirks, factors = await database.read(
-            lambda c: (LearnedWindows.stored(c), LearnedQuirks.stored(c), LearnedCalibrations.stored(c))
-        )
-        self.windows.take(windows)
-        if self.quirks is not None:
-            self.quirks.take(quirks)
-        self.calibrations.take(factors)
+        try:
+            await self.calibrations.store()
+        finally:  # a database that cannot be written can still be read
+            # One read for all: each node does this every other second.
+            windows, quirks, factors = await database.read(
+                lambda c: (LearnedWindows.rows(c), LearnedQuirks.rows(c), LearnedCalibrations.rows(c))
+            )
+            self.windows.adopt(windows)
+            if self.quirks is not None:
+                self.quirks.adopt(quirks)
+            self.calibrations.adopt(factors)
 
     def learn(self, conversation: Conversation) -> None:
         """Remembers what was learned in a conversation about its models' tokenizers."""

@@ -58,16 +58,16 @@ class LearnedWindows:
 
     async def load(self) -> None:
         """Loads what was learned before a restart, and what other nodes have learned since."""
-        self.take(await self._database.read(self.stored))
+        self.adopt(await self._database.read(self.rows))
 
     @staticmethod
-    def stored(connection: Connection) -> Mapping[str, _Learned]:
-        """What is in the database, for `take`."""
+    def rows(connection: Connection) -> Mapping[str, _Learned]:
+        """What is in the database, for `adopt`."""
         rows = connection.execute(select(model_windows))
         return {row.model: _Learned(row.tokens, row.learned_at, row.known_tokens, row.known_source) for row in rows}
 
-    def take(self, stored: Mapping[str, _Learned]) -> None:
-        """Takes over what is newer. What was learned here in the meantime may not be stored yet."""
+    def adopt(self, stored: Mapping[str, _Learned]) -> None:
+        """Adopts what is newer. What was learned here in the meantime may not be stored yet."""
         for key, learned in stored.items():
             if (own := self._known.get(key)) is None or own.at < learned.at:
                 self._known[key] = learned
@@ -124,17 +124,17 @@ class LearnedQuirks:
 
     async def load(self) -> None:
         """Loads what was learned before a restart and has not expired, and what other nodes have learned since."""
-        self.take(await self._database.read(self.stored))
+        self.adopt(await self._database.read(self.rows))
 
     @staticmethod
-    def stored(connection: Connection) -> Mapping[str, Mapping[str, Any]]:
-        """What is in the database and has not expired, for `take`."""
+    def rows(connection: Connection) -> Mapping[str, Mapping[str, Any]]:
+        """What is in the database and has not expired, for `adopt`."""
         since = now() - QUIRKS_BELIEVED_FOR
         rows = connection.execute(select(model_quirks).where(model_quirks.c.learned_at >= since))
         return {row.model: row.quirks for row in rows if isinstance(row.quirks, dict)}
 
-    def take(self, stored: Mapping[str, Mapping[str, Any]]) -> None:
-        """Takes over what is new. What was learned here in the meantime may not be stored yet."""
+    def adopt(self, stored: Mapping[str, Mapping[str, Any]]) -> None:
+        """Adopts what is new. What was learned here in the meantime may not be stored yet."""
         for place, quirks in stored.items():
             if quirks != self._stored.get(place):
                 self._known[place] = self._stored[place] = quirks
@@ -195,12 +195,12 @@ class LearnedCalibrations:
             self._stored |= own
 
     @staticmethod
-    def stored(connection: Connection) -> Mapping[str, float]:
-        """What is in the database, for `take`."""
+    def rows(connection: Connection) -> Mapping[str, float]:
+        """What is in the database, for `adopt`."""
         return {row.model: row.factor for row in connection.execute(select(model_calibrations))}
 
-    def take(self, stored: Mapping[str, float]) -> None:
-        """Takes over what other nodes have learned."""
+    def adopt(self, stored: Mapping[str, float]) -> None:
+        """Adopts what other nodes have learned."""
         for key, factor in stored.items():
             if self._stored.get(key) != factor:
                 self._stored[key] = factor

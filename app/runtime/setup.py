@@ -245,7 +245,7 @@ class Fence:
             yield
 
     async def _watch(self, on_loss: Callable[[], Awaitable[None]]) -> None:
-        await asyncio.sleep(LOOK_S)  # it was taken a moment ago
+        await asyncio.sleep(LOOK_S)  # what was written since it was taken has checked it
         while await holds(self._database, self.check):  # noqa: ASYNC110 - the other server is another process
             await asyncio.sleep(LOOK_S)
         log.error(

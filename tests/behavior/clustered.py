@@ -61,7 +61,7 @@ def broker() -> RedisServer:
 
 
 _tried: set[str] = set()
-"""How bubblewrap has made a sandbox for a server of this process."""
+"""The ways in which bubblewrap has made a sandbox for a server of this process."""
 
 
 @contextmanager

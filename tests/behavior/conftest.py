@@ -26,13 +26,15 @@ from tests.requirements import missing, need
 __all__ = ["quiet_logs"]
 
 FOLDER = Path(__file__).parent
+LOOKS_IN_CLUSTER = {"test_cancel_resume", "test_queue", "test_streams", "test_subagents", "test_webhooks"}
+"""They reach most of what only a cluster's nodes do on their event loops."""
 StartServer = Callable[..., RunningServer]
 StartProcess = Callable[..., ServerProcess]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves out what does not run against a cluster. Tests of the shared one come first: it ends before others
-    start."""
+    """Leaves out what does not run against a cluster. Tests of the shared one come before others that are as slow: it
+    ends when others start."""
     if in_cluster():
         left_out = excluded(item for item in items if item.path.parent == FOLDER)
         config.hook.pytest_deselected(items=left_out)
@@ -41,11 +43,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.fixture(autouse=True, scope="module")
-def no_blocking() -> Iterator[None]:
+def no_blocking(request: pytest.FixtureRequest) -> Iterator[None]:
     """A blocking call by the service on an event loop fails the test that made it. Exempt are file status calls, which
-    take microseconds on a local disk, and locks, which coverage measurement takes. Not in a cluster, where looking for
-    such calls takes a twentieth of the CPU time: the same tests look for them without one."""
-    if in_cluster():
+    take microseconds on a local disk, and locks, which coverage measurement takes. In a cluster, only some tests look
+    for such calls, which takes a twentieth of the CPU time: the same tests look for them without one."""
+    if in_cluster() and request.path.stem not in LOOKS_IN_CLUSTER:
         yield
         return
     with blockbuster_ctx("app") as guard:
@@ -194,6 +196,8 @@ def start_process(
 
 def is_shared(request: pytest.FixtureRequest) -> bool:
     """Whether the test uses the shared server, which has bubblewrap."""
+    if "server" not in request.fixturenames:
+        return False
     return request.node.get_closest_marker("shared_server") is not None and sandbox_of(request) == "bubblewrap"
 
 

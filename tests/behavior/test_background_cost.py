@@ -114,7 +114,7 @@ async def test_if_clearing_is_enough_no_summary_is_prepared(
 
 
 STEPS, WINDOW = (100, ROOMY) if LONG else (28, 16_000)
-"""With 28, each policy makes three rounds or more."""
+"""With 28, each policy begins three rounds or more."""
 
 
 @pytest.mark.extended
@@ -127,6 +127,6 @@ async def test_most_prepared_summaries_are_used(start_server: StartServer, provi
         await client.until_idle(made["id"])
         statuses = [item["status"] for item in await rounds(client, made["id"])]
         assert (await client.session(made["id"]))["outcome"] == "completed"
-    assert statuses.count("completed") >= 1
+    assert statuses.count("completed") >= 2
     # The last one may be left unused by the run's end.
     assert statuses.count("discarded") <= 1 + statuses.count("completed") / 4

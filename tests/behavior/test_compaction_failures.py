@@ -195,10 +195,11 @@ async def test_a_stretch_larger_than_the_summarizers_window_is_folded_in_pieces(
 
     provider.respond(answer)
     provider.configure(windows={"small": 6_000})
-    models = {OPENAI: {"context_window": WINDOW}, "fake-openai/small": {"context_window": 6_000}}
+    models = {OPENAI: {"context_window": 2 * WINDOW}, "fake-openai/small": {"context_window": 6_000}}
     async with Client(start_server(models=models).url) as client:
         settings = {"policy": "reactive", "model": "fake-openai/small", "summary_max_tokens": 500}
-        session, events = await client.run("go on", history=packed("the task", STEPS), compaction=settings)
+        history = packed("the task", 2 * STEPS + 2)
+        session, events = await client.run("go on", history=history, compaction=settings)
     assert session["outcome"] == "completed"
     (failed,) = of_type(events, "compaction.failed")
     assert (failed.data["rung"], failed.data["code"]) == ("summary", "summary_refused")

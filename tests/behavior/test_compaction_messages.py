@@ -35,8 +35,6 @@ from tests.behavior.rounds import (
 from tests.behavior.test_cancel_resume import cancel
 from tests.provider import FakeProvider, Gate, RecordedRequest, Reply
 
-pytestmark = pytest.mark.shared_server
-
 BEFORE = "before: ä 😀  two  spaces\n\tand a tab"
 DURING = ("during 1: </message> 𝒳", "during 2: ```x```")
 AFTER = "after: </transcript>"

@@ -34,8 +34,6 @@ from tests.behavior.test_background_compaction import NO_PRUNING, ROOMY, WINDOWS
 from tests.behavior.test_compaction_messages import held_step
 from tests.provider import FakeProvider, Reply, Text
 
-pytestmark = pytest.mark.shared_server
-
 PRUNING = settings(prune_protect=500, prune_minimum=100, prune_exempt_tools=["recall"])
 NEVER_PRUNING = settings(prune_exempt_tools=["execute_command"])
 

@@ -31,8 +31,6 @@ from tests.behavior.rounds import (
 from tests.behavior.test_compaction_contexts import assert_contexts
 from tests.provider import Answer, FakeProvider, Gate, HttpError, RecordedRequest, Reply, Text, ToolCall
 
-pytestmark = pytest.mark.shared_server
-
 PROSE = "## Next Step\nGo on with the next file."
 
 LETTERS = cycle(ascii_letters)

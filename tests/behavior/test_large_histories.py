@@ -16,7 +16,7 @@ from tests.load import LONG
 __all__ = ["server"]
 
 MESSAGES = [{"role": "user", "content": f"{number} " + "word " * 115} for number in range(16_000 if LONG else 4_000)]
-"""9 or 2.3 MB, of which requests hold one at a time, by one speaker, whose messages Anthropic's format joins."""
+"""9 or 2.3 MB of one speaker, whose messages Anthropic's format joins. Requests take turns to hold that much."""
 AT_ONCE = 4
 MOST_MB = 350 if LONG else 200
 """The server, and one history with what is made of it."""

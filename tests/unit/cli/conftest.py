@@ -5,7 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import typer.testing
 
+from app.cli import app
 from app.cli.commands import command_line
 from tests.logs import logs_restored
 
@@ -25,7 +27,8 @@ def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 @pytest.fixture(autouse=True)
 def made_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Typer's runner would make the program with all its commands again for each command that a test gives."""
-    monkeypatch.setattr("typer.testing._get_command", lambda _: command_line())
+    make = typer.testing._get_command  # type: ignore[attr-defined]
+    monkeypatch.setattr(typer.testing, "_get_command", lambda given: command_line() if given is app else make(given))
 
 
 @pytest.fixture(autouse=True)

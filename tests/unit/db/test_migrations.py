@@ -42,11 +42,15 @@ def test_upgrading_twice_does_nothing_more(url: str) -> None:
 def test_a_server_upgrades_in_another_process_wherever_it_was_started(url: str, tmp_path: Path) -> None:
     (tmp_path / "app").mkdir()
     (tmp_path / "app" / "__init__.py").write_text("raise ImportError('the project of a user')")
+    # The connection that read the revision sees the new tables.
     code = (
-        "import sys; from app.db.engine import open_database\n"
+        "import asyncio, sys; from sqlalchemy import text; from app.db.engine import open_database\n"
         "from app.db.migrate import revisions, upgrade_in_subprocess\n"
-        "upgrade_in_subprocess(sys.argv[1], open_database(sys.argv[1]).connect)\n"
+        "database = open_database(sys.argv[1])\n"
+        "upgrade_in_subprocess(sys.argv[1], database.connect)\n"
         "assert len(set(revisions(sys.argv[1]))) == 1\n"
+        "assert database.read_here(lambda c: c.execute(text('select count(*) from sessions')).scalar_one()) == 0\n"
+        "asyncio.run(database.aclose())\n"
         "assert 'alembic' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-P", "-c", code, url], check=True, cwd=tmp_path, timeout=60)
@@ -79,13 +83,15 @@ def test_processes_that_upgrade_wait_for_each_other_and_for_no_signal(url: str) 
     assert len(set(revisions(url))) == 1
 
 
-def test_an_error_of_the_other_process_is_raised(tmp_path: Path) -> None:
+async def test_an_error_of_the_other_process_is_raised(tmp_path: Path) -> None:
     path = tmp_path / "test.db"
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("create table alembic_version (version_num varchar(32) not null)")
         connection.execute("insert into alembic_version values ('0001')")
+    database = open_database(f"sqlite:///{path}")
     with pytest.raises(StorageError, match=rf"^The database {path} cannot be used: no such table: \w+\.$"):
-        upgrade_in_subprocess(f"sqlite:///{path}", open_database(f"sqlite:///{path}").connect)
+        upgrade_in_subprocess(f"sqlite:///{path}", database.connect)
+    await database.aclose()
 
 
 def test_the_files_are_named_after_their_revisions() -> None:

@@ -41,7 +41,7 @@ async def test_token_counts_of_other_nodes_are_used(stage: Stage) -> None:
     async def exchange(*nodes: LearnedCalibrations) -> None:
         for node in nodes:
             await node.store()
-            node.take(await stage.database.read(node.stored))
+            node.adopt(await stage.database.read(node.rows))
 
     await exchange(one, two, one)
     assert [node.get(model) for node in (one, two) for model in ("one", "two")] == [
