@@ -196,9 +196,8 @@ def start_process(
 
 def is_shared(request: pytest.FixtureRequest) -> bool:
     """Whether the test uses the shared server, which has bubblewrap."""
-    if "server" not in request.fixturenames:
-        return False
-    return request.node.get_closest_marker("shared_server") is not None and sandbox_of(request) == "bubblewrap"
+    marked = "server" in request.fixturenames and request.node.get_closest_marker("shared_server") is not None
+    return marked and sandbox_of(request) == "bubblewrap"
 
 
 @pytest.fixture

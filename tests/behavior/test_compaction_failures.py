@@ -35,6 +35,9 @@ WINDOW = 16_000
 STEPS = 10
 """Together with the system text and schemas this exceeds the usable window, but leaves room for a summary."""
 
+LARGE_WINDOW, MANY_STEPS = 32_000, 22
+"""As above, for a stretch of many pieces."""
+
 NOW = {"retry-after": "0"}
 OVERFLOW = {"error": {"message": "too long", "type": "invalid_request_error", "code": "context_length_exceeded"}}
 TOO_LONG = "prompt is too long: 20000 tokens > 16000 maximum"
@@ -195,10 +198,10 @@ async def test_a_stretch_larger_than_the_summarizers_window_is_folded_in_pieces(
 
     provider.respond(answer)
     provider.configure(windows={"small": 6_000})
-    models = {OPENAI: {"context_window": 2 * WINDOW}, "fake-openai/small": {"context_window": 6_000}}
+    models = {OPENAI: {"context_window": LARGE_WINDOW}, "fake-openai/small": {"context_window": 6_000}}
     async with Client(start_server(models=models).url) as client:
         settings = {"policy": "reactive", "model": "fake-openai/small", "summary_max_tokens": 500}
-        history = packed("the task", 2 * STEPS + 2)
+        history = packed("the task", MANY_STEPS)
         session, events = await client.run("go on", history=history, compaction=settings)
     assert session["outcome"] == "completed"
     (failed,) = of_type(events, "compaction.failed")
@@ -210,10 +213,11 @@ async def test_a_stretch_larger_than_the_summarizers_window_is_folded_in_pieces(
 
 async def test_a_stretch_of_too_many_pieces_is_not_started(start_server: StartServer, provider: FakeProvider) -> None:
     provider.respond(lambda request: Reply(Text("## Completed Work\nall" if asks_for_summary(request) else "on")))
-    models = {OPENAI: {"context_window": 2 * WINDOW}, "fake-openai/tiny": {"context_window": 1_500}}
+    models = {OPENAI: {"context_window": LARGE_WINDOW}, "fake-openai/tiny": {"context_window": 1_500}}
     async with Client(start_server(models=models).url) as client:
         settings = {"policy": "reactive", "model": "fake-openai/tiny"}
-        session, events = await client.run("go on", history=packed("the task", 2 * STEPS + 2), compaction=settings)
+        history = packed("the task", MANY_STEPS)
+        session, events = await client.run("go on", history=history, compaction=settings)
     assert session["outcome"] == "completed"
     (failed,) = of_type(events, "compaction.failed")
     assert failed.data["code"] == "too_many_calls"
