@@ -21,7 +21,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -57,13 +57,15 @@ class Forked:
     pid: int
     stdout: TextIO | None = None
     returncode: int | None = None
+    _lock: Lock = field(default_factory=Lock, repr=False)
 
     def poll(self) -> int | None:
-        if self.returncode is None:
-            pid, status = os.waitpid(self.pid, os.WNOHANG)
-            if pid:
-                self.returncode = os.waitstatus_to_exitcode(status)
-        return self.returncode
+        with self._lock:
+            if self.returncode is None:
+                pid, status = os.waitpid(self.pid, os.WNOHANG)
+                if pid:
+                    self.returncode = os.waitstatus_to_exitcode(status)
+            return self.returncode
 
     def wait(self, timeout: float) -> int:
         """Its exit code, negative after a signal. Raises `TimeoutExpired`."""
@@ -90,11 +92,18 @@ def fork(
     cwd: Path,
     streams: tuple[int, int, int],
     files: tuple[int, int] | None = None,
+    program: str = "app.cli",
 ) -> Forked:
     """Starts `python -m app` with these arguments and standard streams. `files` are the limits of open files, soft and
-    hard."""
+    hard. `program` is the module whose `main` is run."""
     measured = {MEASURE: ENVIRONMENT[MEASURE]} if MEASURE in ENVIRONMENT else {}
-    request = {"arguments": [*arguments], "env": {**env, **measured}, "cwd": str(cwd), "files": files}
+    request = {
+        "arguments": [*arguments],
+        "env": {**env, **measured},
+        "cwd": str(cwd),
+        "files": files,
+        "program": program,
+    }
     return Forked(_origin("PALIMPSEST_TEMPORAL" in env).fork(request, [*streams]))
 
 
@@ -160,7 +169,7 @@ def main() -> None:
     if wanted is not None:
         _become(*wanted)
         try:
-            import_module("app.cli").main(default="serve")
+            import_module(wanted[0]["program"]).main(default="serve")
         except SystemExit as ended:
             _end(ended)
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from typing import Any
 
 from tests.behavior.process import ROOT
+from tests.soak.host import FORKED
 
 STOP_S = 120
 """Timeout for a rig to shut down its server and its disk after a signal."""
@@ -16,7 +18,8 @@ STOP_S = 120
 def run_rig(*arguments: str) -> tuple[dict[str, Any], str]:
     """The rig's result and its output; fails on any violation."""
     command = [sys.executable, "-m", "tests.soak", *arguments, "--json"]
-    rig = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    env = {**os.environ, FORKED: "1"}
+    rig = subprocess.Popen(command, cwd=ROOT, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         out, said = rig.communicate()
     finally:

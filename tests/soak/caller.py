@@ -49,7 +49,9 @@ class Caller:
         self._book = book
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=20)
         self._clients = [
-            httpx.AsyncClient(base_url=url, headers=headers, timeout=call_s, trust_env=False, limits=limits)
+            httpx.AsyncClient(
+                base_url=url, headers=headers, timeout=call_s, trust_env=False, verify=False, limits=limits
+            )
             for url in urls
         ]
 

@@ -35,12 +35,12 @@ def _tell(_signal: int, _frame: FrameType | None) -> None:
     draft.replace(answer)
 
 
-def main() -> None:
+def main(default: str = "serve") -> None:
     """The server's own command line."""
     signal.signal(ASK, _tell)
     from app.cli import main as serve
 
-    serve(default="serve")
+    serve(default=default)
 
 
 if __name__ == "__main__":
