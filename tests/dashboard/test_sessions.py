@@ -88,7 +88,8 @@ async def test_the_first_view_loads_only_what_it_shows(context: BrowserContext, 
     async with page.expect_event("requestfailed", lambda request: request.url.endswith("/v1/events?activity=true")):
         await page.locator(f'[data-session-id="{made["id"]}"] a').click()
 
-    requested.clear()
+    await expect(messages(page, "assistant").locator("strong")).to_have_text("Done.")
+    requested.clear()  # after the click has requested the session
     async with script_held(page), page.expect_response("**/queue"):
         await page.goto(f"/?again#/sessions/{made['id']}", wait_until="commit")
     await expect(messages(page, "assistant").locator("strong")).to_have_text("Done.")

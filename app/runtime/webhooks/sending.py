@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import ssl
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
 
 import httpcore
 import httpx
@@ -23,12 +24,12 @@ MAX_RETRY_AFTER_S = 3600.0
 IDLE_CONNECTIONS, IDLE_S = 20, 30.0
 
 
-class _Backend(httpcore.AsyncNetworkBackend):
-    """Connects to the address that it has checked. TLS still verifies the name in the URL."""
+class _Network(httpcore.AnyIOBackend):
+    """Connects to an address that it has checked, and keeps the stream. TLS still verifies the name in the URL."""
 
     def __init__(self, destinations: Destinations) -> None:
         self._destinations = destinations
-        self._network = httpcore.AnyIOBackend()
+        self.stream: httpcore.AsyncNetworkStream | None = None
 
     async def connect_tcp(
         self,
@@ -41,13 +42,22 @@ class _Backend(httpcore.AsyncNetworkBackend):
         failure: Exception = httpcore.ConnectError(f"{host} has no address")
         for address in await self._destinations.addresses(host):
             try:
-                return await self._network.connect_tcp(address, port, timeout, local_address, socket_options)
+                self.stream = await super().connect_tcp(address, port, timeout, local_address, socket_options)
+                return self.stream
             except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
                 failure = error
         raise failure
 
-    async def sleep(self, seconds: float) -> None:
-        await self._network.sleep(seconds)
+
+class _Connection(httpcore.AsyncHTTPConnection):
+    def __init__(self, origin: httpcore.Origin, context: ssl.SSLContext, destinations: Destinations) -> None:
+        self._network = _Network(destinations)
+        super().__init__(origin, context, keepalive_expiry=IDLE_S, network_backend=self._network)
+
+    async def aclose(self) -> None:
+        # Not httpcore's, which does not know the stream yet if it was cancelled during the TLS handshake.
+        if self._network.stream is not None:
+            await self._network.stream.aclose()
 
 
 class Sender:
@@ -55,14 +65,9 @@ class Sender:
 
     def __init__(self, destinations: Destinations, context: ssl.SSLContext, attempt_s: float) -> None:
         self._destinations = destinations
+        self._context = context
         self._attempt_s = attempt_s
-        self._pool = httpcore.AsyncConnectionPool(
-            ssl_context=context,
-            max_connections=None,
-            max_keepalive_connections=IDLE_CONNECTIONS,
-            keepalive_expiry=IDLE_S,
-            network_backend=_Backend(destinations),
-        )
+        self._idle: list[_Connection] = []
 
     @classmethod
     async def open(cls, destinations: Destinations, attempt_s: float) -> Sender:
@@ -97,15 +102,47 @@ class Sender:
         extensions = {"timeout": {"connect": CONNECT_S}, "sni_hostname": url.raw_host.decode().rstrip(".")}
         named = [(b"Host", url.netloc), *((name.encode(), value.encode()) for name, value in headers.items())]
         named.append((b"Content-Length", str(len(content)).encode()))
-        async with self._pool.stream("POST", target, headers=named, content=content, extensions=extensions) as response:
+        async with (
+            self._connection(target.origin) as connection,
+            connection.stream("POST", target, headers=named, content=content, extensions=extensions) as response,
+        ):
             await _read_some(response)
             waits = next((value for name, value in response.headers if name.lower() == b"retry-after"), b"")
             # The form with a date is rare, and ignored.
             seconds = float(waits) if waits.isdigit() and len(waits) < 10 else 0.0
             return response.status, min(seconds, MAX_RETRY_AFTER_S)
 
+    @asynccontextmanager
+    async def _connection(self, origin: httpcore.Origin) -> AsyncIterator[_Connection]:
+        """A connection for one request, which is kept if it can take another one.
+
+        httpcore's own pool would leave connections open if a task is cancelled while the pool closes some of them or
+        changes the state of one: it shields that from the cancellation of anyio's scopes, but not from asyncio's.
+        """
+        connection = await self._take(origin)
+        try:
+            yield connection
+        finally:
+            if connection.is_available() and len(self._idle) < IDLE_CONNECTIONS:
+                self._idle.append(connection)
+            else:
+                await connection.aclose()
+
+    async def _take(self, origin: httpcore.Origin) -> _Connection:
+        """An idle connection, or a new one. Closes those that have been idle for too long or that a receiver has
+        ended, one by one: if this is cancelled, what it took from the list is closed and the rest still listed."""
+        while (expired := next((each for each in self._idle if each.has_expired()), None)) is not None:
+            self._idle.remove(expired)
+            await expired.aclose()
+        idle = next((each for each in self._idle if each.can_handle_request(origin)), None)
+        if idle is None:
+            return _Connection(origin, self._context, self._destinations)
+        self._idle.remove(idle)
+        return idle
+
     async def aclose(self) -> None:
-        await self._pool.aclose()
+        while self._idle:
+            await self._idle.pop().aclose()
         self._destinations.close()
 
 

@@ -7,10 +7,11 @@ import shutil
 import ssl
 import subprocess
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from ipaddress import ip_network
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,7 @@ from app.runtime.values.webhooks import WebhookCreate
 from app.runtime.webhooks.filter import types_of
 from app.runtime.webhooks.results import LAST_RETRY_S, RETRIED_FOR, Attempt, after_attempt, backoff_s
 from app.runtime.webhooks.sending import MAX_RESPONSE_BYTES, Sender
+from tests.cancelling import CancelledAt
 from tests.receiver import Receiver, receiving
 from tests.unit.runtime.stage import Stage
 
@@ -224,6 +226,56 @@ async def test_a_receiver_that_hangs_is_given_up_in_time() -> None:
                 late = await sends.send(receiver.url, SIGNED, b"{}")
     assert (late.status, late.error) == (None, "The receiver did not answer within 0.3 seconds.")
     assert len(receiver.requests) == 1
+
+
+class Connections:
+    """A receiver, and its connections that senders have not closed."""
+
+    def __init__(self) -> None:
+        self.open: list[asyncio.StreamWriter] = []
+        self._closed = asyncio.Event()
+
+    async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.open.append(writer)
+        with suppress(asyncio.IncompleteReadError, ConnectionError):
+            while await reader.readuntil(b"\r\n\r\n{}"):
+                writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+        writer.close()
+        self.open.remove(writer)
+        self._closed.set()
+
+    async def become(self, number: int) -> None:
+        async with asyncio.timeout(20):
+            while len(self.open) > number:
+                self._closed.clear()
+                await self._closed.wait()
+
+
+@pytest.mark.parametrize(("scheme", "ended"), [("http", 0), ("http", 3), ("https", 0)])
+async def test_an_attempt_that_is_cancelled_anywhere_leaves_no_connection(
+    tmp_path: Path, scheme: str, ended: int
+) -> None:
+    """Before the attempt, the receiver has `ended` some idle connections."""
+    connections = Connections()
+    with certificate(tmp_path) as (cert, key):
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.load_cert_chain(cert, key)
+        tls = context if scheme == "https" else None
+        async with await asyncio.start_server(connections.answer, "127.0.0.1", 0, ssl=tls) as server:
+            url = f"{scheme}://hooks.example.com:{server.sockets[0].getsockname()[1]}/"
+            for nth in count(1):
+                async with sender(lambda _: ["127.0.0.1"], "127.0.0.0/8", cafile=cert) as sends:
+                    await asyncio.gather(*(sends.send(url, SIGNED, b"{}") for _ in range(ended)))
+                    for writer in connections.open:
+                        writer.write_eof()
+                    attempt = CancelledAt(nth, sends.send(url, SIGNED, b"{}"))
+                    await asyncio.wait([asyncio.create_task(attempt)])
+                    assert (await sends.send(url, SIGNED, b"{}")).status == 200
+                    await connections.become(1)
+                await connections.become(0)
+                if not attempt.reached:
+                    break
+    assert nth > 5 + ended, "it was cancelled at each place"
 
 
 async def test_what_cannot_be_reached_says_why() -> None:
