@@ -178,7 +178,41 @@ EXCLUDED: Mapping[str, Sequence[str]] = {
 }
 
 
+ALL_CASES = (
+    "test_approvals.py",
+    "test_cancel_places.py",
+    "test_client_tools.py",
+    "test_compaction_order.py",
+    "test_main_job.py",
+    "test_order_property.py",
+    "test_outages.py",
+    "test_queue.py",
+    "test_streams.py::test_a_deleted_session",
+    "test_streams.py::test_until_idle",
+)
+"""Tests whose cases differ in what nodes do for each other, such as what ends a wait, or which take each sandbox and
+wire format through the nodes. Of each other test with parameters, only the first case runs against a cluster: wire
+formats, sandboxes, policies and invalid values differ in what one node does, and a server alone, which runs all cases,
+does it with the same code."""
+
+
 def excluded(items: Iterable[pytest.Item]) -> list[pytest.Item]:
     """Those of the tests that do not run against a cluster."""
     names = tuple(name for group in EXCLUDED.values() for name in group)
-    return [item for item in items if f"{item.path.name}::{item.name}".startswith(names)]
+    left_out: list[pytest.Item] = []
+    first: dict[str, pytest.Item] = {}
+    for item in sorted(items, key=_place):
+        name = f"{item.path.name}::{item.name}"
+        test, has_cases, _ = item.nodeid.partition("[")
+        is_extended = item.get_closest_marker("extended") is not None
+        if name.startswith(names):
+            left_out.append(item)
+        elif has_cases and not is_extended and not name.startswith(ALL_CASES) and first.setdefault(test, item) != item:
+            left_out.append(item)
+    return left_out
+
+
+def _place(item: pytest.Item) -> tuple[int, ...]:
+    """Where the case is among those of its test."""
+    call = getattr(item, "callspec", None)
+    return () if call is None else tuple(call.indices.values())
