@@ -59,7 +59,7 @@ def migrated() -> bytes:
 
 def make_database(path: Path, *, keep: bool = False) -> Path:
     """Makes the database, with the directories above the file where they are missing, and gives the path back. `keep`
-    says that other tests use it too."""
+    says that other tests use it too, until `retire_database`."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if on_postgres():
         pool.lend(_name(path))
@@ -144,6 +144,13 @@ def remove_database(path: Path) -> None:
         pool.take_back(_name(path))
     else:
         path.unlink(missing_ok=True)
+
+
+def retire_database(path: Path) -> None:
+    """Has a database that was kept removed at the end of this test."""
+    if on_postgres():
+        _kept.remove(_name(path))
+        _created.add(_name(path))
 
 
 def remove_databases() -> None:

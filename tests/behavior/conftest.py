@@ -8,7 +8,6 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from blockbuster import blockbuster_ctx
 
@@ -17,6 +16,7 @@ from tests.behavior import clustered
 from tests.behavior.harness import Client, RunningServer, settings_for
 from tests.behavior.not_in_cluster import excluded
 from tests.behavior.process import ServerProcess
+from tests.behavior.shared_servers import SharedServers, delete_sessions, is_sharing
 from tests.databases import in_cluster, make_database, opened, prepare
 from tests.logs import quiet_logs
 from tests.provider import FakeProvider
@@ -33,13 +33,13 @@ StartProcess = Callable[..., ServerProcess]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves out what does not run against a cluster. Tests of the shared one come before others that are as slow: it
-    ends when others start."""
+    """Leaves out what does not run against a cluster. Tests that share one come before others that are as slow, and
+    those without settings of their own first: a shared one ends when others start."""
     if in_cluster():
         left_out = excluded(item for item in items if item.path.parent == FOLDER)
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in set(left_out)]
-        items.sort(key=lambda item: item.get_closest_marker("shared_server") is None)
+        items.sort(key=lambda item: (not is_sharing(item), "server_with" in getattr(item, "fixturenames", ())))
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -121,46 +121,22 @@ def remove_containers(data_dir: Path) -> None:
             runner.run(remove())
 
 
-class SharedServer:
-    """The server of the tests marked `shared_server`, and its provider, from the first of them on."""
-
-    def __init__(self, data_dir: Path) -> None:
-        self._data_dir = data_dir
-        self._open: tuple[RunningServer, FakeProvider] | None = None
-        self._stack = ExitStack()
-
-    def get(self) -> tuple[RunningServer, FakeProvider]:
-        if self._open is None:
-            if not self._data_dir.exists():
-                make_database(self._data_dir / "palimpsest.db", keep=True)
-            provider = self._stack.enter_context(running_provider())
-            server = clustered.start(settings_for(self._data_dir, provider, "bubblewrap"))
-            self._stack.callback(server.stop)
-            self._open = server, provider
-        return self._open
-
-    def stop(self) -> None:
-        self._open = None
-        self._stack.close()
-
-
 @pytest.fixture(scope="session")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedServer]:
-    shared = SharedServer(tmp_path_factory.mktemp("shared") / "data")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedServers]:
+    shared = SharedServers(tmp_path_factory.mktemp("shared"))
     yield shared
-    shared.stop()
+    shared.close()
 
 
 @pytest.fixture
 def start_server(
-    request: pytest.FixtureRequest, tmp_path: Path, provider: FakeProvider, sandbox_image: str, shared: SharedServer
+    request: pytest.FixtureRequest, tmp_path: Path, provider: FakeProvider, sandbox_image: str, shared: SharedServers
 ) -> Iterator[StartServer]:
     """Starts servers, all on one data directory by default, with the test's sandbox, else bubblewrap. The data
     directory starts with an empty database."""
     kind = sandbox_of(request)
     running: list[RunningServer] = []
-    if in_cluster() and not is_shared(request):
-        # Even at rest, a cluster takes 5 % of a core.
+    if in_cluster() and not shares(request):
         shared.stop()
 
     def start(**more: Any) -> RunningServer:
@@ -194,20 +170,18 @@ def start_process(
         yield lambda **more: stack.enter_context(ServerProcess(data_dir, provider, kind, sandbox_image, more))
 
 
-def is_shared(request: pytest.FixtureRequest) -> bool:
-    """Whether the test uses the shared server, which has bubblewrap."""
-    marked = "server" in request.fixturenames and request.node.get_closest_marker("shared_server") is not None
-    return marked and sandbox_of(request) == "bubblewrap"
+def shares(request: pytest.FixtureRequest) -> bool:
+    """Whether the test uses a shared server, which has bubblewrap."""
+    return is_sharing(request.node) and sandbox_of(request) == "bubblewrap"
 
 
 @pytest.fixture
-def provider(request: pytest.FixtureRequest, shared: SharedServer) -> Iterator[FakeProvider]:
+def provider(request: pytest.FixtureRequest, shared: SharedServers) -> Iterator[FakeProvider]:
     """A fresh provider in its own thread."""
-    if is_shared(request):
-        _, provider = shared.get()
-        provider.reset()
-        yield provider
-        for error in provider.script_errors:
+    if shares(request):
+        shared.provider.reset()
+        yield shared.provider
+        for error in shared.provider.script_errors:
             raise error
     else:
         with running_provider() as provider:
@@ -215,21 +189,28 @@ def provider(request: pytest.FixtureRequest, shared: SharedServer) -> Iterator[F
 
 
 @pytest.fixture
-def server(request: pytest.FixtureRequest, provider: FakeProvider, shared: SharedServer) -> Iterator[RunningServer]:
-    """A server without sessions."""
-    if is_shared(request):
-        server, _ = shared.get()
-        yield server
+def server_with(request: pytest.FixtureRequest, provider: FakeProvider, shared: SharedServers) -> Iterator[StartServer]:
+    """Gives a server with these settings and without sessions, which other tests use before and after. The test leaves
+    nothing behind but sessions, teaches the server nothing of its models, and compares no metrics."""
+    if not shares(request):
+        yield request.getfixturevalue("start_server")
+        return
+    used: list[RunningServer] = []
+
+    def get(**settings: Any) -> RunningServer:
+        used.append(shared.get(**settings))
+        return used[-1]
+
+    yield get
+    for server in used:
         delete_sessions(server)
-    else:
-        yield request.getfixturevalue("start_server")()
 
 
-def delete_sessions(server: RunningServer) -> None:
-    with httpx.Client(base_url=server.url, timeout=30, trust_env=False, verify=False) as http:
-        while items := http.get("/v1/sessions").raise_for_status().json()["items"]:
-            for session in items:
-                http.delete(f"/v1/sessions/{session['id']}").raise_for_status()
+@pytest.fixture
+def server(request: pytest.FixtureRequest) -> RunningServer:
+    """A server without sessions."""
+    found: RunningServer = request.getfixturevalue("server_with" if shares(request) else "start_server")()
+    return found
 
 
 @pytest.fixture

@@ -22,9 +22,9 @@ PROBES = ("/healthz", "/readyz")
 
 
 @pytest.fixture
-async def keyed(start_server: StartServer) -> AsyncIterator[Client]:
+async def keyed(server_with: StartServer) -> AsyncIterator[Client]:
     """A client without a key, of a server that requires one."""
-    server = start_server(api_keys=(SecretStr(KEY), SecretStr(SECOND)), allowed_hosts=("agents.example",))
+    server = server_with(api_keys=(SecretStr(KEY), SecretStr(SECOND)), allowed_hosts=("agents.example",))
     async with Client(server.url) as client:
         yield client
 

@@ -477,10 +477,10 @@ BEYOND: tuple[tuple[dict[str, Any], str], ...] = (
 
 @pytest.mark.parametrize(("fields", "code"), BEYOND, ids=[json.dumps(fields) for fields, _ in BEYOND])
 async def test_a_request_only_tightens_what_the_operator_allows(
-    start_server: StartServer, fields: dict[str, Any], code: str
+    server_with: StartServer, fields: dict[str, Any], code: str
 ) -> None:
     most = LimitSettings(max_steps=10, max_cost_usd=1, max_tokens=1000)
-    async with Client(start_server(session_limits=most).url) as client:
+    async with Client(server_with(session_limits=most).url) as client:
         assert_refused(await client.http.post("/v1/sessions", json={"task": "x", **fields}), 403, code)
         session = await client.create()
         assert session["limits"] == {"max_steps": 10, "max_seconds": None, "max_cost_usd": 1.0, "max_tokens": 1000}

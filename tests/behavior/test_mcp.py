@@ -33,8 +33,8 @@ def offered(provider: FakeProvider, request: int = -1) -> list[str]:
     return [tool["function"]["name"] if "function" in tool else tool["name"] for tool in tools]
 
 
-async def test_tools_of_a_server_over_http_are_called(start_server: StartServer, provider: FakeProvider) -> None:
-    server = start_server()
+async def test_tools_of_a_server_over_http_are_called(server_with: StartServer, provider: FakeProvider) -> None:
+    server = server_with()
     with mcp_server() as tools:
         for model in (OPENAI, ANTHROPIC, RESPONSES):
             async with Client(server.url) as client:
@@ -82,9 +82,9 @@ async def test_tools_of_a_server_over_http_are_called(start_server: StartServer,
 
 
 async def test_a_changed_list_is_noticed_and_servers_can_be_changed(
-    start_server: StartServer, provider: FakeProvider
+    server_with: StartServer, provider: FakeProvider
 ) -> None:
-    server = start_server(mcp_networks=LOOPBACK)
+    server = server_with(mcp_networks=LOOPBACK)
     with mcp_server() as tools, mcp_server() as other:
         async with Client(server.url) as client:
             provider.script(
@@ -121,9 +121,9 @@ async def test_a_changed_list_is_noticed_and_servers_can_be_changed(
 
 
 async def test_a_call_is_cancelled_in_time_and_told_to_the_server(
-    start_server: StartServer, provider: FakeProvider
+    server_with: StartServer, provider: FakeProvider
 ) -> None:
-    server = start_server(mcp_networks=LOOPBACK)
+    server = server_with(mcp_networks=LOOPBACK)
     with mcp_server() as tools:
         async with Client(server.url) as client:
             provider.script(Reply(ToolCall("mcp__test__wait", {})), Reply(Text("done")))
@@ -246,9 +246,9 @@ async def test_hostile_servers_cost_their_tools_and_not_the_run(
 
 
 async def test_a_command_in_the_sandbox_is_a_server(
-    start_server: StartServer, provider: FakeProvider, sandbox: str
+    server_with: StartServer, provider: FakeProvider, sandbox: str
 ) -> None:
-    server = start_server()
+    server = server_with()
     async with Client(server.url) as client:
         env = {"TOKEN": {"secret": "TOKEN"}}
         session = await client.create(secrets={"TOKEN": TOKEN}, mcp_servers={"sh": {**SHELL, "env": env}})

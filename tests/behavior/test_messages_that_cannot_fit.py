@@ -37,11 +37,11 @@ HUGE = text_of(3 * WINDOW)
 
 
 @pytest.fixture
-def server(start_server: StartServer, provider: FakeProvider) -> RunningServer:
+def server(server_with: StartServer, provider: FakeProvider) -> RunningServer:
     provider.configure(window=WINDOW, windows={"roomy": LARGE})
     provider.respond(works_on)
     sizes = dict.fromkeys((OPENAI, ANTHROPIC), WINDOW) | dict.fromkeys(ROOMY.values(), LARGE)
-    return start_server(models={name: {"context_window": size} for name, size in sizes.items()})
+    return server_with(models={name: {"context_window": size} for name, size in sizes.items()})
 
 
 def refused(response: Any) -> dict[str, Any]:

@@ -33,9 +33,9 @@ WORKER = re.compile(r"""new URL\("(\.[^"]+)",\s*import\.meta\.url\)""")
 
 
 @pytest.fixture
-async def keyless(start_server: StartServer) -> AsyncIterator[Client]:
+async def keyless(server_with: StartServer) -> AsyncIterator[Client]:
     """An unauthenticated client of a server with API keys."""
-    async with Client(start_server(api_keys=(SecretStr("a-key-of-the-test"),)).url) as client:
+    async with Client(server_with(api_keys=(SecretStr("a-key-of-the-test"),)).url) as client:
         yield client
 
 

@@ -93,9 +93,9 @@ async def _retried(client: Client, provider: FakeProvider, kind: str, model: str
     assert first.data["message_id"] not in {item["message"]["id"] for item in context["messages"]}
 
 
-async def test_every_attempt_is_in_the_list_of_steps(start_server: StartServer, provider: FakeProvider) -> None:
+async def test_every_attempt_is_in_the_list_of_steps(server_with: StartServer, provider: FakeProvider) -> None:
     provider.script(*[HttpError(429, headers=NOW)] * 4, Reply(Text("at last")))
-    async with Client(start_server().url) as client:
+    async with Client(server_with().url) as client:
         session, events = await client.run("task")
         steps = await client.steps(session["id"])
 

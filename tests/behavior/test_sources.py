@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.behavior.conftest import StartProcess, StartServer, delete_sessions
+from tests.behavior.conftest import StartProcess, StartServer
 from tests.behavior.harness import Client, RunningServer, command, of_type, shows
 from tests.behavior.pictures import png
 from tests.behavior.test_archives import tarred
@@ -34,8 +34,8 @@ def git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[GitServer]:
 
 
 @pytest.fixture
-def server(start_server: StartServer) -> RunningServer:
-    return start_server(git_networks=("127.0.0.0/8",))
+def server(server_with: StartServer) -> RunningServer:
+    return server_with(git_networks=("127.0.0.0/8",))
 
 
 @pytest.fixture
@@ -194,10 +194,8 @@ REFUSED = {
 }
 
 
-@pytest.mark.shared_server
-async def test_what_may_not_be_cloned_is_refused(request: pytest.FixtureRequest) -> None:
-    shared: RunningServer = request.getfixturevalue("shared").get()[0]
-    async with Client(shared.url) as client:
+async def test_what_may_not_be_cloned_is_refused(server_with: StartServer) -> None:
+    async with Client(server_with().url) as client:
         for url, code in REFUSED.items():
             answer = await client.http.post("/v1/sessions", json={"source": {"git": {"url": url}}})
             assert_refused(answer, 403 if code == "source_not_allowed" else 422, code)
@@ -211,7 +209,6 @@ async def test_what_may_not_be_cloned_is_refused(request: pytest.FixtureRequest)
         for host in ("localhost", "2130706433", "127.1", "0x7f000001"):
             session, _ = await client.run("Look.", source={"git": {"url": f"https://{host}:9/x"}})
             assert session["error"]["code"] in ("source_not_allowed", "clone_host_unknown"), host
-    delete_sessions(shared)
 
 
 async def test_an_image_of_a_repository_can_be_sent_once_it_is_cloned(
