@@ -327,15 +327,19 @@ def delete_tree(root: Path) -> None:
     """Deletes a tree that a sandbox owned, of any depth and with directories whose owner removed access.
 
     Deep directories are moved up to the root to be emptied, and names are read in batches, so recursion, path length,
-    open descriptors and memory do not grow with the tree. Nothing may run in the sandbox meanwhile.
+    open descriptors and memory do not grow with the tree. Nothing may run in the sandbox meanwhile, but another node on
+    this machine may delete the tree too.
     """
-    try:
-        top = os.open(root, OPEN_DIRECTORY)
-    except (FileNotFoundError, NotADirectoryError):
-        return
-    with closing_file(top):
-        _empty(top, top, 0)
-    os.rmdir(root)
+    while True:
+        try:
+            top = os.open(root, OPEN_DIRECTORY)
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        # What is missing was deleted by another node since its name was read.
+        with closing_file(top), suppress(FileNotFoundError):
+            _empty(top, top, 0)
+            os.rmdir(root)
+            return
 
 
 def delete_below(parent: int, name: bytes) -> None:

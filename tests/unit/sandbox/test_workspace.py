@@ -8,6 +8,7 @@ import os
 import socket
 import threading
 import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -128,6 +129,16 @@ def test_a_tree_with_closed_directories_is_deleted(tmp_path: Path) -> None:
     assert not tree.exists()
     assert Path("/etc").exists()
     delete_tree(tree)
+
+
+def test_a_tree_is_deleted_by_several_at_once(tmp_path: Path) -> None:
+    """As nodes on one machine do that notice the end of a session at the same moment."""
+    tree, deletions = tmp_path / "tree", 4
+    for number in range(200):
+        (tree / str(number) / "below").mkdir(parents=True)
+    with ThreadPoolExecutor(deletions) as pool:
+        list(pool.map(delete_tree, [tree] * deletions))
+    assert not tree.exists()
 
 
 def test_names_that_are_invalid_in_a_path_are_translated() -> None:
