@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import pytest
 
+from tests.load import LONG
+
 NO_SERVER = "it needs no server, or starts one as a command of its own"
 STARTS = "it is about the start of one server: its command line, its settings, its first words and its exit"
 ENDS = "it ends, kills or freezes one server; tests/cluster and `python -m benchmarks.take_over` do so to nodes"
@@ -193,23 +195,30 @@ ALL_CASES = (
 """Tests whose cases differ in what nodes do for each other, such as what ends a wait, or which take each sandbox and
 wire format through the nodes. Of each other test with parameters, only the first case runs against a cluster: wire
 formats, sandboxes, policies and invalid values differ in what one node does, and a server alone, which runs all cases,
-does it with the same code."""
+does it with the same code. With PALIMPSEST_TEST_LONG=1, all cases run against a cluster too."""
 
 
 def excluded(items: Iterable[pytest.Item]) -> list[pytest.Item]:
     """Those of the tests that do not run against a cluster."""
     names = tuple(name for group in EXCLUDED.values() for name in group)
-    left_out: list[pytest.Item] = []
     first: dict[str, pytest.Item] = {}
+
+    def is_a_further_case(item: pytest.Item) -> bool:
+        return first.setdefault(item.nodeid.partition("[")[0], item) != item
+
+    left_out = []
     for item in sorted(items, key=_place):
-        name = f"{item.path.name}::{item.name}"
-        test, has_cases, _ = item.nodeid.partition("[")
-        is_extended = item.get_closest_marker("extended") is not None
-        if name.startswith(names):
-            left_out.append(item)
-        elif has_cases and not is_extended and not name.startswith(ALL_CASES) and first.setdefault(test, item) != item:
+        if _name(item).startswith(names) or (_one_case_is_enough(item) and is_a_further_case(item)):
             left_out.append(item)
     return left_out
+
+
+def _name(item: pytest.Item) -> str:
+    return f"{item.path.name}::{item.name}"
+
+
+def _one_case_is_enough(item: pytest.Item) -> bool:
+    return not (LONG or item.get_closest_marker("extended") or _name(item).startswith(ALL_CASES))
 
 
 def _place(item: pytest.Item) -> tuple[int, ...]:
