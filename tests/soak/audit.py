@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.db.lanes import LANE_PER_SESSION
+from app.sandbox.host.threads import BULK, MAX_BULK
 from app.sandbox.host.watch import MAX_WATCHERS, WATCHERS
 from tests.databases import on_postgres
 from tests.provider import FakeProvider
@@ -44,8 +45,10 @@ LANES = LANE_PER_SESSION.connections if on_postgres() else 0
 SOCKETS = 2 + LANES
 """Sockets above those at the start: the one for reading metrics, and one just being closed."""
 THREADS = 2 + LANES
-"""Threads above those at the start, when each other pool has reached its maximum number of users. Not counted are those
-that watch commands: as many last as commands were ever checked at one instant, up to the pool's maximum."""
+"""Threads above those at the start, when each pool but those of `GROWING` has reached its maximum number of users."""
+GROWING = {WATCHERS: MAX_WATCHERS, BULK: MAX_BULK}
+"""Pools with many threads that are rarely all needed at one instant, with the maximum number of each. Their threads are
+counted apart: as many last as were ever needed at once."""
 ZERO = ("palimpsest_running_sessions", "palimpsest_stream_readers", "palimpsest_channels")
 """Gauges that are zero on an idle server."""
 KEPT = "palimpsest_kept_conversations_bytes"
@@ -200,8 +203,8 @@ def _excess(start: Rest, now: Rest) -> list[str]:
         ("small blocks of memory", was.blocks or 0, is_.blocks or 0, BLOCKS + kept / KEPT_BLOCK_BYTES),
         ("open files", was.files, is_.files, FILES),
         ("sockets", was.sockets, is_.sockets, SOCKETS),
-        ("threads", _without_watchers(was), _without_watchers(is_), THREADS),
-        ("threads that watch commands", 0, is_.pools.get(WATCHERS, 0), MAX_WATCHERS),
+        ("threads", _other_threads(was), _other_threads(is_), THREADS),
+        *((f"threads of {pool}", 0, is_.pools.get(pool, 0), most) for pool, most in GROWING.items()),
         ("tasks", start.tasks, now.tasks, 0),
     )
     excess = [
@@ -214,5 +217,5 @@ def _excess(start: Rest, now: Rest) -> list[str]:
     return excess
 
 
-def _without_watchers(cost: Cost) -> int:
-    return cost.threads - cost.pools.get(WATCHERS, 0)
+def _other_threads(cost: Cost) -> int:
+    return cost.threads - sum(cost.pools.get(pool, 0) for pool in GROWING)
