@@ -53,10 +53,10 @@ async def call_all(url: str) -> None:
     """The client: calls each tool that a model would be offered, as the scenario wants it."""
     context = await tls_context()
     anywhere = Destinations((ipaddress.ip_network("0.0.0.0/0"), ipaddress.ip_network("::/0")))
-    connection = Connection(lambda received, _: http_streams(url, {}, anywhere, context, received), remote=True)
+    connection = Connection(remote=True)
     wanted: list[dict[str, Any]] = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT", "{}")).get("toolCalls", [])
     try:
-        await connection.open()
+        await connection.open(lambda received, _: http_streams(url, {}, anywhere, context, received))
         listed = await connection.list_tools()
         config = ServerConfig("tested", McpServer(url=url), given=True)
         offered = make_catalog(config, connection.protocol, listed, lambda text: text)

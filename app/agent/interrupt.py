@@ -101,7 +101,12 @@ class Interrupt:
             self._task = None
         if task.cancelled():
             raise Stopped
-        return task.result()
+        try:
+            return task.result()
+        finally:
+            # An error's traceback has this frame, which would have the task, which has the error: a cycle that keeps
+            # all that the work used until garbage is collected.
+            del task
 
     async def unless_stopped(
         self, work: Coroutine[Any, Any, T], *, insist: bool = False, patient: bool = False

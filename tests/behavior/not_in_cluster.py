@@ -115,6 +115,7 @@ EXCLUDED: Mapping[str, Sequence[str]] = {
     ),
     LIMITS: (
         "test_connections.py",
+        "test_freed.py",
         "test_large_bodies.py",
         "test_large_histories.py",
         "test_lost_logs.py",

@@ -61,11 +61,10 @@ class Connection:
     """A connection; `open` once, then `call` and `list_tools`, and `aclose`. A `remote` server is asked from time to
     time whether it is still there."""
 
-    def __init__(self, transport: Transport, *, remote: bool = False) -> None:
+    def __init__(self, *, remote: bool = False) -> None:
         self.received = Received()
         self.changed = False
         """Whether the server's list may have changed since it was read."""
-        self._transport = transport
         self._remote = remote
         self._client: Client | None = None
         self._opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -84,9 +83,11 @@ class Connection:
     def protocol(self) -> str:
         return self._open_client().protocol_version
 
-    async def open(self) -> None:
-        """Connects. Raises `ServerError`; may be cancelled, and is then closed by `aclose`."""
-        self._task = asyncio.create_task(self._live())
+    async def open(self, transport: Transport) -> None:
+        """Connects. Raises `ServerError`; may be cancelled, and is then closed by `aclose`. The transport, which may
+        refer to the whole session, is not kept: the package's objects, which refer to this one and to each other, stay
+        in memory until garbage is collected."""
+        self._task = asyncio.create_task(self._live(transport))
         await asyncio.wait({self._task, self._opened}, timeout=OPEN_S, return_when=asyncio.FIRST_COMPLETED)
         if self._opened.done():
             return
@@ -95,9 +96,9 @@ class Connection:
         await self.aclose()
         raise self.failure or self.received.fail("closed", "The connection ended.")
 
-    async def _live(self) -> None:
+    async def _live(self, transport: Transport) -> None:
         try:
-            streams = self._lenient()
+            streams = self._lenient(transport)
             info = types.Implementation(name="palimpsest", version=__version__)
             async with Client(streams, client_info=info, message_handler=self._heard, cache=None) as client:
                 self._client = client
@@ -119,8 +120,8 @@ class Connection:
             self._closing.set()
 
     @asynccontextmanager
-    async def _lenient(self) -> AsyncIterator[Streams]:
-        async with self._transport(self.received, self._closing.set) as (reading, writing):
+    async def _lenient(self, transport: Transport) -> AsyncIterator[Streams]:
+        async with transport(self.received, self._closing.set) as (reading, writing):
             yield LenientStream(reading, self._version, self._note_malformed, self.received.check_values), writing
 
     def _version(self) -> str | None:

@@ -143,9 +143,10 @@ class SessionServers:
                 server.error = ServerError("timeout", detail)
 
     async def _open(self, config: ServerConfig) -> tuple[Connection, Catalog]:
-        connection = Connection(await self._transport(config), remote=config.server.url is not None)
+        transport = await self._transport(config)
+        connection = Connection(remote=config.server.url is not None)
         try:
-            await connection.open()
+            await connection.open(transport)
             return connection, await self._catalog(config, connection)
         except BaseException:
             await connection.aclose()

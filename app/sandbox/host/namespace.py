@@ -281,6 +281,8 @@ class Namespace:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        # They refer to this object through the tracebacks of their cancellations.
+        self._tasks.clear()
         # bubblewrap itself is killed only if it has no child: one it has just created would outlive it
         if self._init is None:
             bwrap.kill()

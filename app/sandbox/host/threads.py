@@ -13,6 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 T = TypeVar("T")
+BULK, MAX_BULK = "files-bulk", 8
+"""The pool for what may take minutes, and its maximum number of threads, of which each lasts once it was needed."""
 
 
 class Lane:
@@ -20,7 +22,7 @@ class Lane:
     take turns, no matter how many calls each has waiting."""
 
     def __init__(self, name: str, workers: int, per_session: int) -> None:
-        self._pool = ThreadPoolExecutor(workers, thread_name_prefix=f"files-{name}")
+        self._pool = ThreadPoolExecutor(workers, thread_name_prefix=name)
         self._free = workers
         self._per_session = per_session
         self._running: Counter[str] = Counter()
@@ -88,7 +90,7 @@ class FileThreads:
     to list a directory or archive a part, up to minutes to copy or delete a workspace."""
 
     def __init__(self) -> None:
-        self.quick = Lane("quick", workers=8, per_session=2)
+        self.quick = Lane("files-quick", workers=8, per_session=2)
         # Walks use the CPU, and such threads alternate with the event loop in slices of 5 ms.
-        self.walks = Lane("walk", workers=4, per_session=1)
-        self.bulk = Lane("bulk", workers=8, per_session=1)
+        self.walks = Lane("files-walk", workers=4, per_session=1)
+        self.bulk = Lane(BULK, MAX_BULK, per_session=1)

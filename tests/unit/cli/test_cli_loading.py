@@ -1,5 +1,5 @@
-"""Objects loaded for a server are excluded from garbage collection; everything created later is not. Packages that
-no server uses are not loaded with it."""
+"""Objects loaded for a server are excluded from garbage collection; everything created later is not, but rarely looked
+through as a whole. Packages that no server uses are not loaded with it."""
 
 from __future__ import annotations
 
@@ -34,6 +34,28 @@ def test_a_failed_import_reenables_collection() -> None:
     with pytest.raises(ModuleNotFoundError), loading():
         import_module("no_such_module")
     assert gc.isenabled()
+
+
+def test_old_garbage_is_collected_but_not_at_once() -> None:
+    code = (
+        "import gc, weakref; from app.cli.startup import FULL_S, RARELY, FullCollections\n"
+        "class Kept: pass\n"
+        "def work(objects):\n"
+        "    made = [Kept() for _ in range(objects)]\n"
+        "    for each in made: each.itself = each\n"
+        "    return weakref.ref(made[0])\n"
+        "seconds = [0.0]\n"
+        "gc.set_threshold(*RARELY)\n"
+        "gc.callbacks.append(FullCollections(lambda: seconds[0]))\n"
+        "old = work(200_000)\n"
+        "work(200_000)\n"
+        "assert old() is not None\n"
+        "seconds[0] = FULL_S\n"
+        "work(200_000)\n"
+        "assert old() is None\n"
+        "assert gc.get_threshold() == RARELY\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
 def test_packages_that_no_server_uses_are_not_imported_with_it_but_can_be_afterwards() -> None:

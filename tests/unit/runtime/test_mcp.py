@@ -263,8 +263,8 @@ async def until_ended(connection: Connection) -> None:
 
 async def connected(url: str) -> Connection:
     context = await tls_context()
-    connection = Connection(lambda received, _: http_streams(url, {}, ANYWHERE, context, received), remote=True)
-    await connection.open()
+    connection = Connection(remote=True)
+    await connection.open(lambda received, _: http_streams(url, {}, ANYWHERE, context, received))
     return connection
 
 
