@@ -18,7 +18,7 @@ import zlib
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from weakref import WeakValueDictionary
@@ -207,7 +207,7 @@ class BubblewrapSandbox(HostSandbox):
             options = [*self._view.arguments(own_network=not entering), *handshake.arguments()]
             options += [part for descriptor in filters for part in ("--seccomp", str(descriptor))]
             options += [part for descriptor in variables for part in ("--args", str(descriptor))]
-            argv = [*_behind_the_server(), *entering, str(self._bwrap), *options, *self._view.command()]
+            argv = [*entering, str(self._bwrap), *options, *self._view.command()]
             spawn = Spawn(argv, stdin=handshake.gate, pass_fds=handshake.inherited)
             namespace = Namespace(handshake, self._limit, admit, watch.until_broken)
             result = await process.run(spawn, namespace, request=request, ending=ending)
@@ -242,6 +242,9 @@ class BubblewrapSandbox(HostSandbox):
             await super().write(path, data)
 
     def _limit(self, pid: int) -> None:
+        # For machines without a cgroup; what it starts inherits the niceness.
+        with suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, pid, os.getpriority(os.PRIO_PROCESS, pid) + NICENESS)
         if self._cgroups is not None:
             self._cgroups.add(self._config.session_id, pid)
         elif self._view.uid is not None:
@@ -261,13 +264,6 @@ class BubblewrapSandbox(HostSandbox):
         delete_tree(self._view.scratch)
         if self._cgroups is not None:
             self._cgroups.remove(self._config.session_id)
-
-
-@cache
-def _behind_the_server() -> tuple[str, ...]:
-    """The prefix that gives commands a lower CPU priority than the server, for machines without a cgroup."""
-    nice = shutil.which("nice")
-    return (nice, "-n", str(NICENESS)) if nice else ()
 
 
 def _write_once(path: Path, text: str) -> None:

@@ -123,6 +123,10 @@ async def test_each_command_has_its_own_keyring(keyring: int, walled: Shell, mon
     assert len(rings | {keyring}) == 4
 
 
+async def test_a_command_has_a_lower_cpu_priority_than_the_server(walled: Shell) -> None:
+    assert (await walled.run("nice")).out == f"{os.nice(0) + NICENESS}\n"
+
+
 async def test_setsid_does_not_raise_the_cpu_priority(walled: Shell) -> None:
     """It has an autogroup of its own, which is put behind the server too."""
     if not HAS_AUTOGROUPS:
