@@ -147,7 +147,7 @@ def remove_database(path: Path) -> None:
 
 
 def retire_database(path: Path) -> None:
-    """Has a database that was kept removed at the end of this test."""
+    """Marks a kept database for removal at the end of this test."""
     if on_postgres():
         _kept.remove(_name(path))
         _created.add(_name(path))

@@ -29,9 +29,9 @@ RARELY = (5_000, 4, 1_000)
 """Thresholds of the garbage collector's three generations. Reference counting frees nearly all of a server's objects,
 and a full collection stops the process for 0.1 s with 100 running sessions; with Python's defaults there was one every
 few seconds. The second generation is collected before it has more than 20,000 objects, which takes 10 ms: reading a
-large workspace makes many more at once. Full collections are those of `FullCollections`."""
+large workspace makes many more at once. `FullCollections` makes full ones due sooner."""
 FULL_S = 120.0
-"""Minimum seconds between two full collections. The number of objects does not tell when one is due: reading a large
+"""Seconds after which a full collection is due. The number of objects does not tell when one is due: reading a large
 workspace makes as many in seconds as other work in an hour, in which errors with their tracebacks, and packages such as
 the MCP client, leave cycles behind: 20 MB in four minutes with 24 sessions at work, each with two MCP servers."""
 SWITCH_S = 0.001
@@ -74,7 +74,7 @@ def prepare_to_serve() -> None:
 
 
 class FullCollections:
-    """The collector's callback that makes a full collection due `FULL_S` after the last one. Python still leaves it out
+    """The collector's callback that makes a full collection due `FULL_S` after the last one. Python still skips it
     while few objects are new, so that an idle server has none."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

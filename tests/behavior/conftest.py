@@ -202,8 +202,12 @@ def server_with(request: pytest.FixtureRequest, provider: FakeProvider, shared: 
         return used[-1]
 
     yield get
-    for server in used:
-        delete_sessions(server)
+    try:
+        for server in used:
+            delete_sessions(server)
+    except BaseException:
+        shared.stop()  # the next test would find what is left
+        raise
 
 
 @pytest.fixture

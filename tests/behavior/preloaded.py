@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from threading import Lock
+from threading import Lock, RLock
 from typing import Any, TextIO
 
 import coverage
@@ -36,6 +36,8 @@ ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.sta
 MEASURE = "COVERAGE_PROCESS_CONFIG"
 """With this variable, coverage.py measures the processes that tests start."""
 PR_SET_CHILD_SUBREAPER = 36
+_forking = Lock()
+"""Held while a process is forked, which changes what this one is to all orphans."""
 REQUEST_BYTES = 128 * 1024
 IMPORTED = (
     *(f"app.cli.{name}" for name in ("attach", "client", "evaluate", "live", "run", "serve", "sessions", "startup")),
@@ -57,7 +59,7 @@ class Forked:
     pid: int
     stdout: TextIO | None = None
     returncode: int | None = None
-    _lock: Lock = field(default_factory=Lock, repr=False)
+    _lock: RLock = field(default_factory=RLock, repr=False)
 
     def poll(self) -> int | None:
         with self._lock:
@@ -69,8 +71,9 @@ class Forked:
 
     def wait(self, timeout: float) -> int:
         """Its exit code, negative after a signal. Raises `TimeoutExpired`."""
-        if self.poll() is None:
-            end = os.pidfd_open(self.pid)
+        with self._lock:
+            end = os.pidfd_open(self.pid) if self.poll() is None else None
+        if end is not None:
             try:
                 select.select([end], [], [], timeout)
             finally:
@@ -81,8 +84,9 @@ class Forked:
         return code
 
     def send_signal(self, number: signal.Signals) -> None:
-        if self.poll() is None:
-            os.kill(self.pid, number)
+        with self._lock:
+            if self.poll() is None:
+                os.kill(self.pid, number)
 
 
 def fork(
@@ -94,8 +98,8 @@ def fork(
     files: tuple[int, int] | None = None,
     program: str = "app.cli",
 ) -> Forked:
-    """Starts `python -m app` with these arguments and standard streams. `files` are the limits of open files, soft and
-    hard. `program` is the module whose `main` is run."""
+    """Starts a program, the module whose `main` is run, with these arguments and standard streams. `files` are the
+    limits of open files, soft and hard."""
     measured = {MEASURE: ENVIRONMENT[MEASURE]} if MEASURE in ENVIRONMENT else {}
     request = {
         "arguments": [*arguments],
@@ -104,7 +108,8 @@ def fork(
         "files": files,
         "program": program,
     }
-    return Forked(_origin("PALIMPSEST_TEMPORAL" in env).fork(request, [*streams]))
+    with _forking:
+        return Forked(_origin("PALIMPSEST_TEMPORAL" in env).fork(request, [*streams]))
 
 
 def start(arguments: Sequence[str], *, stderr: int, **more: Any) -> Forked:
@@ -124,7 +129,6 @@ class Origin:
     save the measurements of all that it descends from."""
 
     def __init__(self, *, nodes: bool) -> None:
-        self._lock = Lock()
         self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self._process = subprocess.Popen(
@@ -138,13 +142,12 @@ class Origin:
     def fork(self, request: dict[str, Any], descriptors: list[int]) -> int:
         """The new process, a child of this one: it becomes so when the process between the two ends."""
         prctl = ctypes.CDLL(None).prctl
-        with self._lock:
-            prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-            try:
-                socket.send_fds(self._channel, [json.dumps(request).encode()], descriptors)
-                return int(self._channel.recv(64))
-            finally:
-                prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+        prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        try:
+            socket.send_fds(self._channel, [json.dumps(request).encode()], descriptors)
+            return int(self._channel.recv(64))
+        finally:
+            prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
 
     def _end(self) -> None:
         self._channel.close()

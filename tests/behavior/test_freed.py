@@ -31,13 +31,14 @@ def no_garbage_collection() -> Iterator[None]:
     gc.enable()
 
 
-def holders() -> int:
-    return sum(isinstance(found, HOLDERS) for found in gc.get_objects())
+def holders() -> list[object]:
+    return [found for found in gc.get_objects() if isinstance(found, HOLDERS)]
 
 
-async def until_freed(client: Client, before: int) -> None:
+async def until_freed(client: Client, before: list[object]) -> None:
+    known = set(map(id, before))
     async with asyncio.timeout(FREED_S):
-        while holders() > before:
+        while not known.issuperset(map(id, holders())):
             await numbers(client)
 
 

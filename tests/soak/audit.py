@@ -50,7 +50,7 @@ THREADS = 2 + LANES
 """Threads above those at the start, when each pool but those of `GROWING` has reached its maximum number of users."""
 GROWING = {WATCHERS: MAX_WATCHERS, BULK: MAX_BULK}
 """Pools with many threads that are rarely all needed at one instant, with the maximum number of each. Their threads are
-counted apart: as many last as were ever needed at once."""
+counted separately: as many last as were ever needed at once."""
 ZERO = ("palimpsest_running_sessions", "palimpsest_stream_readers", "palimpsest_channels")
 """Gauges that are zero on an idle server."""
 KEPT = "palimpsest_kept_conversations_bytes"

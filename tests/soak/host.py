@@ -28,8 +28,8 @@ from tests.soak.served import ANSWER, ASK
 
 ROOT = Path(__file__).resolve().parents[2]
 FORKED = "SOAK_FORKED"
-"""With this variable, servers are forked from a process that has already imported them, which saves each a second and
-more of CPU time; a clock that can be set needs a process of its own."""
+"""With this variable, servers are forked from a process that has already imported the service, which saves each more
+than a second of CPU time; a clock that can be set needs a process of its own."""
 START_S = 120
 """Timeout for a start on a busy machine, in seconds."""
 STOP_S = 90
@@ -164,7 +164,8 @@ class Host:
             return await asyncio.to_thread(self._process.wait, STOP_S)
         except subprocess.TimeoutExpired:
             self.signal(signal.SIGKILL)
-            await asyncio.to_thread(self._process.wait, STOP_S)
+            with suppress(subprocess.TimeoutExpired):
+                await asyncio.to_thread(self._process.wait, STOP_S)
             raise ServerFailed(f"the server did not end within {STOP_S} s after {how.name}") from None
 
     def signal(self, how: signal.Signals) -> None:

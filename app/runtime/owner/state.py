@@ -316,3 +316,5 @@ class SessionState:
         self.release()
         if self._starting is not None and not self._is_used:
             self._setup.sandboxes.stop_unused(self.id)
+        # It refers to this object through the traceback of its cancellation.
+        self._starting = None

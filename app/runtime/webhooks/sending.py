@@ -68,6 +68,8 @@ class Sender:
         self._context = context
         self._attempt_s = attempt_s
         self._idle: list[_Connection] = []
+        """In the order of their last use."""
+        self._is_closed = False
 
     @classmethod
     async def open(cls, destinations: Destinations, attempt_s: float) -> Sender:
@@ -123,27 +125,35 @@ class Sender:
         try:
             yield connection
         finally:
-            if connection.is_available() and len(self._idle) < IDLE_CONNECTIONS:
+            if connection.is_available() and not self._is_closed:
                 self._idle.append(connection)
+                if len(self._idle) > IDLE_CONNECTIONS:
+                    await self._idle.pop(0).aclose()
             else:
                 await connection.aclose()
 
     async def _take(self, origin: httpcore.Origin) -> _Connection:
-        """An idle connection, or a new one. Closes those that have been idle for too long or that a receiver has
-        ended, one by one: if this is cancelled, what it took from the list is closed and the rest still listed."""
+        """The idle connection that was used last, or a new one.
+
+        Closes those that have been idle for too long or that a receiver has ended, one by one: if this is cancelled,
+        what it took from the list is closed and the rest still listed.
+        """
         while (expired := next((each for each in self._idle if each.has_expired()), None)) is not None:
             self._idle.remove(expired)
             await expired.aclose()
-        idle = next((each for each in self._idle if each.can_handle_request(origin)), None)
+        idle = next((each for each in reversed(self._idle) if each.can_handle_request(origin)), None)
         if idle is None:
             return _Connection(origin, self._context, self._destinations)
         self._idle.remove(idle)
         return idle
 
     async def aclose(self) -> None:
-        while self._idle:
-            await self._idle.pop().aclose()
-        self._destinations.close()
+        self._is_closed = True
+        try:
+            while self._idle:
+                await self._idle.pop().aclose()
+        finally:
+            self._destinations.close()
 
 
 async def _read_some(response: httpcore.Response) -> None:

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 T = TypeVar("T")
 BULK, MAX_BULK = "files-bulk", 8
-"""The pool for what may take minutes, and its maximum number of threads, of which each lasts once it was needed."""
+"""The pool for what may take minutes, and its maximum number of threads, each of which stays once started."""
 
 
 class Lane:

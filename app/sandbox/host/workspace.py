@@ -35,6 +35,8 @@ Kind = Literal["file", "directory", "symlink", "other"]
 OPEN_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _DELETED_AT_ONCE = 10_000
 """Names of a directory read at once: takes a few MiB, and a directory with a million names needs few reads."""
+_DELETE_TRIES = 100
+"""How often a tree is deleted that other nodes change meanwhile."""
 _SHALLOW = 20
 """Depth up to which a directory is emptied in place, which is faster than moving it."""
 
@@ -328,18 +330,25 @@ def delete_tree(root: Path) -> None:
 
     Deep directories are moved up to the root to be emptied, and names are read in batches, so recursion, path length,
     open descriptors and memory do not grow with the tree. Nothing may run in the sandbox meanwhile, but another node on
-    this machine may delete the tree too.
+    this machine may delete the tree too, or write a file that was uploaded.
     """
-    while True:
+    for left in reversed(range(_DELETE_TRIES)):
         try:
-            top = os.open(root, OPEN_DIRECTORY)
-        except (FileNotFoundError, NotADirectoryError):
+            _delete_once(root)
             return
-        # What is missing was deleted by another node since its name was read.
-        with closing_file(top), suppress(FileNotFoundError):
-            _empty(top, top, 0)
-            os.rmdir(root)
-            return
+        except OSError as error:
+            if error.errno not in (errno.ENOENT, errno.ENOTEMPTY) or not left:
+                raise
+
+
+def _delete_once(root: Path) -> None:
+    try:
+        top = os.open(root, OPEN_DIRECTORY)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    with closing_file(top):
+        _empty(top, top, 0)
+    os.rmdir(root)
 
 
 def delete_below(parent: int, name: bytes) -> None:

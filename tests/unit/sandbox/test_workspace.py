@@ -10,6 +10,7 @@ import threading
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -139,6 +140,25 @@ def test_a_tree_is_deleted_by_several_at_once(tmp_path: Path) -> None:
     with ThreadPoolExecutor(deletions) as pool:
         list(pool.map(delete_tree, [tree] * deletions))
     assert not tree.exists()
+
+
+def test_a_file_that_is_written_during_a_deletion_is_deleted_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another node may be storing an upload."""
+    tree, remove = tmp_path / "tree", os.rmdir
+    tree.mkdir()
+    uploads = [tree / "upload"]
+
+    def late(*arguments: Any, **more: Any) -> None:
+        if uploads:
+            uploads.pop().write_bytes(b"x")
+        remove(*arguments, **more)
+
+    monkeypatch.setattr("os.rmdir", late)
+    delete_tree(tree)
+    assert not tree.exists()
+    assert uploads == []
 
 
 def test_names_that_are_invalid_in_a_path_are_translated() -> None:
