@@ -230,6 +230,11 @@ class ManualRounds:
         self._requested, self._abandoned = True, False
 
     @property
+    def has_request(self) -> bool:
+        """Whether a round was requested that is neither made nor given up."""
+        return self._requested
+
+    @property
     def has_revert(self) -> bool:
         """Whether a round was reverted that the conversation still uses."""
         return self._reverted

@@ -29,10 +29,12 @@ async def own(
     claimed: Callable[[SessionOwner], None],
     after: int | None = None,
     started: Started | None = None,
-) -> None:
-    """Claims a session and, if it has work, owns it until it is idle, stopped with the server, or taken over.
-    `claimed` is called with its owner before that begins; for `resting` see `SessionOwner`. With `after`, it is only
-    claimed if nobody has done so since it had this epoch; one that has `started` is claimed already."""
+) -> bool:
+    """Claims a session and, if it has work, owns it until it is idle, stopped with the server, or taken over; returns
+    whether it is left with a requested compaction. `claimed` is called with its owner before that begins; for `resting`
+    see `SessionOwner`. With `after`, it is only claimed if nobody has done so since it had this epoch; one that has
+    `started` is claimed already."""
+    leaves_round = False
     channel = setup.bus.channel(session_id)
     channel.running = True
     try:
@@ -45,7 +47,7 @@ async def own(
                 delivered, continued = (started.delivered, kept) if started is not None else ((), None)
                 owner = SessionOwner(setup, row, resting, delivered, continued)
                 claimed(owner)
-                await owner.run()
+                leaves_round = await owner.run()
                 if owner.left is not None:
                     setup.kept.keep(session_id, owner.left)
         elif row is not None and kept is not None:
@@ -63,6 +65,7 @@ async def own(
         channel.running = False
         channel.parts.clear()
         setup.bus.release(session_id)
+    return leaves_round
 
 
 async def _exists(setup: RuntimeSetup, session_id: str) -> bool:

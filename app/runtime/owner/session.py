@@ -160,9 +160,9 @@ class SessionOwner:
         if row.last_seq > self._session.row.last_seq:
             self._session.adopt(row)
 
-    async def run(self) -> None:
-        """Works until the session is idle or stopped with the server. Raises `StaleOwnerError` or `SupersededError` if
-        it was taken over."""
+    async def run(self) -> bool:
+        """Works until the session is idle or stopped with the server; returns whether a requested compaction is left to
+        the next owner. Raises `StaleOwnerError` or `SupersededError` if it was taken over."""
         with ExitStack() as stack:
             stack.callback(self._recorder.close)
             stack.callback(self._session.close)
@@ -178,6 +178,7 @@ class SessionOwner:
             # The sandbox stays: its idle time begins when the snapshot is taken.
             await self._settle()
             await self._checkpoints.conclude(None if self._hands_over else self._has_work, self._rests)
+        return self._rounds.has_request
 
     async def _settle(self) -> None:
         """Stores the workspace before the session is left to other machines, unless there is new work here. If that
