@@ -32,6 +32,7 @@ from tests.behavior.rounds import (
     worked,
 )
 from tests.behavior.test_background_compaction import NO_PRUNING, ROOMY, WINDOWS, Steady, summary_after
+from tests.behavior.test_cancel_resume import cancel
 from tests.behavior.test_compaction_messages import held_step
 from tests.provider import FakeProvider, Gate, Reply, Text
 
@@ -184,6 +185,10 @@ async def test_a_prepared_summary_is_discarded_if_its_base_is_reverted_meanwhile
 # a run that ends before its first step
 
 
+async def stop(client: Client, session_id: str, message_id: str) -> None:
+    await cancel(client, session_id)
+
+
 async def withdraw(client: Client, session_id: str, message_id: str) -> None:
     response = await client.http.delete(f"/v1/sessions/{session_id}/queue/{message_id}")
     assert response.status_code == 204, response.text
@@ -194,10 +199,11 @@ async def use_up(client: Client, session_id: str, message_id: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("end", "outcome"),
+    ("end", "outcome", "status"),
     [
-        (withdraw, "completed"),
-        (use_up, "limit_reached"),
+        (withdraw, "completed", "completed"),
+        (use_up, "limit_reached", "completed"),
+        (stop, "cancelled", "cancelled"),
     ],
 )
 async def test_a_round_does_not_stay_open_if_the_run_after_its_request_has_no_step(
@@ -205,6 +211,7 @@ async def test_a_round_does_not_stay_open_if_the_run_after_its_request_has_no_st
     provider: FakeProvider,
     end: Callable[[Client, str, str], Awaitable[None]],
     outcome: str,
+    status: str,
 ) -> None:
     async with Client(start_server(max_runs=1).url) as client:
         session_id = await worked(client, provider)
@@ -216,7 +223,7 @@ async def test_a_round_does_not_stay_open_if_the_run_after_its_request_has_no_st
         await end(client, session_id, posted["id"])
         provider.open("hold")
 
-        assert (await ended(client, session_id, 1)).type == "compaction.completed"
+        assert (await ended(client, session_id, 1)).type == f"compaction.{status}"
         session = await client.session(session_id)
         assert (session["status"], session["outcome"]) == ("idle", outcome)
         assert not session["compaction"]["in_progress"]

@@ -71,7 +71,7 @@ class SessionOwner:
         self._setup = setup
         self._claimed = claimed
         self._session = session = SessionState(setup, claimed)
-        self._rounds = ManualRounds(setup.database, claimed.id, requested=claimed.compaction_in_progress)
+        self._rounds = ManualRounds(setup.database, claimed)
         self._interrupt = Interrupt()
         self._recorder = Recorder(setup.database, setup.bus, claimed.id, claimed.epoch, setup.repaired, setup.fence)
         ids = frozenset(message.id for message in delivered)
@@ -171,6 +171,8 @@ class SessionOwner:
                 stack.callback(workspaces.leave, self._session.id)
             try:
                 await self._work()
+                # A cancel may have come since the last run ended.
+                await self._rounds.close(self._recorder, self._claimed.epoch)
             finally:
                 # Before the sandbox is released, in which some run.
                 await asyncio.shield(self._mcp.aclose())
@@ -224,7 +226,6 @@ class SessionOwner:
             )
         if result is not None:
             if not await self._finish(result):
-                await self._rounds.close(self._recorder, self._claimed.epoch)
                 return
             await self._renew()
         if await self._has_source():
@@ -242,7 +243,6 @@ class SessionOwner:
             raise
         except PalimpsestError as error:
             result = RunResult(Outcome.FAILED, error.problem(), holds=True)
-        await self._rounds.close(self._recorder, self._claimed.epoch)
         await self._finish(result)
         return False
 
