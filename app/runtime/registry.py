@@ -178,7 +178,7 @@ class Registry:
         bind_contextvars(session_id=entry.session_id)
         try:
             resting = partial(self._set_resting, entry)
-            await own(self._setup, entry.session_id, resting, entry.take_owner, started=started)
+            leaves_round = await own(self._setup, entry.session_id, resting, entry.take_owner, started=started)
         except StorageError as error:
             self._log_unstored(entry, error)
             self._retry_later(entry)
@@ -187,6 +187,8 @@ class Registry:
             await self._after_crash(entry)
         else:
             entry.crashes, entry.unstored_at = 0, None
+            # A run that ended before its first step has not made the round.
+            entry.again = entry.again or leaves_round
 
     def _log_unstored(self, entry: Entry, error: StorageError) -> None:
         now = time.monotonic()

@@ -4,6 +4,7 @@ reader that waits for the end."""
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -31,8 +32,9 @@ from tests.behavior.rounds import (
     worked,
 )
 from tests.behavior.test_background_compaction import NO_PRUNING, ROOMY, WINDOWS, Steady, summary_after
+from tests.behavior.test_cancel_resume import cancel
 from tests.behavior.test_compaction_messages import held_step
-from tests.provider import FakeProvider, Reply, Text
+from tests.provider import FakeProvider, Gate, Reply, Text
 
 PRUNING = settings(prune_protect=500, prune_minimum=100, prune_exempt_tools=["recall"])
 NEVER_PRUNING = settings(prune_exempt_tools=["execute_command"])
@@ -178,6 +180,55 @@ async def test_a_prepared_summary_is_discarded_if_its_base_is_reverted_meanwhile
         assert before[0] in shown["messages"]
         await assert_sound(client, session_id)
     assert provider.refusals == []
+
+
+# a run that ends before its first step
+
+
+async def stop(client: Client, session_id: str, message_id: str) -> None:
+    await cancel(client, session_id)
+
+
+async def withdraw(client: Client, session_id: str, message_id: str) -> None:
+    response = await client.http.delete(f"/v1/sessions/{session_id}/queue/{message_id}")
+    assert response.status_code == 204, response.text
+
+
+async def use_up(client: Client, session_id: str, message_id: str) -> None:
+    await client.change(session_id, limits={"max_tokens": 1})
+
+
+@pytest.mark.parametrize(
+    ("end", "outcome", "status"),
+    [
+        (withdraw, "completed", "completed"),
+        (use_up, "limit_reached", "completed"),
+        (stop, "cancelled", "cancelled"),
+    ],
+)
+async def test_a_round_does_not_stay_open_if_the_run_after_its_request_has_no_step(
+    start_server: StartServer,
+    provider: FakeProvider,
+    end: Callable[[Client, str, str], Awaitable[None]],
+    outcome: str,
+    status: str,
+) -> None:
+    async with Client(start_server(max_runs=1).url) as client:
+        session_id = await worked(client, provider)
+        provider.script_for("hold", Reply(Gate("hold"), Text("done")))
+        await client.create("hold")
+        await provider.reached("hold")
+        await compact(client, session_id)
+        posted = await client.post(session_id, "and now?")
+        await end(client, session_id, posted["id"])
+        provider.open("hold")
+
+        assert (await ended(client, session_id, 1)).type == f"compaction.{status}"
+        session = await client.session(session_id)
+        assert (session["status"], session["outcome"]) == ("idle", outcome)
+        assert not session["compaction"]["in_progress"]
+        await assert_sound(client, session_id)
+        await assert_rounds(client, session_id)
 
 
 # a reader that waits

@@ -9,6 +9,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from sqlalchemy import Row
+
 from app.agent.changes import PlanChanged
 from app.agent.compaction.compactor import Compactor
 from app.agent.compaction.ladder import Ladder, RoundSetup
@@ -216,18 +218,23 @@ class ManualRounds:
     """Remembers that a round was requested until it is made or given up. All methods except `next` and `close` may be
     called at any time."""
 
-    def __init__(self, database: Database, session_id: str, *, requested: bool) -> None:
-        """`requested` is the state in the session's row."""
+    def __init__(self, database: Database, claimed: Row[Any]) -> None:
+        """`claimed` is the session's row at its claim: an earlier owner may have left a round, and a cancel of it."""
         self._database = database
-        self._session_id = session_id
-        self._requested = requested
-        self._abandoned = False
+        self._session_id = claimed.id
+        self._requested: bool = claimed.compaction_in_progress
+        self._abandoned: bool = claimed.cancel_requested
         self._reverted = False
 
     def ask(self) -> None:
         """A round was requested, to be made before the next step. No other is open at that time, so earlier cancels and
         failures are cleared."""
         self._requested, self._abandoned = True, False
+
+    @property
+    def has_request(self) -> bool:
+        """Whether a round was requested that is neither made nor given up."""
+        return self._requested
 
     @property
     def has_revert(self) -> bool:
@@ -251,9 +258,9 @@ class ManualRounds:
         if self._reverted:
             self._reverted = False
             conversation.revert(*await self._database.read(lambda c: read_again(c, self._session_id)))
-        if not self._requested:
+        if not self._requested or self._abandoned:
             return None
-        self._requested = self._abandoned = False
+        self._requested = False
         row = await self._database.read(lambda c: compactions.requested(c, self._session_id))
         if row is None:
             return None

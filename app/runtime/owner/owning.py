@@ -11,12 +11,14 @@ from sqlalchemy import Row
 
 from app.agent.loop import RunResult
 from app.db.repositories import sessions
+from app.db.repositories.ownership import has_work
 from app.errors import NotFoundError, PalimpsestError, StaleOwnerError, SupersededError
 from app.runtime.dispatch import Started
 from app.runtime.kept import Version
 from app.runtime.owner.recorder import Recorder
 from app.runtime.owner.session import SessionOwner, finish
 from app.runtime.setup import RuntimeSetup
+from app.runtime.transactions import compactions
 from app.sessions import Outcome, Status
 
 log = structlog.get_logger(__name__)
@@ -29,10 +31,12 @@ async def own(
     claimed: Callable[[SessionOwner], None],
     after: int | None = None,
     started: Started | None = None,
-) -> None:
-    """Claims a session and, if it has work, owns it until it is idle, stopped with the server, or taken over.
-    `claimed` is called with its owner before that begins; for `resting` see `SessionOwner`. With `after`, it is only
-    claimed if nobody has done so since it had this epoch; one that has `started` is claimed already."""
+) -> bool:
+    """Claims a session and, if it has work, owns it until it is idle, stopped with the server, or taken over; returns
+    whether it is left with a requested compaction. `claimed` is called with its owner before that begins; for `resting`
+    see `SessionOwner`. With `after`, it is only claimed if nobody has done so since it had this epoch; one that has
+    `started` is claimed already."""
+    leaves_round = False
     channel = setup.bus.channel(session_id)
     channel.running = True
     try:
@@ -40,12 +44,12 @@ async def own(
             setup.note_claim(started.row)
         row = started.row if started is not None else await setup.claim(session_id, after)
         kept = None if row is None else setup.kept.take(session_id, _before(row, started))
-        if row is not None and (row.status != Status.IDLE or row.compaction_in_progress):
+        if row is not None and has_work(row):
             with setup.bus.owning(session_id, row.epoch):
                 delivered, continued = (started.delivered, kept) if started is not None else ((), None)
                 owner = SessionOwner(setup, row, resting, delivered, continued)
                 claimed(owner)
-                await owner.run()
+                leaves_round = await owner.run()
                 if owner.left is not None:
                     setup.kept.keep(session_id, owner.left)
         elif row is not None and kept is not None:
@@ -63,6 +67,7 @@ async def own(
         channel.running = False
         channel.parts.clear()
         setup.bus.release(session_id)
+    return leaves_round
 
 
 async def _exists(setup: RuntimeSetup, session_id: str) -> bool:
@@ -75,12 +80,15 @@ def _before(claimed: Row[Any], started: Started | None) -> Version:
 
 
 async def give_up(setup: RuntimeSetup, session_id: str) -> None:
-    """Ends a session's run without reading its content, which crashed its owners."""
+    """Ends a session's run and its compaction without reading its content, which crashed its owners."""
     row = await setup.claim(session_id)
-    if row is not None and row.status != Status.IDLE:
-        error = PalimpsestError("The run crashed repeatedly; see the server's log for details.")
-        recorder = Recorder(setup.database, setup.bus, session_id, row.epoch)
-        try:
+    if row is None or not has_work(row):
+        return
+    recorder = Recorder(setup.database, setup.bus, session_id, row.epoch)
+    try:
+        await recorder.submit(lambda c: (None, compactions.abandon(c, session_id, row.epoch, manual_too=True)))
+        if row.status != Status.IDLE:
+            error = PalimpsestError("The run crashed repeatedly; see the server's log for details.")
             await finish(recorder, row, RunResult(Outcome.INTERRUPTED, error.problem()))
-        finally:
-            setup.bus.release(session_id)
+    finally:
+        setup.bus.release(session_id)

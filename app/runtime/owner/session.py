@@ -71,7 +71,7 @@ class SessionOwner:
         self._setup = setup
         self._claimed = claimed
         self._session = session = SessionState(setup, claimed)
-        self._rounds = ManualRounds(setup.database, claimed.id, requested=claimed.compaction_in_progress)
+        self._rounds = ManualRounds(setup.database, claimed)
         self._interrupt = Interrupt()
         self._recorder = Recorder(setup.database, setup.bus, claimed.id, claimed.epoch, setup.repaired, setup.fence)
         ids = frozenset(message.id for message in delivered)
@@ -160,9 +160,9 @@ class SessionOwner:
         if row.last_seq > self._session.row.last_seq:
             self._session.adopt(row)
 
-    async def run(self) -> None:
-        """Works until the session is idle or stopped with the server. Raises `StaleOwnerError` or `SupersededError` if
-        it was taken over."""
+    async def run(self) -> bool:
+        """Works until the session is idle or stopped with the server; returns whether a requested compaction is left to
+        the next owner. Raises `StaleOwnerError` or `SupersededError` if it was taken over."""
         with ExitStack() as stack:
             stack.callback(self._recorder.close)
             stack.callback(self._session.close)
@@ -171,6 +171,8 @@ class SessionOwner:
                 stack.callback(workspaces.leave, self._session.id)
             try:
                 await self._work()
+                # A cancel may have come since the last run ended.
+                await self._rounds.close(self._recorder, self._claimed.epoch)
             finally:
                 # Before the sandbox is released, in which some run.
                 await asyncio.shield(self._mcp.aclose())
@@ -178,6 +180,7 @@ class SessionOwner:
             # The sandbox stays: its idle time begins when the snapshot is taken.
             await self._settle()
             await self._checkpoints.conclude(None if self._hands_over else self._has_work, self._rests)
+        return self._rounds.has_request
 
     async def _settle(self) -> None:
         """Stores the workspace before the session is left to other machines, unless there is new work here. If that
@@ -223,7 +226,6 @@ class SessionOwner:
             )
         if result is not None:
             if not await self._finish(result):
-                await self._rounds.close(self._recorder, self._claimed.epoch)
                 return
             await self._renew()
         if await self._has_source():
@@ -241,7 +243,6 @@ class SessionOwner:
             raise
         except PalimpsestError as error:
             result = RunResult(Outcome.FAILED, error.problem(), holds=True)
-        await self._rounds.close(self._recorder, self._claimed.epoch)
         await self._finish(result)
         return False
 

@@ -22,7 +22,8 @@ from app.runtime.history import sent_context
 from app.runtime.mcp.offer import NOTHING, Offer
 from app.runtime.owner import session
 from app.runtime.owner.owning import own
-from app.runtime.transactions import compactions, queue
+from app.runtime.registry import MAX_CRASHES
+from app.runtime.transactions import compactions, lifecycle, queue
 from app.runtime.values.queue import QueueAdd
 from app.sandbox.host.local import LocalFactory
 from app.sessions import Outcome
@@ -78,6 +79,12 @@ async def accept(server: Server, table: str) -> None:
     await server.stage.database.writer.write(lambda c: accept_rows(c, table))
 
 
+async def request_round(server: Server) -> None:
+    """Requests a compaction without notifying the session's owner."""
+    opening = RoundOpening("manual", "handoff", 30_000, 128_000)
+    await server.stage.act(lambda c: compactions.request(c, server.id, opening, preset("handoff"), None))
+
+
 async def test_a_context_that_was_not_stored_is_built_again(server: Server) -> None:
     await server.post("first")
     events = await server.idle()
@@ -112,8 +119,7 @@ async def test_a_round_refused_by_the_database_is_made_by_the_next_owner(server:
         await server.idle()
         await server.gone()
     await refuse(server, "generations")
-    opening = RoundOpening("manual", "handoff", 30_000, 128_000)
-    await server.stage.act(lambda c: compactions.request(c, server.id, opening, preset("handoff"), None))
+    await request_round(server)
     await server.fail()
     assert await server.stage.database.read(lambda c: compactions.in_force(c, server.id)) == InForce()
     assert not any(message.is_summary for message in await server.stage.history())
@@ -124,6 +130,31 @@ async def test_a_round_refused_by_the_database_is_made_by_the_next_owner(server:
     generation = await server.stage.database.read(lambda c: steps.generation(c, server.id))
     assert generation is not None
     assert (made.round, generation.rounds) == (1, [1])
+
+
+@pytest.mark.parametrize("has_run", [True, False])
+async def test_a_cancel_that_no_owner_has_acted_on_also_cancels_the_round(server: Server, has_run: bool) -> None:
+    if has_run:
+        await server.stage.post("first")
+    await request_round(server)
+    await server.stage.act(lambda c: lifecycle.cancel(c, server.id, clear_queue=True))
+    server.wake()
+    events = await server.idle()
+
+    assert [data["outcome"] for data in of_type(events, "session.idle")] == [Outcome.CANCELLED] * has_run
+    assert len(of_type(events, "compaction.cancelled")) == 1
+    assert not (await server.stage.row()).cancel_requested
+
+
+async def test_the_round_of_a_session_that_crashes_every_owner_is_cancelled(server: Server) -> None:
+    await server.break_session()
+    await server.stage.post("first")
+    await request_round(server)
+    await server.fail(MAX_CRASHES)
+
+    assert of_type(await server.stage.log(), "compaction.cancelled")
+    row = await server.stage.row()
+    assert (row.outcome, row.compaction_in_progress) == (Outcome.INTERRUPTED, False)
 
 
 async def test_a_run_whose_session_is_deleted_as_it_ends_is_left(
