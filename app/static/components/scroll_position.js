@@ -1,6 +1,6 @@
 /** The scroll position in a transcript, and jumps to its first and newest message. */
 
-import { useLayoutEffect, useRef } from "../core/ui.js";
+import { effect, useLayoutEffect, useRef } from "../core/ui.js";
 
 /** Within this many px of the end, the user is reading the newest message. */
 const AT_END = 4;
@@ -30,6 +30,11 @@ export function usePlace(transcript, virtualizer, box) {
     const { scrollTop, lowest } = before.current;
     before.current = { ...sizesOf(box.current), scrollTop, lowest: Math.min(lowest, endOf(box.current)) };
   });
+  // A scroll to the end may still be on its way: it would take what the user opens with it.
+  useLayoutEffect(
+    () => effect(() => { if (reading.left.value !== null) virtualizer.cancelScroll(); }),
+    [reading, virtualizer],
+  );
   // Opening or closing a row may bring the end into view.
   useLayoutEffect(() => void followAtEnd(box.current), [virtualizer.getTotalSize()]);
   useLayoutEffect(() => {

@@ -91,8 +91,9 @@ function Rows({ box, log, items, follows, isSearched }) {
   });
   useEnds({ box, virtualizer, log, follows, size: items.length, isSearched });
   const toggle = (seq) => {
-    // An expanded row must stay where it is.
+    // An expanded row must stay where it is, also if the list is still on its way to the end.
     follows.value = false;
+    virtualizer.cancelScroll();
     const next = new Set(open);
     if (!next.delete(seq)) next.add(seq);
     setOpen(next);
