@@ -122,6 +122,25 @@ async def test_a_hidden_page_notifies_and_counts_what_has_ended(
     await expect(page).to_have_title(f"({waiting}) Sessions · Palimpsest" if waiting else "Sessions · Palimpsest")
 
 
+async def test_a_run_that_ended_before_it_began_is_no_news(bare: Page) -> None:
+    """Its message was withdrawn."""
+    counts = """async () => {
+      const { list } = await import("/static/state/sessions.js");
+      const { waiting } = await import("/static/core/title.js");
+      document.hasFocus = () => false;
+      const before = waiting.value;
+      const countAfter = (session) => {
+        for (const watch of list.watchers) watch({ status: "idle", ...session });
+        return waiting.value - before;
+      };
+      const counts = [countAfter({ id: "withdrawn", outcome: null }), countAfter({ id: "done", outcome: "completed" })];
+      delete document.hasFocus;
+      dispatchEvent(new Event("focus"));
+      return counts;
+    }"""
+    assert await module(bare, "state/notices.js", counts) == [0, 1]
+
+
 async def test_keys_open_the_help_the_palette_and_sessions_but_not_while_the_user_types(
     page: Page, site: Site, client: Client
 ) -> None:

@@ -35,8 +35,6 @@ Kind = Literal["file", "directory", "symlink", "other"]
 OPEN_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _DELETED_AT_ONCE = 10_000
 """Names of a directory read at once: takes a few MiB, and a directory with a million names needs few reads."""
-_DELETE_TRIES = 100
-"""How often a tree is deleted that other nodes change meanwhile."""
 _SHALLOW = 20
 """Depth up to which a directory is emptied in place, which is faster than moving it."""
 
@@ -332,23 +330,14 @@ def delete_tree(root: Path) -> None:
     open descriptors and memory do not grow with the tree. Nothing may run in the sandbox meanwhile, but another node on
     this machine may delete the tree too, or write a file that was uploaded.
     """
-    for left in reversed(range(_DELETE_TRIES)):
-        try:
-            _delete_once(root)
-            return
-        except OSError as error:
-            if error.errno not in (errno.ENOENT, errno.ENOTEMPTY) or not left:
-                raise
-
-
-def _delete_once(root: Path) -> None:
     try:
         top = os.open(root, OPEN_DIRECTORY)
     except (FileNotFoundError, NotADirectoryError):
         return
-    with closing_file(top):
+    with closing_file(top), suppress(FileNotFoundError):
         _empty(top, top, 0)
-    os.rmdir(root)
+        while not _removed(root):
+            _empty(top, top, 0)
 
 
 def delete_below(parent: int, name: bytes) -> None:
@@ -360,16 +349,29 @@ def delete_below(parent: int, name: bytes) -> None:
 
 
 def _empty(directory: int, top: int, depth: int) -> None:
+    """Deletes what is in an open directory, until nothing is left."""
     while names := _some_names(directory):
         for name in names:
-            if not _opened_up(directory, name):
-                os.unlink(name, dir_fd=directory)
-            elif depth < _SHALLOW:
-                with closing_file(os.open(name, OPEN_DIRECTORY, dir_fd=directory)) as below:
-                    _empty(below, top, depth + 1)
-                os.rmdir(name, dir_fd=directory)
-            else:
-                os.rename(name, secrets.token_hex(16), src_dir_fd=directory, dst_dir_fd=top)
+            with suppress(FileNotFoundError):  # another node has deleted it
+                if not _opened_up(directory, name):
+                    os.unlink(name, dir_fd=directory)
+                elif depth < _SHALLOW:
+                    with closing_file(os.open(name, OPEN_DIRECTORY, dir_fd=directory)) as below:
+                        _empty(below, top, depth + 1)
+                    _removed(name, dir_fd=directory)
+                else:
+                    os.rename(name, secrets.token_hex(16), src_dir_fd=directory, dst_dir_fd=top)
+
+
+def _removed(directory: Path | str, *, dir_fd: int | None = None) -> bool:
+    """Removes an empty directory; whether it was, and another node has stored nothing in it meanwhile."""
+    try:
+        os.rmdir(directory, dir_fd=dir_fd)
+    except OSError as error:
+        if error.errno != errno.ENOTEMPTY:
+            raise
+        return False
+    return True
 
 
 def _some_names(directory: int) -> list[str]:

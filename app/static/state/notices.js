@@ -42,7 +42,9 @@ effect(() => {
 list.staysOpen = () => notifies.peek();
 
 list.watchers.add((session) => {
-  if (session.status === "running" || isLookedAt()) return;
+  // A run that ended before it began, since its message was withdrawn, has no outcome.
+  const isNews = session.status === "idle" ? session.outcome !== null : session.status !== "running";
+  if (!isNews || isLookedAt()) return;
   if (session.status === "idle" && !needsYou(session)) ended.value = new Set(ended.peek()).add(session.id);
   // Browsers offer notifications only in secure contexts, and the user may have withdrawn the permission.
   if (!notifies.peek() || globalThis.Notification?.permission !== "granted") return;
