@@ -336,7 +336,7 @@ def delete_tree(root: Path) -> None:
         return
     with closing_file(top), suppress(FileNotFoundError):
         _empty(top, top, 0)
-        while not _removed(root):
+        while not _remove_if_empty(root):
             _empty(top, top, 0)
 
 
@@ -358,13 +358,13 @@ def _empty(directory: int, top: int, depth: int) -> None:
                 elif depth < _SHALLOW:
                     with closing_file(os.open(name, OPEN_DIRECTORY, dir_fd=directory)) as below:
                         _empty(below, top, depth + 1)
-                    _removed(name, dir_fd=directory)
+                    _remove_if_empty(name, dir_fd=directory)
                 else:
                     os.rename(name, secrets.token_hex(16), src_dir_fd=directory, dst_dir_fd=top)
 
 
-def _removed(directory: Path | str, *, dir_fd: int | None = None) -> bool:
-    """Removes an empty directory; whether it was, and another node has stored nothing in it meanwhile."""
+def _remove_if_empty(directory: Path | str, *, dir_fd: int | None = None) -> bool:
+    """Removes a directory unless another node has stored something in it; returns whether it did."""
     try:
         os.rmdir(directory, dir_fd=dir_fd)
     except OSError as error:
