@@ -54,7 +54,7 @@ LOG_S = 60.0
 """Seconds between two lines in the log about an engine that does not answer or refuses this node."""
 
 ENDING_S = 15.0
-"""How long owners may take to end at once, before they are cut off as in a crash."""
+"""How long owners may take to end at once, and the worker to tell the engine, before they are cut off as in a crash."""
 
 log = structlog.get_logger(__name__)
 
@@ -141,20 +141,28 @@ class EngineWorker:
         )
 
     async def end(self, drain_s: float) -> None:
-        """Takes no more sessions, and lets current steps end, for at most `drain_s` seconds. May be called again."""
+        """Takes no more sessions, and lets current steps end, for at most `drain_s` seconds, then itself, for at most
+        `ENDING_S`. May be called again."""
         task = self._task
         if task is None or task.done():
             return
         log.info("worker_draining", sessions=len(self._tenures), drain_s=drain_s)
         self._closes = True
         self._tenures.drain()
-        async with in_background(self._tenures.until_ended(drain_s), "drain"):
-            if self._worker is not None and self._worker.is_running:
-                await self._worker.shutdown()
-            else:
-                # It waits for the engine, or was refused by it: such a worker owns nothing, and cannot be shut down.
-                task.cancel()
-            await asyncio.wait({task})
+        async with in_background(self._shut_down(task), "engine-worker-shutdown"):
+            await self._tenures.until_ended(drain_s)
+            # Its client asks an engine that does not answer again and again.
+            _, unfinished = await asyncio.wait({task}, timeout=ENDING_S)
+        if unfinished:
+            log.warning("engine_worker_cut_off", sessions=len(self._tenures))
+            task.cancel()
+
+    async def _shut_down(self, task: asyncio.Task[None]) -> None:
+        if self._worker is not None and self._worker.is_running:
+            await self._worker.shutdown()
+        else:
+            # It waits for the engine, or was refused by it: such a worker owns nothing, and cannot be shut down.
+            task.cancel()
 
 
 async def _heartbeats() -> None:

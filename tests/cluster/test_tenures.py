@@ -5,16 +5,21 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
+import signal
 from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from structlog.testing import capture_logs
 
 from app.agent.loop import RunResult
+from app.cluster import worker
 from app.cluster.dispatch import ClusterDispatch
-from app.cluster.engine import Engine
+from app.cluster.engine import Engine, EngineAddress
 from app.cluster.membership import Membership
 from app.cluster.tenure import Tenure
 from app.cluster.tenures import WATCH_S, Tenures
@@ -31,6 +36,8 @@ from app.runtime.workspaces.cache import TreeCache
 from app.runtime.workspaces.held import Place
 from app.runtime.workspaces.keeper import Workspaces
 from app.sessions import Outcome, SandboxSpec
+from scripts.servers.temporal import Temporal
+from tests.requirements import need
 from tests.unit.agent.test_tool_executor import Kept
 from tests.unit.runtime.conftest import stage
 from tests.unit.runtime.stage import Stage, make_sandboxes, make_setup
@@ -341,3 +348,25 @@ async def test_only_a_sub_agent_without_a_session_is_taken_from_the_engine(setup
     assert not await Tenures(setup).hold(child.session_id)
     assert ((await child.row()).owner, (await child.row()).outcome) == (None, Outcome.CANCELLED)
     assert (await stage.row()).nudges == before + 1, "an owner of the session would look at it"
+
+
+async def test_a_worker_ends_although_its_engine_does_not_answer(
+    setup: RuntimeSetup, stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It owns nothing any more. Its client would go on asking for longer than a node has until it is killed."""
+    need("temporal")
+    monkeypatch.setattr(worker, "ENDING_S", 0.5)
+    server = Temporal(in_memory=True)
+    try:
+        engine = await Engine.at(EngineAddress(server.address, "default", False, None, "palimpsest"))
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(worker.EngineWorker(engine, Tenures(setup), 1).working(60))
+            engine.ring(stage.session_id)
+            while (await stage.row()).status == "running":  # noqa: ASYNC110 - nobody publishes it here
+                await asyncio.sleep(0.02)
+            os.kill(server.pid, signal.SIGSTOP)
+            with capture_logs() as logs:
+                await stack.aclose()
+        assert "engine_worker_cut_off" in [line["event"] for line in logs]
+    finally:
+        server.remove()
