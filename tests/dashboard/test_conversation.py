@@ -37,7 +37,7 @@ async def test_the_conversation_explains_itself_and_keeps_its_room(page: Page, s
     ]
     await client.until_idle(session_id)
     await open_session(page, session_id)
-    await expect(head(page)).to_contain_text(re.compile(r"4 steps\d+ m?s"))
+    await expect(head(page)).to_contain_text(re.compile(r"4 steps[\d.]+ m?s"))
     await expect(page.get_by_role("heading", level=1)).to_have_attribute("title", task)
     await expect(head(page).get_by_role("meter", name="Context")).to_have_attribute(
         "aria-valuetext", re.compile(r"[\d,]+ of 4,726 usable tokens")
