@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 
 import httpcore2
 import httpx2
@@ -33,6 +33,7 @@ class _Backend(httpcore2.AsyncNetworkBackend):
         self._destinations = destinations
         self._received = received
         self._network = httpcore2.AnyIOBackend()
+        self._streams: list[httpcore2.AsyncNetworkStream] = []
 
     async def connect_tcp(
         self,
@@ -54,13 +55,24 @@ class _Backend(httpcore2.AsyncNetworkBackend):
             raise httpcore2.ConnectError(f"{host} cannot be resolved") from unknown
         for address in addresses:
             try:
-                return await self._network.connect_tcp(address, port, timeout, local_address, socket_options)
+                stream = await self._network.connect_tcp(address, port, timeout, local_address, socket_options)
+                self._streams = [*filter(_is_open, self._streams), stream]
+                return stream
             except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
                 failure = error
         raise failure
 
     async def sleep(self, seconds: float) -> None:
         await self._network.sleep(seconds)
+
+    async def aclose(self) -> None:
+        """Closes what the pool has left open: it does not know a stream yet if a task was cancelled during the TLS
+        handshake."""
+        await asyncio.shield(asyncio.gather(*(stream.aclose() for stream in self._streams)))
+
+
+def _is_open(stream: httpcore2.AsyncNetworkStream) -> bool:
+    return bool(stream.get_extra_info("socket").fileno() != -1)
 
 
 class _Body(httpx2.AsyncByteStream):
@@ -91,7 +103,7 @@ class _Body(httpx2.AsyncByteStream):
 class _Transport(httpx2.AsyncHTTPTransport):
     """HTTP/1.1 within the bounds. Its connections are those of a pool that checks addresses."""
 
-    def __init__(self, destinations: Destinations, context: ssl.SSLContext, received: Received, trace: Trace) -> None:
+    def __init__(self, network: _Backend, context: ssl.SSLContext, received: Received, trace: Trace) -> None:
         super().__init__(verify=context, trust_env=False)
         self._trace = trace
         self._received = received
@@ -99,7 +111,7 @@ class _Transport(httpx2.AsyncHTTPTransport):
         self._pool = httpcore2.AsyncConnectionPool(
             ssl_context=context,
             max_connections=MAX_CONNECTIONS,
-            network_backend=_Backend(destinations, received),
+            network_backend=network,
         )
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
@@ -133,8 +145,10 @@ async def http_streams(
 ) -> AsyncIterator[Streams]:
     """The messages from and to a server at a URL."""
     timeout = httpx2.Timeout(SILENCE_S, connect=CONNECT_S, write=WRITE_S, pool=CONNECT_S)
-    transport = _Transport(destinations, context, received, trace)
+    network = _Backend(destinations, received)
+    transport = _Transport(network, context, received, trace)
     async with (
+        aclosing(network),
         httpx2.AsyncClient(transport=transport, headers=dict(headers), timeout=timeout, trust_env=False) as client,
         streamable_http_client(url, http_client=client, max_sse_event_size=MAX_MESSAGE_BYTES) as streams,
     ):

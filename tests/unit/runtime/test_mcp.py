@@ -261,11 +261,35 @@ async def until_ended(connection: Connection) -> None:
             await asyncio.sleep(0.01)
 
 
-async def connected(url: str) -> Connection:
+async def open_at(url: str, connection: Connection) -> None:
     context = await tls_context()
-    connection = Connection(remote=True)
     await connection.open(lambda received, _: http_streams(url, {}, ANYWHERE, context, received))
+
+
+async def connected(url: str) -> Connection:
+    connection = Connection(remote=True)
+    await open_at(url, connection)
     return connection
+
+
+async def test_an_opening_that_is_canceled_during_the_tls_handshake_closes_its_connection() -> None:
+    greeted, closed = asyncio.Event(), asyncio.Event()
+
+    async def says_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        greeted.set()
+        await reader.read()
+        closed.set()
+        writer.close()
+
+    async with await asyncio.start_server(says_nothing, "127.0.0.1", 0) as server, asyncio.timeout(60):
+        url = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/mcp"
+        connection = Connection(remote=True)
+        opening = asyncio.create_task(open_at(url, connection))
+        await greeted.wait()
+        opening.cancel()
+        await connection.aclose()
+        await closed.wait()
 
 
 async def test_a_server_that_goes_away_is_noticed_without_a_call() -> None:
