@@ -82,14 +82,16 @@ def run(
     number = 0
     with _watched(fuzzer, hung) as trying:
         while not over() and result.crash is None:
-            result.crash = _batch(fuzzer, seed_ * 1_000_003 + number, result, over, trying)
+            # Each case that is drawn costs time, even if it comes after the last that is tried.
+            size = BATCH if inputs is None else min(BATCH, inputs - result.total)
+            result.crash = _batch(fuzzer, seed_ * 1_000_003 + number, size, result, over, trying)
             number += 1
             result.seconds = time.monotonic() - started
     return result
 
 
 def _batch(
-    fuzzer: Fuzzer, number: int, result: Result, over: Callable[[], bool], trying: Callable[[Any], None]
+    fuzzer: Fuzzer, number: int, size: int, result: Result, over: Callable[[], bool], trying: Callable[[Any], None]
 ) -> str | None:
     crashed: list[tuple[Any, str, float]] = []
 
@@ -111,7 +113,7 @@ def _batch(
             result.counts.update(outcomes)
 
     check = settings(
-        max_examples=BATCH,
+        max_examples=size,
         database=None,
         deadline=None,
         phases=(Phase.generate, Phase.shrink),
