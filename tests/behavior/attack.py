@@ -125,8 +125,8 @@ def alive(mark: str) -> list[int]:
 
 def _has(process: Path, mark: bytes) -> bool:
     with suppress(OSError):
-        state = (process / "stat").read_bytes().rpartition(b")")[2].split()[0]
-        return state not in (b"Z", b"X") and mark in (process / "cmdline").read_bytes()
+        if mark in (process / "cmdline").read_bytes():
+            return (process / "stat").read_bytes().rpartition(b")")[2].split()[0] not in (b"Z", b"X")
     return False
 
 

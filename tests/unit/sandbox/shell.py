@@ -14,6 +14,8 @@ from app.sandbox.base import ExecResult, Sandbox, SandboxConfig, SandboxLimits, 
 
 IMAGE = os.environ.get("PALIMPSEST_TEST_IMAGE", "palimpsest/test-busybox:latest")
 """The image of Docker tests; `.ci/sandbox-image` makes the default one without a registry."""
+LOOK_S = 0.05
+"""Seconds between two looks at all processes of this machine, each of which takes milliseconds of CPU time."""
 
 
 def new_config(
@@ -82,19 +84,19 @@ async def until_sleeping(seconds: str, count: int = 1) -> None:
     """Waits until the first of them sleeps, or so many."""
     async with asyncio.timeout(60):
         while sleepers(seconds) < count:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)  # a process of another namespace raises no event here
+            await asyncio.sleep(LOOK_S)  # a process of another namespace raises no event here
 
 
 async def until_gone(seconds: str, within_s: float = 60) -> None:
     """Waits until none of them is left: the kernel ends a namespace's processes a moment after its first."""
     async with asyncio.timeout(within_s):
         while sleepers(seconds):  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(LOOK_S)
 
 
 def _sleeps(process: Path, seconds: bytes) -> bool:
     with suppress(OSError):
         arguments = (process / "cmdline").read_bytes().split(b"\0")
-        state = (process / "stat").read_bytes().rpartition(b")")[2].split()[0]
-        return seconds in arguments and b"sleep" in arguments[0] + b" ".join(arguments[1:2]) and state not in b"ZX"
+        if seconds in arguments and b"sleep" in arguments[0] + b" ".join(arguments[1:2]):
+            return (process / "stat").read_bytes().rpartition(b")")[2].split()[0] not in b"ZX"
     return False
