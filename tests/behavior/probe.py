@@ -10,8 +10,9 @@ import select
 import sys
 import time
 
-PAUSE_S = 0.02
-"""Answers cost the server CPU time, so that polling without a pause would slow down what is watched."""
+PAUSE_S = 0.05
+"""Answers cost the server CPU time, so that polling without a pause would slow down what is watched. A blocked loop is
+seen all the same: the next request waits for it."""
 
 
 def cpu_s(pid: int) -> float:
