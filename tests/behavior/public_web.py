@@ -109,7 +109,8 @@ def _fill(web: PublicWeb) -> None:
         for name, text in info.items():
             file.writestr(f"demo-1.0.dist-info/{name}", text)
     home = Path(pip.__file__).parent
-    shutil.make_archive(str(www / "pip"), "zip", home.parent, home.name)
+    # Keeps the modification times, without which the compiled modules in it would be of no use.
+    shutil.make_archive(str(www / "pip"), "tar", home.parent, home.name)
     work = web.directory / "work"
     _run("git", "init", "--quiet", str(work))
     (work / "README").write_text(WORD)

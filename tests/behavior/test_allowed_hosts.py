@@ -266,9 +266,9 @@ def test_refusals_are_counted(tried: Tried) -> None:
 
 FETCH = """python3 -c "
 import urllib.request
-for name in ('pip.zip', 'ca.pem'):
+for name in ('pip.tar', 'ca.pem'):
     urllib.request.urlretrieve('http://packages.example.com/' + name, name)
-" && export PYTHONPATH=pip.zip GIT_SSL_CAINFO=$PWD/ca.pem &&
+" && tar -xf pip.tar && export PYTHONPATH=$PWD GIT_SSL_CAINFO=$PWD/ca.pem &&
 """
 PIP = """python3 -m pip install --quiet --cert ca.pem --index-url https://packages.example.com/simple/ \\
     --target out demo &&
