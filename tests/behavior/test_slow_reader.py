@@ -83,26 +83,41 @@ async def finished(client: Client, session_id: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.extended
-@pytest.mark.timeout(200)
+@pytest.mark.timeout(300)
 @pytest.mark.bubblewrap
-async def test_a_reader_that_never_reads_costs_the_server_next_to_nothing(
+async def test_readers_that_do_not_keep_up_cost_next_to_nothing_and_miss_nothing(
     provider: FakeProvider, process: tuple[str, int]
 ) -> None:
+    """One never reads, the other one late."""
     url, pid = process
     async with Client(url) as client:
         grown: list[int] = []
-        for readers in (0, 0, 1):
+        for readers in (0, 0, 2):
             async with waiting_session(client, provider, f"go{len(grown)}") as session_id:
                 connections = [dead_reader(url, session_id) for _ in range(readers)]
                 before = await asyncio.to_thread(resident, pid)
             await finished(client, session_id)
             grown.append(await asyncio.to_thread(resident, pid) - before)
-        with closing(connections[0]) as connection:
+        with closing(connections[0]) as dead, closing(connections[1]) as slow:
             shown = await client.messages(session_id)
             assert shown[1]["parts"][0]["text"] == ">" + TEXT
             # The first run also warms the server up; the second shows the cost of a run.
             assert grown[2] < max(grown[1], 0) + GROWTH, f"grown by {grown}"
-            assert await asyncio.to_thread(_dropped, connection), "the server never let go of it"
+            body = await asyncio.to_thread(_read_to_idle, slow)
+            assert await asyncio.to_thread(_dropped, dead), "the server never let go of it"
+        fast = [event async for event in client.events(session_id, until_idle=True)]
+    _assert_fewer_and_larger_deltas_and_no_gap(body, fast)
+
+
+def _assert_fewer_and_larger_deltas_and_no_gap(body: bytes, fast: list[Event]) -> None:
+    replica = Replica()
+    events = _parse(body)
+    for event in events:
+        replica.apply(event)
+    deltas = of_type(events, "text.delta")
+    assert 0 < len(deltas) < DELTAS / 10
+    assert max(len(event.data["text"]) for event in deltas) > DELTA_CHARS
+    assert [e.data for e in replica.log] == [e.data for e in fast]
 
 
 def _dropped(connection: socket.socket) -> bool:
@@ -116,32 +131,6 @@ def _dropped(connection: socket.socket) -> bool:
             return True
         time.sleep(0.1)
     return False
-
-
-@pytest.mark.slow
-@pytest.mark.extended
-@pytest.mark.timeout(200)
-@pytest.mark.bubblewrap
-async def test_a_slow_reader_gets_fewer_and_larger_deltas_and_no_gap(
-    provider: FakeProvider, process: tuple[str, int]
-) -> None:
-    url, _ = process
-    async with Client(url) as client:
-        async with waiting_session(client, provider, "go") as session_id:
-            slow = await asyncio.to_thread(dead_reader, url, session_id)
-        with closing(slow):
-            await finished(client, session_id)
-            body = await asyncio.to_thread(_read_to_idle, slow)
-        fast = [event async for event in client.events(session_id, until_idle=True)]
-
-    replica = Replica()
-    events = _parse(body)
-    for event in events:
-        replica.apply(event)
-    deltas = of_type(events, "text.delta")
-    assert 0 < len(deltas) < DELTAS / 10
-    assert max(len(event.data["text"]) for event in deltas) > DELTA_CHARS
-    assert [e.data for e in replica.log] == [e.data for e in fast]
 
 
 def _read_to_idle(connection: socket.socket) -> bytes:
