@@ -42,10 +42,14 @@ MEASURED = {
 """Tests of behavior that reach what the others leave out, cheaply."""
 UNMEASURED = {
     *("benchmarks", "docs", "provider", "soak"),
-    *("test_ending", "test_flat_steps", "test_migrations", "test_roles"),
+    *("test_api_examples", "test_api_openapi", "test_cli_loading", "test_cli_notices", "test_compaction_properties"),
+    *("test_deployment", "test_ending", "test_flat_steps", "test_history", "test_isolation", "test_json_bounds"),
+    *("test_ladder", "test_large", "test_logins", "test_migrations", "test_official_openai", "test_policies"),
+    *("test_preview", "test_replay", "test_roles", "test_round_trips", "test_shrinking", "test_silent_engine"),
+    *("test_updates", "test_validator", "test_window_reports"),
 }
-"""Folders of unit tests that are about something other than the service, and files that cost much and reach nothing
-that the others leave out."""
+"""Folders of unit tests that are about something other than the service, and files that cost much and reach
+next to nothing that the others leave out."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
