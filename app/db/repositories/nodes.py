@@ -10,6 +10,7 @@ from sqlalchemy import Connection, bindparam, delete, func, select
 
 from app.db.dialects import database_time, upsert
 from app.db.models import nodes, sessions
+from app.db.prepared import Prepared
 
 LOST = timedelta(seconds=10)
 """A node that has not been seen for this long is lost: it has died, is frozen, or cannot reach the database."""
@@ -48,15 +49,18 @@ class ListedNode(NamedTuple):
     sessions: int
 
 
-_SEEN = upsert(nodes, key=("id",), changed=lambda new: {name: new[name] for name in ("slots", "draining", "seen_at")})
+_SEEN = Prepared(
+    upsert(nodes, key=("id",), changed=lambda new: {name: new[name] for name in ("slots", "draining", "seen_at")})
+)
+_LONG_LOST = Prepared(delete(nodes).where(nodes.c.seen_at < bindparam("before")))
 _OF = delete(nodes).where(nodes.c.id == bindparam("node"))
 
 
 def see(connection: Connection, node: StoredNode) -> None:
     """Stores that a node works, and removes those that have long been lost. `seen_at` of `node` is not used."""
     at = database_time(connection)
-    connection.execute(delete(nodes).where(nodes.c.seen_at < at - KEPT))
-    connection.execute(_SEEN, {**node._asdict(), "seen_at": at})
+    _LONG_LOST.run(connection, {"before": at - KEPT})
+    _SEEN.run(connection, {**node._asdict(), "seen_at": at})
 
 
 def leave(connection: Connection, node_id: str) -> None:
@@ -64,15 +68,16 @@ def leave(connection: Connection, node_id: str) -> None:
     connection.execute(_OF, {"node": node_id})
 
 
-_ALL = select(nodes).order_by(nodes.c.name, nodes.c.started_at, nodes.c.id)
-_OWNED = select(sessions.c.owner, func.count()).where(sessions.c.owner.is_not(None)).group_by(sessions.c.owner)
+_ALL = Prepared(select(nodes).order_by(nodes.c.name, nodes.c.started_at, nodes.c.id))
+_IS_OWNED = sessions.c.owner.is_not(None)
+_OWNED = Prepared(select(sessions.c.owner, func.count().label("owned")).where(_IS_OWNED).group_by(sessions.c.owner))
 
 
 def listed(connection: Connection) -> Sequence[ListedNode]:
     """All nodes, by name."""
     lost_before = database_time(connection) - LOST
-    owned: Mapping[str, int] = {row[0]: row[1] for row in connection.execute(_OWNED)}
-    found = [StoredNode(*row) for row in connection.execute(_ALL)]
+    owned: Mapping[str, int] = {row.owner: row.owned for row in _OWNED.all(connection, {})}
+    found = [StoredNode._make(row) for row in _ALL.all(connection, {})]
     return [ListedNode(node, node.seen_at < lost_before, owned.get(node.id, 0)) for node in found]
 
 

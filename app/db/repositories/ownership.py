@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, Row, bindparam, exists, func, or_, select, update
 
 from app.db.models import sessions
+from app.db.prepared import Prepared
 from app.messages import now
 from app.sessions import SessionKind, Status
 
@@ -34,12 +35,12 @@ class Bar(NamedTuple):
     at: datetime
 
 
-_NUDGE = _OF_SESSION.values(nudges=sessions.c.nudges + 1)
+_NUDGE = Prepared(_OF_SESSION.values(nudges=sessions.c.nudges + 1))
 
 
 def nudge(connection: Connection, session_id: str) -> None:
     """Marks a session as changed, for its owner."""
-    connection.execute(_NUDGE, {"sid": session_id})
+    _NUDGE.run(connection, {"sid": session_id})
 
 
 _VERSIONS = select(sessions.c.id, sessions.c.epoch, sessions.c.nudges).where(
@@ -71,12 +72,13 @@ def release(connection: Connection, session_id: str, node: str | None) -> Row[An
     return connection.execute(_RELEASE, {"sid": session_id, "node": node}).first()
 
 
-_OWNER = select(sessions.c.owner).where(sessions.c.id == bindparam("sid"))
+_OWNER = Prepared(select(sessions.c.owner).where(sessions.c.id == bindparam("sid")))
 
 
 def owner_of(connection: Connection, session_id: str) -> str | None:
     """The node that owns a session; None without one."""
-    return connection.execute(_OWNER, {"sid": session_id}).scalar()
+    owner: str | None = _OWNER.value(connection, {"sid": session_id})
+    return owner
 
 
 def bar(connection: Connection, row: Row[Any], operation: str, dead: Bar | None = None) -> Bar | None:
@@ -160,17 +162,17 @@ def runs_of(connection: Connection, key: str | None) -> int:
     return connection.execute(_RUNS_OF.where(sessions.c.run_key.is_not_distinct_from(key))).scalar_one()
 
 
-_RUNNING = select(func.count()).where(sessions.c.status == Status.RUNNING)
+_RUNNING = Prepared(select(func.count()).where(sessions.c.status == Status.RUNNING))
 
 
 def running(connection: Connection) -> int:
     """Number of runs that have a slot or wait for one."""
-    return connection.execute(_RUNNING).scalar_one()
+    return int(_RUNNING.value(connection, {}))
 
 
-_WAITING = select(func.count()).where(sessions.c.status == Status.RUNNING, sessions.c.owner.is_(None))
+_WAITING = Prepared(select(func.count()).where(sessions.c.status == Status.RUNNING, sessions.c.owner.is_(None)))
 
 
 def waiting(connection: Connection) -> int:
     """Number of sessions that should run and have no owner yet."""
-    return connection.execute(_WAITING).scalar_one()
+    return int(_WAITING.value(connection, {}))

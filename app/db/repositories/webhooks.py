@@ -10,6 +10,7 @@ from sqlalchemy import Connection, Select, delete, func, insert, literal, or_, s
 
 from app.db.dialects import database_time
 from app.db.models import sessions, webhook_cursors, webhook_deliveries, webhooks
+from app.db.prepared import Prepared
 from app.errors import NotFoundError
 
 ACTIVE, DISABLED = "active", "disabled"
@@ -197,12 +198,16 @@ def remove(connection: Connection, webhook_id: str) -> None:
         raise webhook_not_found()
 
 
+_BY_HAND = select(_sent.webhook_id).where(_sent.status == PENDING, _sent.once)
+_TO_DELIVER = Prepared(
+    _PLAIN.where(or_(webhooks.c.status == ACTIVE, webhooks.c.id.in_(_BY_HAND))).order_by(webhooks.c.id)
+)
+
+
 def to_deliver(connection: Connection) -> list[StoredWebhook]:
     """The webhooks to which something may have to be delivered, without `failing_since`: those that are active, and
     those with a test or a retry by hand."""
-    by_hand = select(_sent.webhook_id).where(_sent.status == PENDING, _sent.once)
-    query = _PLAIN.where(or_(webhooks.c.status == ACTIVE, webhooks.c.id.in_(by_hand))).order_by(webhooks.c.id)
-    return [StoredWebhook(*row) for row in connection.execute(query)]
+    return [StoredWebhook(**row._mapping) for row in _TO_DELIVER.all(connection, {})]
 
 
 # Who delivers, in a cluster
