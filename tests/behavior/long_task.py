@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import random
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from tests.provider import RecordedRequest, Reply, Text, ToolCall
 
@@ -55,11 +57,33 @@ class LongTask:
             self.made += 1
             if self.made > self.steps:
                 return Reply(Text("All done."))
-            rng = random.Random(self.seed * 1_000_003 + self.made)
-            calls = rng.choice((1, 1, 1, 1, 3, 4))
-            return Reply(Text(f"Step {self.made}."), *(self._call(rng, number) for number in range(calls)))
+            return Reply(Text(f"Step {self.made}."), *self._calls(self.made))
 
-    def _call(self, rng: random.Random, number: int) -> ToolCall:
-        size = rng.choice((0, 10, 300, 2_000, self.most // 4, self.most))
-        command = f"head -c {size} /dev/zero | tr '\\0' x; echo step {self.made} call {number}"
-        return ToolCall("execute_command", {"command": command})
+    def _calls(self, step: int) -> list[ToolCall]:
+        return [_prints(size, f"step {step} call {number}") for number, size in enumerate(self._sizes(step))]
+
+    def _sizes(self, step: int) -> list[int]:
+        """The characters that each call of a step prints, besides a last line."""
+        rng = random.Random(self.seed * 1_000_003 + step)
+        calls = rng.choice((1, 1, 1, 1, 3, 4))
+        return [rng.choice((0, 10, 300, 2_000, self.most // 4, self.most)) for _ in range(calls)]
+
+    def imported(self) -> dict[str, Any]:
+        """A `history` of the task with all its steps, which are made then: the same context without the commands."""
+        messages: list[dict[str, Any]] = [{"role": "user", "content": "the task itself"}]
+        for step in range(1, self.steps + 1):
+            calls, results = [], []
+            for number, (call, size) in enumerate(zip(self._calls(step), self._sizes(step), strict=True)):
+                id = f"call_{step}_{number}"
+                function = {"name": call.name, "arguments": json.dumps(call.arguments)}
+                calls.append({"id": id, "type": "function", "function": function})
+                output = "x" * size + f"step {step} call {number}\n"
+                results.append({"role": "tool", "tool_call_id": id, "content": output})
+            messages += [{"role": "assistant", "content": f"Step {step}.", "tool_calls": calls}, *results]
+        self.made = self.steps
+        return {"format": "openai", "messages": [*messages, {"role": "assistant", "content": "That was all."}]}
+
+
+def _prints(size: int, line: str) -> ToolCall:
+    command = f"head -c {size} /dev/zero | tr '\\0' x; echo {line}"
+    return ToolCall("execute_command", {"command": command})

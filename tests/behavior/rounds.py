@@ -47,10 +47,25 @@ def gated(*gates: str) -> Any:
 
 
 async def worked(client: Client, provider: FakeProvider, task: LongTask | None = None, **fields: Any) -> str:
-    """An idle session with some steps behind it; its id."""
-    provider.respond(task or LongTask(4, most=4_000, seed=3))
+    """An idle session with some steps behind it, of which only the last one was made here; its id."""
+    task = task or some_steps()
+    history = task.imported()
+    return await _completed(client, provider, task, "and the rest", history=history, **fields)
+
+
+async def worked_here(client: Client, provider: FakeProvider, task: LongTask | None = None, **fields: Any) -> str:
+    """As `worked`, but all steps were made here."""
+    return await _completed(client, provider, task or some_steps(), "the task itself", **fields)
+
+
+def some_steps() -> LongTask:
+    return LongTask(4, most=4_000, seed=3)
+
+
+async def _completed(client: Client, provider: FakeProvider, task: LongTask, said: str, **fields: Any) -> str:
+    provider.respond(task)
     fields.setdefault("compaction", settings())
-    session, _ = await client.run("the task itself", **fields)
+    session, _ = await client.run(said, **fields)
     assert (session["outcome"], session["error"]) == ("completed", None)
     return str(session["id"])
 

@@ -28,7 +28,7 @@ from tests.behavior.rounds import (
     rounds,
     settings,
     steps_of,
-    worked,
+    worked_here,
 )
 from tests.provider import Answer, FakeProvider, HttpError, RecordedRequest, Reply, Text, ToolCall
 
@@ -88,7 +88,7 @@ async def test_contexts_between_rounds_prunes_and_reverts(
     client: Client, provider: FakeProvider, model: str, most: int
 ) -> None:
     pruning = settings(prune_protect=500, prune_minimum=100)
-    session_id = await worked(client, provider, LongTask(10, most=4_000, seed=3), compaction=pruning, model=model)
+    session_id = await worked_here(client, provider, LongTask(10, most=4_000, seed=3), compaction=pruning, model=model)
 
     async def more(text: str) -> None:
         provider.respond(LongTask(3, most=4_000, seed=len(text)))

@@ -30,6 +30,7 @@ from tests.behavior.rounds import (
     steps_of,
     summaries_of,
     worked,
+    worked_here,
 )
 from tests.behavior.test_background_compaction import NO_PRUNING, ROOMY, WINDOWS, Steady, summary_after
 from tests.behavior.test_cancel_resume import cancel
@@ -145,7 +146,7 @@ async def test_a_prepared_summary_is_discarded_if_its_base_is_reverted_meanwhile
     provider.configure(window=ROOMY)
     async with Client(start_server(models=WINDOWS).url) as client:
         compaction = {**settings(background=True), **NO_PRUNING}
-        session_id = await worked(client, provider, compaction=compaction, limits={"max_steps": None})
+        session_id = await worked_here(client, provider, compaction=compaction, limits={"max_steps": None})
         before = settled(await context(client, session_id))
         provider.script_when(asks_for_summary, Reply(Text(f"## Decisions\n{told}")))
         await compacted(client, session_id)

@@ -19,7 +19,7 @@ from tests.behavior.conftest import StartServer
 from tests.behavior.harness import ANTHROPIC, OPENAI, Client, command, of_type
 from tests.behavior.long_task import LongTask
 from tests.behavior.replica import Replica
-from tests.behavior.rounds import compacted, context, revert, rounds, snapshot, worked
+from tests.behavior.rounds import compacted, context, revert, rounds, snapshot, worked_here
 from tests.behavior.test_files import address
 from tests.behavior.test_memory import MEMORY, run_in
 from tests.behavior.test_start import numbers
@@ -195,7 +195,7 @@ async def test_impossible_forks_are_refused(client: Client, provider: FakeProvid
 
 async def test_rounds_and_marks_are_copied_unchanged(client: Client, provider: FakeProvider) -> None:
     counted_before = await rounds_counted(client)
-    parent = await worked(client, provider, LongTask(8, most=4_000, seed=3))
+    parent = await worked_here(client, provider, LongTask(8, most=4_000, seed=3))
     before = (await client.messages(parent))[-1]["id"]
     early = await shown_to_model(client, parent)
     await compacted(client, parent)

@@ -12,7 +12,7 @@ from app.messages import new_id
 from tests.behavior.checks import assert_history, assert_sound
 from tests.behavior.combinations import across, first_of
 from tests.behavior.harness import ANTHROPIC, OPENAI, Client, command, of_type
-from tests.behavior.rounds import compacted, revert, worked
+from tests.behavior.rounds import compacted, revert, worked_here
 from tests.provider import EndWithoutFinish, FakeProvider, Gate, RecordedRequest, Reply, Text, ToolCall
 from tests.unit.interchange.conversations import PNG, renumbered
 
@@ -340,7 +340,7 @@ async def test_a_run_is_exported_without_its_void_attempts(client: Client, provi
 async def test_an_export_is_the_whole_history_whatever_was_compacted(
     client: Client, provider: FakeProvider, form: str, policy: str
 ) -> None:
-    session_id = await worked(client, provider)
+    session_id = await worked_here(client, provider)
     whole = await export(client, session_id, form)
     await compacted(client, session_id, policy=policy)
     assert await export(client, session_id, form) == whole, "what a round covers is there, and its summary is not"

@@ -31,6 +31,7 @@ from tests.behavior.rounds import (
     steps_of,
     summaries_of,
     worked,
+    worked_here,
 )
 from tests.provider import FakeProvider, Gate, HttpError, RecordedRequest, Reply, Text, ToolCall
 
@@ -43,7 +44,7 @@ pytestmark = pytest.mark.shared_server
 async def test_a_round_of_any_policy_on_an_idle_session(
     client: Client, provider: FakeProvider, policy: str, model: str
 ) -> None:
-    session_id = await worked(client, provider, model=model)
+    session_id = await worked_here(client, provider, model=model)
     before = await client.session(session_id)
 
     asked = await compact(client, session_id, policy=policy, instructions="keep the API decisions")
@@ -279,7 +280,7 @@ async def test_a_failing_summarizer_is_replaced_by_a_fold(client: Client, provid
 
 @pytest.mark.extended
 async def test_rounds_follow_each_other_and_are_all_listed(client: Client, provider: FakeProvider) -> None:
-    session_id = await worked(client, provider)
+    session_id = await worked_here(client, provider)
     task = LongTask(40, most=4_000, seed=5)
     for number in range(1, 4):
         await compacted(client, session_id)
@@ -305,7 +306,7 @@ async def test_rounds_follow_each_other_and_are_all_listed(client: Client, provi
 async def test_a_revert_gives_the_context_back_as_it_was(
     client: Client, provider: FakeProvider, policy: str, model: str
 ) -> None:
-    session_id = await worked(client, provider, model=model)
+    session_id = await worked_here(client, provider, model=model)
     before = await context(client, session_id)
     event = await compacted(client, session_id, policy=policy)
     assert await context(client, session_id) != before
