@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
 import structlog
+from sqlalchemy import Connection
 
 from app import __version__
 from app.db.engine import Database
@@ -85,5 +86,9 @@ class Membership:
     async def refresh(self) -> None:
         """Writes the row and reads the others. Raises `StorageError`."""
         node = self._node._replace(draining=self._draining())
-        await self._database.writer.write(lambda c: nodes.see(c, node))
-        self._listed = list(await self._database.read(nodes.listed))
+
+        def see(connection: Connection) -> Sequence[ListedNode]:
+            nodes.see(connection, node)
+            return nodes.listed(connection)
+
+        self._listed = list(await self._database.writer.write(see))
