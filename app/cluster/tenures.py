@@ -359,7 +359,8 @@ class Tenures:
             tenure.drain()
 
     async def until_ended(self, seconds: float) -> None:
-        """Waits for the end of all tenures, at most some seconds; then stops them, and waits for that."""
+        """Waits at most some seconds for the end of all tenures, then stops those that are left; does not wait for
+        that."""
         if not await self._ended(seconds):
             log.warning("steps_interrupted", count=len(self._held))
             for tenure in self._held.values():

@@ -54,7 +54,11 @@ LOG_S = 60.0
 """Seconds between two lines in the log about an engine that does not answer or refuses this node."""
 
 ENDING_S = 15.0
-"""How long owners may take to end at once, and the worker to tell the engine, before they are cut off as in a crash."""
+"""How long owners may take to end at once, and the worker to tell the engine. Then the node ends all the same, as in a
+crash."""
+
+CUT_OFF_S = 1.0
+"""How long a canceled worker may take to end."""
 
 log = structlog.get_logger(__name__)
 
@@ -141,21 +145,24 @@ class EngineWorker:
         )
 
     async def end(self, drain_s: float) -> None:
-        """Takes no more sessions, and lets current steps end, for at most `drain_s` seconds, then itself, for at most
-        `ENDING_S`. May be called again."""
+        """Takes no more sessions; gives current steps `drain_s` seconds to end, then the worker `ENDING_S`. May be
+        called again."""
         task = self._task
         if task is None or task.done():
             return
         log.info("worker_draining", sessions=len(self._tenures), drain_s=drain_s)
         self._closes = True
         self._tenures.drain()
-        async with in_background(self._shut_down(task), "engine-worker-shutdown"):
-            await self._tenures.until_ended(drain_s)
-            # Its client asks an engine that does not answer again and again.
-            _, unfinished = await asyncio.wait({task}, timeout=ENDING_S)
-        if unfinished:
-            log.warning("engine_worker_cut_off", sessions=len(self._tenures))
-            task.cancel()
+        try:
+            async with in_background(self._shut_down(task), "engine-worker-shutdown"):
+                await self._tenures.until_ended(drain_s)
+                # Its client keeps retrying an engine that does not answer.
+                await asyncio.wait({task}, timeout=ENDING_S)
+        finally:
+            if not task.done():
+                log.warning("engine_worker_cut_off", sessions=len(self._tenures))
+                task.cancel()
+                await asyncio.wait({task}, timeout=CUT_OFF_S)
 
     async def _shut_down(self, task: asyncio.Task[None]) -> None:
         if self._worker is not None and self._worker.is_running:

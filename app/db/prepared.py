@@ -1,5 +1,5 @@
-"""Statements that every step and every start of a run executes: compiled once and executed by the driver. SQLAlchemy
-takes several times as long for such a statement as SQLite does."""
+"""Statements that are executed all the time: by every step, every start of a run, and every node of a cluster. Compiled
+once and executed by the driver: SQLAlchemy takes several times as long for such a statement as SQLite does."""
 
 from __future__ import annotations
 

@@ -69,16 +69,17 @@ class LongTask:
         return [rng.choice((0, 10, 300, 2_000, self.most // 4, self.most)) for _ in range(calls)]
 
     def imported(self) -> dict[str, Any]:
-        """A `history` of the task with all its steps, which are made then: the same context without the commands."""
+        """The task's steps as a `history` to import; afterward only its last answer is left. The context is as if the
+        commands had run."""
         messages: list[dict[str, Any]] = [{"role": "user", "content": "the task itself"}]
         for step in range(1, self.steps + 1):
             calls, results = [], []
-            for number, (call, size) in enumerate(zip(self._calls(step), self._sizes(step), strict=True)):
-                id = f"call_{step}_{number}"
+            for number, size in enumerate(self._sizes(step)):
+                line, call_id = f"step {step} call {number}", f"call_{step}_{number}"
+                call = _prints(size, line)
                 function = {"name": call.name, "arguments": json.dumps(call.arguments)}
-                calls.append({"id": id, "type": "function", "function": function})
-                output = "x" * size + f"step {step} call {number}\n"
-                results.append({"role": "tool", "tool_call_id": id, "content": output})
+                calls.append({"id": call_id, "type": "function", "function": function})
+                results.append({"role": "tool", "tool_call_id": call_id, "content": "x" * size + line + "\n"})
             messages += [{"role": "assistant", "content": f"Step {step}.", "tool_calls": calls}, *results]
         self.made = self.steps
         return {"format": "openai", "messages": [*messages, {"role": "assistant", "content": "That was all."}]}

@@ -11,8 +11,8 @@ import sys
 import time
 
 PAUSE_S = 0.05
-"""Answers cost the server CPU time, so that polling without a pause would slow down what is watched. A blocked loop is
-seen all the same: the next request waits for it."""
+"""Answers cost the server CPU time, so that polling without a pause would slow down what is watched. A block counts
+only from the next request on, so that up to this much of it is missed."""
 
 
 def cpu_s(pid: int) -> float:

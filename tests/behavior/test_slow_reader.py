@@ -26,8 +26,8 @@ TEXT = "".join(f"{number:09} " * 3 for number in range(DELTAS))
 """Numbered, since repetitive text would be cut off."""
 MIB = 1024 * 1024
 GROWTH = 24 * MIB
-"""Maximum cost of a reader that never reads: one batch waiting to be sent, twice, and the noise of a run's memory. The
-unsent events alone would take more than that."""
+"""Maximum cost of a late reader and of one that never reads: a batch waiting to be sent for each, and the noise of a
+run's memory. The unsent events alone would take more than that."""
 
 
 @pytest.fixture

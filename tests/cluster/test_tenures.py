@@ -368,5 +368,6 @@ async def test_a_worker_ends_although_its_engine_does_not_answer(
             with capture_logs() as logs:
                 await stack.aclose()
         assert "engine_worker_cut_off" in [line["event"] for line in logs]
+        assert "engine-worker" not in [task.get_name() for task in asyncio.all_tasks()]
     finally:
         server.remove()

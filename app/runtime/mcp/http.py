@@ -6,7 +6,8 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextlib import aclosing, asynccontextmanager
+from contextlib import asynccontextmanager
+from typing import Any
 
 import httpcore2
 import httpx2
@@ -33,7 +34,6 @@ class _Backend(httpcore2.AsyncNetworkBackend):
         self._destinations = destinations
         self._received = received
         self._network = httpcore2.AnyIOBackend()
-        self._streams: list[httpcore2.AsyncNetworkStream] = []
 
     async def connect_tcp(
         self,
@@ -55,9 +55,7 @@ class _Backend(httpcore2.AsyncNetworkBackend):
             raise httpcore2.ConnectError(f"{host} cannot be resolved") from unknown
         for address in addresses:
             try:
-                stream = await self._network.connect_tcp(address, port, timeout, local_address, socket_options)
-                self._streams = [*filter(_is_open, self._streams), stream]
-                return stream
+                return _Stream(await self._network.connect_tcp(address, port, timeout, local_address, socket_options))
             except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
                 failure = error
         raise failure
@@ -65,14 +63,35 @@ class _Backend(httpcore2.AsyncNetworkBackend):
     async def sleep(self, seconds: float) -> None:
         await self._network.sleep(seconds)
 
+
+class _Stream(httpcore2.AsyncNetworkStream):
+    """Closes if its TLS handshake is canceled; httpcore2 closes it only after an error, and the pool does not know it
+    yet."""
+
+    def __init__(self, stream: httpcore2.AsyncNetworkStream) -> None:
+        self._stream = stream
+
+    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        return await self._stream.read(max_bytes, timeout)
+
+    async def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        await self._stream.write(buffer, timeout)
+
     async def aclose(self) -> None:
-        """Closes what the pool has left open: it does not know a stream yet if a task was cancelled during the TLS
-        handshake."""
-        await asyncio.shield(asyncio.gather(*(stream.aclose() for stream in self._streams)))
+        await self._stream.aclose()
 
+    async def start_tls(
+        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
+    ) -> httpcore2.AsyncNetworkStream:
+        try:
+            return await self._stream.start_tls(ssl_context, server_hostname, timeout)
+        except asyncio.CancelledError:
+            # In a task of its own, since the caller's is canceled.
+            await asyncio.shield(self._stream.aclose())
+            raise
 
-def _is_open(stream: httpcore2.AsyncNetworkStream) -> bool:
-    return bool(stream.get_extra_info("socket").fileno() != -1)
+    def get_extra_info(self, info: str) -> Any:
+        return self._stream.get_extra_info(info)
 
 
 class _Body(httpx2.AsyncByteStream):
@@ -103,7 +122,7 @@ class _Body(httpx2.AsyncByteStream):
 class _Transport(httpx2.AsyncHTTPTransport):
     """HTTP/1.1 within the bounds. Its connections are those of a pool that checks addresses."""
 
-    def __init__(self, network: _Backend, context: ssl.SSLContext, received: Received, trace: Trace) -> None:
+    def __init__(self, destinations: Destinations, context: ssl.SSLContext, received: Received, trace: Trace) -> None:
         super().__init__(verify=context, trust_env=False)
         self._trace = trace
         self._received = received
@@ -111,7 +130,7 @@ class _Transport(httpx2.AsyncHTTPTransport):
         self._pool = httpcore2.AsyncConnectionPool(
             ssl_context=context,
             max_connections=MAX_CONNECTIONS,
-            network_backend=network,
+            network_backend=_Backend(destinations, received),
         )
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
@@ -145,10 +164,8 @@ async def http_streams(
 ) -> AsyncIterator[Streams]:
     """The messages from and to a server at a URL."""
     timeout = httpx2.Timeout(SILENCE_S, connect=CONNECT_S, write=WRITE_S, pool=CONNECT_S)
-    network = _Backend(destinations, received)
-    transport = _Transport(network, context, received, trace)
+    transport = _Transport(destinations, context, received, trace)
     async with (
-        aclosing(network),
         httpx2.AsyncClient(transport=transport, headers=dict(headers), timeout=timeout, trust_env=False) as client,
         streamable_http_client(url, http_client=client, max_sse_event_size=MAX_MESSAGE_BYTES) as streams,
     ):

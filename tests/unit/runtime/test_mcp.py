@@ -288,6 +288,7 @@ async def test_an_opening_that_is_canceled_during_the_tls_handshake_closes_its_c
         opening = asyncio.create_task(open_at(url, connection))
         await greeted.wait()
         opening.cancel()
+        await asyncio.wait({opening})
         await connection.aclose()
         await closed.wait()
 
