@@ -70,7 +70,8 @@ class RedisBroker:
                 url,
                 retry=Retry(NoBackoff(), 0),
                 socket_connect_timeout=CONNECT_S,
-                socket_timeout=CONNECT_S,
+                # The library would use `asyncio.wait_for`, which ignores some cancellations before Python 3.12.
+                socket_timeout=None,
                 socket_keepalive=True,
                 health_check_interval=0,
                 protocol=2,
@@ -93,24 +94,27 @@ class RedisBroker:
 
     async def publish(self, messages: Sequence[tuple[str, bytes]]) -> list[int]:
         try:
-            if len(messages) == 1:
-                return [int(await self._client.publish(*messages[0]))]
-            async with self._client.pipeline(transaction=False) as pipeline:
-                for channel, data in messages:
-                    pipeline.publish(channel, data)
-                return [int(count) for count in await pipeline.execute()]
+            async with asyncio.timeout(CONNECT_S):
+                if len(messages) == 1:
+                    return [int(await self._client.publish(*messages[0]))]
+                async with self._client.pipeline(transaction=False) as pipeline:
+                    for channel, data in messages:
+                        pipeline.publish(channel, data)
+                    return [int(count) for count in await pipeline.execute()]
         except self._errors as error:
             raise BrokerError(_reason(error)) from error
 
     async def subscribe(self, channels: Collection[str]) -> None:
         try:
-            await self._subscription.subscribe(*channels)
+            async with asyncio.timeout(CONNECT_S):
+                await self._subscription.subscribe(*channels)
         except self._errors as error:
             raise BrokerError(_reason(error)) from error
 
     async def unsubscribe(self, channels: Collection[str]) -> None:
         try:
-            await self._subscription.unsubscribe(*channels)
+            async with asyncio.timeout(CONNECT_S):
+                await self._subscription.unsubscribe(*channels)
         except self._errors as error:
             raise BrokerError(_reason(error)) from error
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 import threading
+import traceback
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import cycle
 from pathlib import Path
+from types import FrameType
 from typing import Any, Self
 
 import httpx
@@ -78,13 +81,29 @@ class RunningServer:
         if self._loop is not None and self._thread.is_alive():
             asyncio.run_coroutine_threadsafe(self._stop(), self._loop)
         self._thread.join(60)
-        assert not self._thread.is_alive(), "the server did not stop"
+        assert not self._thread.is_alive(), f"the server did not stop:\n{_waits(self._thread, self._loop)}"
         self._server = None
 
     async def _stop(self) -> None:
         assert self._server is not None
         await stop_accepting(self._server.servers)
         self._server.should_exit = True
+
+
+def _waits(thread: threading.Thread, loop: asyncio.AbstractEventLoop | None) -> str:
+    """What a thread and the tasks of its event loop wait for."""
+    lines = traceback.format_stack(sys._current_frames().get(thread.ident or 0))
+    for task in asyncio.all_tasks(loop) if loop is not None else ():
+        lines.append(f"{task.get_name()}\n")
+        awaited: Any = task.get_coro()
+        while (frame := getattr(awaited, "cr_frame", None)) is not None:
+            lines += traceback.format_list([traceback.FrameSummary(*_at(frame))])
+            awaited = awaited.cr_await
+    return "".join(lines)
+
+
+def _at(frame: FrameType) -> tuple[str, int, str]:
+    return frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections.abc import Sequence
+from itertools import count
 from typing import Any, NoReturn
 
 from app.cluster.broker import BrokerError, RedisBroker
@@ -12,6 +13,8 @@ from app.cluster.relay import BrokerRelay
 from app.db.engine import Database
 from app.eventlog.bus import Bus
 from app.eventlog.polling import LogPoll
+from scripts.servers.redis import RedisServer
+from tests.cancelling import CancelledAt
 from tests.cluster.nodes import until
 
 
@@ -53,3 +56,18 @@ async def test_no_error_is_left_over_when_both_directions_break(database: Databa
         await until(lambda: not relay.is_connected)
     gc.collect()
     assert lost == []
+
+
+async def test_sending_that_is_canceled_anywhere_ends(redis: RedisServer) -> None:
+    """Otherwise, a relay that is busy when its node shuts down would keep it from ending."""
+    broker = RedisBroker(redis.url)
+    for nth in count(1):
+        await broker.connect()
+        attempt = CancelledAt(nth, broker.publish([("channel", b"data")]))
+        task = asyncio.create_task(attempt)
+        await asyncio.wait({task})
+        if not attempt.reached:
+            break
+        assert task.cancelled(), f"it went on at the wait {nth}"
+    await broker.aclose()
+    assert nth > 1

@@ -355,14 +355,15 @@ async def test_a_worker_ends_although_its_engine_does_not_answer(
 ) -> None:
     """It owns nothing any more. Its client would go on asking for longer than a node has until it is killed."""
     need("temporal")
-    monkeypatch.setattr(worker, "ENDING_S", 0.5)
+    monkeypatch.setattr(worker, "ENDING_S", 0.1)
     server = Temporal(in_memory=True)
     try:
         engine = await Engine.at(EngineAddress(server.address, "default", False, None, "palimpsest"))
+        tenures = Tenures(setup)
         async with AsyncExitStack() as stack:
-            await stack.enter_async_context(worker.EngineWorker(engine, Tenures(setup), 1).working(60))
+            await stack.enter_async_context(worker.EngineWorker(engine, tenures, 1).working(60))
             engine.ring(stage.session_id)
-            while (await stage.row()).status == "running":  # noqa: ASYNC110 - nobody publishes it here
+            while tenures or (await stage.row()).status == "running":  # noqa: ASYNC110 - nobody publishes it here
                 await asyncio.sleep(0.02)
             os.kill(server.pid, signal.SIGSTOP)
             with capture_logs() as logs:

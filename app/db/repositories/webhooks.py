@@ -207,7 +207,7 @@ _TO_DELIVER = Prepared(
 def to_deliver(connection: Connection) -> list[StoredWebhook]:
     """The webhooks to which something may have to be delivered, without `failing_since`: those that are active, and
     those with a test or a retry by hand."""
-    return [StoredWebhook(*row) for row in _TO_DELIVER.all(connection, {})]
+    return [StoredWebhook(**row._mapping) for row in _TO_DELIVER.all(connection, {})]
 
 
 # Who delivers, in a cluster
