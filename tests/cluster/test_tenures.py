@@ -353,7 +353,8 @@ async def test_only_a_sub_agent_without_a_session_is_taken_from_the_engine(setup
 async def test_a_worker_ends_although_its_engine_does_not_answer(
     setup: RuntimeSetup, stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It owns nothing any more. Its client would go on asking for longer than a node has until it is killed."""
+    """The worker owns no session, but its client keeps retrying. Without a limit, the node would be killed while it
+    waits."""
     need("temporal")
     monkeypatch.setattr(worker, "ENDING_S", 0.1)
     server = Temporal(in_memory=True)
