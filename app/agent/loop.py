@@ -260,12 +260,15 @@ class AgentLoop:
         """Makes the next step fit after the provider refused one: with a smaller output reserve, else with a smaller
         context."""
         config = self._session.config()
-        if self._answer_room.helps(error, config, self._conversation) or await self._refits(config):
+        is_guess = error is not None and error.guess
+        if not is_guess and self._answer_room.helps(error, config, self._conversation) or await self._refits(config):
             return None
         with self._limits.deadline():
             room = await self._compactor.after_overflow(config, self._progress.steps)
         self._progress.add(self._compactor.take_usage())
-        return RunResult(RunOutcome.FAILED, self._compactor.problem) if room is RoomResult.NONE else None
+        if room is RoomResult.NONE and not is_guess:
+            return RunResult(RunOutcome.FAILED, self._compactor.problem)
+        return None
 
     async def _refits(self, config: AgentConfig) -> bool:
         """Whether the conversation fits with the tools and system text for the window as it is known now: a window

@@ -20,9 +20,11 @@ from app.agent.conversation import Conversation
 from app.agent.interrupt import Interrupt, Stopped
 from app.agent.model_calls import Attempt, ModelCalls, Spent, WindowLessons
 from app.agent.protocols import AgentConfig, Sink
+from app.agent.refusals import REFUSING, Accepted, Refusals, RemedyError, Sent, advice, overflow_of
 from app.agent.stream_processor import DEGENERATE
 from app.agent.tool_executor import ToolExecutor
 from app.errors import (
+    AnswerError,
     ContextOverflowError,
     InvalidRequestError,
     PalimpsestError,
@@ -106,6 +108,7 @@ class Step:
         self._lessons = WindowLessons(conversation, models.windows)
         self._tools = tools
         self._interrupt = interrupt
+        self._refusals = Refusals()
 
     async def run(
         self, number: int, config: AgentConfig, before: Sequence[Change] = (), refusal: str | None = None
@@ -124,9 +127,18 @@ class Step:
         failed = 0
         for attempt_number in count(1):
             attempt = self._open(number, attempt_number, config, before)
-            match await self._send(attempt, self._conversation.request(config)):
+            request = replace(self._conversation.request(config), remedies=self._refusals.trial)
+            failure = await self._send(attempt, request)
+            if isinstance(failure, AnswerError) and not attempt.processor.parts:
+                failure = await self._remedied(failure, request, attempt)
+            match failure:
                 case None:
+                    await self._accepted(request, attempt)
                     return await self._answered(attempt, spent, refusal)
+                case RemedyError() as error:
+                    await self._void(attempt, spent, error, 0.0)
+                    before = await self._try(error, config)
+                    continue
                 case ProviderError() as error if tried[error.code] < _AT_ONCE.get(error.code, 0):
                     tried[error.code] += 1
                     await self._void(attempt, spent, error, 0.0)
@@ -136,7 +148,7 @@ class Step:
                     failed += 1
                     await self._void(attempt, spent, error, delay)
                     before = ()
-                case failure:
+                case _:
                     return await self._failed(attempt, spent, failure)
             try:
                 await self._interrupt.guard(sleep(delay))
@@ -159,6 +171,39 @@ class Step:
         if error.code == DEGENERATE:
             await self._conversation.say("repetition", self._sink)
         return ()
+
+    async def _remedied(self, error: AnswerError, request: ModelRequest, attempt: Attempt) -> ProviderError:
+        """The error of a refused request that no list explains, with what to try next, if anything."""
+        sent = Sent.of(request, self._whole(request, attempt), knows_images=attempt.config.has_seen_images)
+        remedy = self._refusals.remedy(error, sent)
+        if remedy is None:
+            return error if error.retryable else self._given_up(error, sent)
+        return overflow_of(error) if remedy.kind == "shrink" else RemedyError(error, remedy)
+
+    def _given_up(self, error: AnswerError, sent: Sent) -> AnswerError:
+        """The refusal with what was tried, and what else can be done."""
+        if error.meant_status not in REFUSING:
+            return error
+        error.detail += advice(self._refusals.give_up(), sent)
+        return error
+
+    async def _try(self, error: RemedyError, config: AgentConfig) -> Sequence[Change]:
+        """Makes what has to be different in the next attempt; returns the changes to record before it."""
+        if error.remedy.kind == "clear_images":
+            ids = tuple(image.id for image in self._conversation.transcript.images)
+            return await self._conversation.clear_images(config, ids)
+        return await self._conversation.try_remedies(config, self._refusals.trial)
+
+    async def _accepted(self, request: ModelRequest, attempt: Attempt) -> None:
+        """Learns from an answer what helped against the refusals before it."""
+        refused = self._refusals.accepted(self._whole(request, attempt))
+        if refused is not None and self._models.windows is not None:
+            await self._models.windows.refused(attempt.opened.model, None, refused)
+
+    def _whole(self, request: ModelRequest, attempt: Attempt) -> Accepted:
+        images = frozenset(image.id for image in self._conversation.transcript.images)
+        settings = (request.model, request.reasoning_effort, request.temperature, request.max_output_tokens)
+        return Accepted(request.model, attempt.opened.context.tokens, settings, tuple(request.tools), images)
 
     async def go_on(self, waiting: WaitingStep, config: AgentConfig) -> StepResult:
         """Finishes a step that was left waiting; its message is in the conversation already."""

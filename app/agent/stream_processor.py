@@ -90,7 +90,12 @@ class _Block:
         assert live.call_id is not None
         assert live.name is not None
         return ToolCallPart(
-            id=live.part_id, index=live.index, call_id=live.call_id, name=live.name, arguments_text=text
+            id=live.part_id,
+            index=live.index,
+            call_id=live.call_id,
+            name=live.name,
+            arguments_text=text,
+            provider_data=provider_data,
         )
 
 

@@ -9,9 +9,9 @@ from contextlib import aclosing
 from time import monotonic
 from typing import Any, ClassVar, Protocol
 
-from app.errors import ProviderError, Reshape, ReshapeError
+from app.errors import AnswerError, ProviderError, Reshape, ReshapeError
 from app.llm.base import InputTransformed, ModelRequest, StreamEvent, UsageReport
-from app.llm.http import AnswerError, ProviderClient, error_message
+from app.llm.http import ProviderClient, error_message
 from app.llm.quirks import QuirkMemory, Quirks, image_refusal
 from app.llm.reachability import Reach
 from app.llm.sse import SseParser
@@ -61,7 +61,7 @@ class WireFormat(Protocol):
 
     def parameters(self, request: ModelRequest, quirks: Quirks) -> dict[str, Any]: ...
 
-    def encode(self, request: ModelRequest, parameters: dict[str, Any]) -> bytes: ...
+    def encode(self, request: ModelRequest, parameters: dict[str, Any], quirks: Quirks) -> bytes: ...
 
     def open_stream(self) -> ResponseStream[Any]: ...
 
@@ -72,6 +72,8 @@ class HttpProvider(ABC):
     """A provider over HTTP; a subclass defines the format of its requests and streams."""
 
     path: ClassVar[str]
+    required: ClassVar[frozenset[str]] = frozenset()
+    """Parameters that every request has to have."""
 
     def __init__(
         self, name: str, base_url: str, headers: Mapping[str, str], api_key: str | None, *, idle_timeout_s: float
@@ -123,8 +125,12 @@ class HttpProvider(ABC):
         """The optional parameters of this request that its model accepts."""
 
     @abstractmethod
-    def encode(self, request: ModelRequest, parameters: dict[str, Any]) -> bytes:
+    def encode(self, request: ModelRequest, parameters: dict[str, Any], quirks: Quirks) -> bytes:
         """The request's body."""
+
+    def echoes(self, model: str) -> bool:
+        """Whether the model gets its own reasoning back as plain text."""
+        return False
 
     @abstractmethod
     async def window(self, model: str) -> int | None:
@@ -166,8 +172,9 @@ class HttpProvider(ABC):
         body = b""
         traced = {} if request.traceparent is None else {"traceparent": request.traceparent}
         for correction in range(_MAX_CORRECTIONS + 1):
-            parameters = wire.parameters(request, quirks)
-            refused, body = body, wire.encode(request, parameters)
+            tried = quirks.with_remedies(request.remedies)
+            parameters = wire.parameters(request, tried)
+            refused, body = body, wire.encode(request, parameters, tried)
             if refusal is not None and body == refused:
                 quirks.fail_trial(for_good=True)
                 raise refusal
@@ -184,9 +191,11 @@ class HttpProvider(ABC):
                         if shown:
                             # Not needed for a correction anymore; it may have megabytes.
                             body = refused = b""
-                await self._answered(request.model, wire)
+                await self._answered(request, wire)
                 return
             except ProviderError as error:
+                if isinstance(error, AnswerError):
+                    error.parameters = tuple(name for name in parameters if name not in self.required)
                 # A refusal may also come inside a stream, as long as it has no content yet.
                 may_differ = not shown and correction < _MAX_CORRECTIONS
                 if (
@@ -197,7 +206,7 @@ class HttpProvider(ABC):
                     refusal = error
                     continue
                 if shown:
-                    await self._answered(request.model, wire)
+                    await self._answered(request, wire)
                 elif wire is self.wire_format(quirks):
                     quirks.fail_trial(for_good=not error.retryable)
                 raise
@@ -228,14 +237,22 @@ class HttpProvider(ABC):
             raise ReshapeError(error.detail, reshape=reshape, http_status=error.http_status) from error
         return learned
 
-    async def _answered(self, model: str, wire: WireFormat) -> None:
-        """Stores the endpoint that a model was switched to, now that it has answered there."""
-        quirks = self.known(model)
-        if not quirks.switches or wire is not self.wire_format(quirks):
+    async def _answered(self, request: ModelRequest, wire: WireFormat) -> None:
+        """Stores what an answer proves: the endpoint that the model was switched to, the remedies that were tried, and
+        that it accepts images."""
+        quirks = self.known(request.model)
+        switched = quirks.switches and wire is self.wire_format(quirks)
+        sees = quirks.sees_images is None and request.has_images and has_images(request)
+        if not (switched or sees or request.remedies):
             return
         before = quirks.to_json()
-        quirks.confirm_trial()
-        await self._keep(model, before)
+        if switched:
+            quirks.confirm_trial()
+        if sees:
+            quirks.sees_images = True
+        for remedy in request.remedies:
+            quirks.adopt(remedy)
+        await self._keep(request.model, before)
 
     async def _keep(self, model: str, before: Mapping[str, Any]) -> None:
         """Stores what is known of a model, if it differs from `before`."""
@@ -264,9 +281,14 @@ class HttpProvider(ABC):
 
 def _image_refusal(error: AnswerError, request: ModelRequest, quirks: Quirks) -> Reshape | None:
     """What this refusal asks for, if it is about the request's images."""
-    if not any(isinstance(part, ImagePart) for message in request.messages for part in message.parts):
+    if not has_images(request):
         return None
     return image_refusal(error.meant_status, error_message(error.body), quirks)
+
+
+def has_images(request: ModelRequest) -> bool:
+    """Whether there are images in the request's messages."""
+    return any(isinstance(part, ImagePart) for message in request.messages for part in message.parts)
 
 
 class _StreamWatch:

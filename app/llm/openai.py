@@ -14,10 +14,9 @@ from urllib.parse import quote, urlsplit
 
 import orjson
 
-from app.errors import ProviderError, Reshape
+from app.errors import AnswerError, ProviderError, Reshape
 from app.llm.adapter import HttpProvider, WireFormat
 from app.llm.base import BlockEnd, Finish, ModelRequest, StreamEvent, TextDelta, ToolArgumentsDelta, ToolCallStart
-from app.llm.http import AnswerError
 from app.llm.known_models import wire_effort
 from app.llm.openai_responses import ResponsesFormat, is_unknown_path, points_elsewhere
 from app.llm.openai_stream import OpenAiStream
@@ -97,8 +96,8 @@ class OpenAiProvider(HttpProvider):
         }
         return quirks.parameters(wanted, request.max_output_tokens)
 
-    def encode(self, request: ModelRequest, parameters: dict[str, Any]) -> bytes:
-        return encode_body(request, parameters, form_of(self.known(request.model)))
+    def encode(self, request: ModelRequest, parameters: dict[str, Any], quirks: Quirks) -> bytes:
+        return encode_body(request, parameters, form_of(quirks))
 
     def learn(self, error: AnswerError, body: bytes, parameters: dict[str, Any], quirks: Quirks) -> bool:
         learned = self._is_chat(quirks) and learn_messages(error.body, body, quirks)
@@ -106,6 +105,10 @@ class OpenAiProvider(HttpProvider):
 
     def reshape(self, error: AnswerError, quirks: Quirks) -> Reshape | None:
         return "echo_reasoning" if self._is_chat(quirks) and wants_reasoning(error.body, quirks) else None
+
+    def echoes(self, model: str) -> bool:
+        quirks = self.look_up(model)
+        return self._is_chat(quirks) and quirks.echoes_reasoning is not False
 
     def wire_format(self, quirks: Quirks) -> WireFormat:
         return self if self._is_chat(quirks) else self._responses

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from app.errors import ContextOverflowError, ProviderError
 from app.llm.base import BlockEnd, Finish, ModelRequest, ReasoningDelta, StreamEvent, TextDelta, ToolCallStart
-from app.llm.http import AnswerError
+from app.errors import AnswerError
 from app.llm.openai import OpenAiProvider
 from app.llm.openai_stream import OpenAiStream
 from app.llm.sse import SseParser

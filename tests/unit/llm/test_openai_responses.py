@@ -10,7 +10,7 @@ import pytest
 
 from app.errors import ContextOverflowError, ProviderError
 from app.llm.base import BlockEnd, Finish, ModelRequest, ReasoningDelta, StreamEvent, TextDelta, ToolCallStart
-from app.llm.http import AnswerError
+from app.errors import AnswerError
 from app.llm.openai import OpenAiProvider
 from app.llm.openai_responses import encode_body, points_elsewhere, to_items
 from app.llm.openai_responses_stream import MAX_HELD_BYTES, MAX_SEALED_BYTES, ResponsesStream
