@@ -10,7 +10,7 @@ from app.context.checkpoints import Checkpoint
 from app.context.prompts import Generation
 from app.context.summary import FaultCode
 from app.context.validator import Repair
-from app.errors import PalimpsestError
+from app.errors import PalimpsestError, ProviderError
 from app.messages import FinishReason, ImagePart, Message, ReasoningPart, TextPart, ToolCallPart, ToolResultPart, Usage
 from app.sessions import CompactionReason, ContextState, PlanItem, PruneReason, Rung
 
@@ -263,14 +263,16 @@ Change = (
 
 
 class SummaryFailed(Exception):
-    """A model gave no summary; `code` and `detail` say why."""
+    """A model gave no summary; `code` and `detail` say why, and `is_away` that its provider did not answer."""
 
-    def __init__(self, code: RungCode, detail: str) -> None:
+    def __init__(self, code: RungCode, detail: str, *, is_away: bool = False) -> None:
         super().__init__(detail)
         self.code: RungCode = code
         self.detail = detail
+        self.is_away = is_away
 
     @classmethod
     def by(cls, error: PalimpsestError) -> SummaryFailed:
         """From an error, with its code and detail unchanged."""
-        return cls(ErrorCode(error.code), error.detail)
+        is_away = isinstance(error, ProviderError) and error.retryable
+        return cls(ErrorCode(error.code), error.detail, is_away=is_away)

@@ -14,7 +14,7 @@ from app.errors import AnswerError, ContextOverflowError, ProviderError
 from app.llm.base import ModelRequest, Remedy, ToolSchema
 from app.llm.quirks import EFFORTS, TOKEN_NAMES
 from app.llm.windows import named_window, speaks_of_size
-from app.messages import ImagePart, ReasoningPart, ToolCallPart
+from app.messages import ReasoningPart, ToolCallPart
 from app.tools import default_tools
 from app.tools.submit import NAME as SUBMIT
 

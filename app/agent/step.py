@@ -35,7 +35,7 @@ from app.errors import (
     StorageError,
 )
 from app.llm.base import ModelRequest, delay_s
-from app.messages import FinishReason, Usage, new_id
+from app.messages import FinishReason, TextPart, Usage, new_id
 
 log = structlog.get_logger(__name__)
 
@@ -44,6 +44,8 @@ LOGGED = ("step", "attempt", "message_id")
 the error, who then unbinds them."""
 
 
+MAX_PAID = 4
+"""How often an answer that broke off is asked for again; a provider that is away costs nothing, and is waited for."""
 _AT_ONCE = {
     **dict.fromkeys((f"reshape_{reshape}" for reshape in get_args(Reshape)), 1),
     "endpoint_switched": 2,
@@ -68,13 +70,15 @@ class Outcome(Enum):
 @dataclass(frozen=True, slots=True)
 class StepResult:
     """`usage` is the step's own, over all attempts, and `known_cost_usd` the part of its cost with a known price;
-    `error` is the outcome's problem, if any, and `overflow` the refusal of a request that was too large."""
+    `error` is the outcome's problem, if any, `overflow` the refusal of a request that was too large, and `is_empty`
+    whether the answer had neither text nor a call."""
 
     outcome: Outcome
     usage: Usage
     known_cost_usd: float = 0.0
     error: dict[str, Any] | None = None
     overflow: ContextOverflowError | None = None
+    is_empty: bool = False
 
     @classmethod
     def of(cls, outcome: Outcome, spent: Spent, error: dict[str, Any] | None = None) -> StepResult:
@@ -124,7 +128,7 @@ class Step:
     ) -> StepResult:
         spent = Spent()
         tried: Counter[str] = Counter()
-        failed = 0
+        failed = paid = 0
         for attempt_number in count(1):
             attempt = self._open(number, attempt_number, config, before)
             request = replace(self._conversation.request(config), remedies=self._refusals.trial)
@@ -144,8 +148,9 @@ class Step:
                     await self._void(attempt, spent, error, 0.0)
                     before = await self._changed(error, config)
                     continue
-                case ProviderError() as error if (delay := self._delay_s(failed + 1, error)) is not None:
+                case ProviderError() as error if (delay := self._delay_s(failed + 1, paid, error)) is not None:
                     failed += 1
+                    paid += bool(attempt.processor.written_tokens)
                     await self._void(attempt, spent, error, delay)
                     before = ()
                 case _:
@@ -238,8 +243,11 @@ class Step:
             return _CRASH
         return None
 
-    def _delay_s(self, failures: int, error: ProviderError) -> float | None:
-        """How long to wait after this many failures, this one included; None if another attempt would not help."""
+    def _delay_s(self, failures: int, paid: int, error: ProviderError) -> float | None:
+        """How long to wait after this many failures, this one included; None if another attempt would not help. Before
+        it, `paid` answers had begun: those cost money."""
+        if paid >= MAX_PAID:
+            return None
         return delay_s(failures, error, self._models.rng, max_attempts=self._models.max_attempts)
 
     async def _answered(self, attempt: Attempt, spent: Spent, refusal: str | None) -> StepResult:
@@ -266,7 +274,8 @@ class Step:
             return await self._run_tools(ending, batch, reason)
         # In one commit, so that a final answer never belongs to an open step.
         await self._sink.record(closed, self._closed(ending, reason))
-        return StepResult.of(_OUTCOMES[reason], spent, _REFUSALS.get(reason))
+        says = any(isinstance(part, TextPart) and part.text.strip() for part in attempt.processor.parts)
+        return replace(StepResult.of(_OUTCOMES[reason], spent, _REFUSALS.get(reason)), is_empty=not says)
 
     async def _run_tools(self, ending: _Ending, batch: Batch, reason: FinishReason) -> StepResult:
         outcome = Outcome.RAN_TOOLS

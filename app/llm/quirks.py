@@ -78,6 +78,7 @@ _SHORT_IDS = re.compile(r"tool[ _]call[ _]id\b.{0,200}\blength of 9\b", re.I | r
 """Mistral's API, and the templates of its older models: "Tool call id was … but must be a-z, A-Z, 0-9, with a length of
 9" (https://github.com/mistralai/mistral-vibe/issues/1075)."""
 SHORT_ID_CHARS = 9
+REASONING_FIELDS = ("reasoning_content", "reasoning_text", "reasoning")
 _WANTS_REASONING = re.compile(
     r"\b(reasoning_content|reasoning)\b.{0,80}must be passed back"
     r"|missing \W*(reasoning_content|reasoning)\b|must include \W*(reasoning_content|reasoning)\b",
@@ -372,6 +373,6 @@ def may_follow(first: str, second: str) -> bool:
 
 
 def _refuses_echo(text: str, body: bytes, quirks: Quirks) -> bool:
-    field = quirks.reasoning_field
-    named = re.search(rf"\b{re.escape(field)}\b", text) is not None
-    return bool(quirks.echoes_reasoning) and named and says_refused(text) and b'"%s":' % field.encode() in body
+    named = (field for field in REASONING_FIELDS if re.search(rf"\b{field}\b", text) is not None)
+    sent = any(b'"%s":' % field.encode() in body for field in named)
+    return quirks.echoes_reasoning is not False and sent and says_refused(text)

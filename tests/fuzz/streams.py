@@ -190,7 +190,7 @@ def check_sendable(message: Message, providers: Mapping[Wire, HttpProvider]) -> 
     for wire, provider in providers.items():
         request = ModelRequest("one", "Be good.", history)
         format = wire_of(provider)
-        body: Any = orjson.loads(format.encode(request, format.parameters(request, provider.quirks())))
+        body: Any = orjson.loads(format.encode(request, format.parameters(request, provider.quirks()), provider.quirks()))
         try:
             DIALECTS[wire].check(body, {"anthropic-version": "2023-06-01"}, Settings(), SealBook())
         except Refused as refused:

@@ -43,11 +43,13 @@ from app.messages import Message, Role, TextPart, Usage, new_id, now, utf8_lengt
 
 log = structlog.get_logger(__name__)
 MAX_CALLS = 12
-"""Maximum model calls of one round, including retries and windows; beyond it the summary is made without a model."""
+"""Maximum model calls of one round, with all windows but without retries; beyond it the summary is made without a
+model."""
 PROBE_TOKENS = 16
 """Output tokens of a call that is made only for its token count, as in the hand-off design."""
 MAX_ATTEMPTS = 3
-"""Maximum attempts of one request with transient errors; fewer than a step's, since there is another rung."""
+"""Maximum attempts of one request with transient errors while the context still fits: the next step asks again. A
+context that does not fit waits as long as a step would."""
 
 REASONING_ROOM, REASONING_SHARE = 4_096, 1 / 8
 """Extra output tokens for a model that has reasoned in this conversation, and their maximum share of the window."""
@@ -109,7 +111,9 @@ class _Answer:
 class Summarizer:
     """The model calls of one round. `usage` is their total, since the server started."""
 
-    def __init__(self, sink: Sink, models: ModelCalls, round: int) -> None:
+    def __init__(self, sink: Sink, models: ModelCalls, round: int, *, waits: bool = False) -> None:
+        """`waits`: as long as a step, while its provider does not answer."""
+        self._max_attempts = models.max_attempts if waits else min(MAX_ATTEMPTS, models.max_attempts)
         self._sink = sink
         self._models = models
         self._round = round
@@ -202,6 +206,9 @@ class Summarizer:
 
     async def _ask(self, request: ModelRequest) -> _Answer:
         """One request, retried if that may help."""
+        if self._calls >= MAX_CALLS:
+            raise SummaryFailed("too_many_calls", f"The round has made {MAX_CALLS} model calls.")
+        self._calls += 1
         attempt = 0
         while True:
             attempt += 1
@@ -214,8 +221,8 @@ class Summarizer:
                     await self._models.windows.refused(request.model, error.limit, _size(request))
                 raise SummaryFailed("context_overflow", error.detail) from error
             except ProviderError as error:
-                delay = delay_s(attempt, error, self._models.rng, max_attempts=MAX_ATTEMPTS)
-                if delay is None or self._calls >= MAX_CALLS:
+                delay = delay_s(attempt, error, self._models.rng, max_attempts=self._max_attempts)
+                if delay is None:
                     raise SummaryFailed.by(error) from error
                 await sleep(delay)
             except PalimpsestError as error:
@@ -227,9 +234,6 @@ class Summarizer:
                 raise SummaryFailed("internal_error", "Asking for the summary failed inside the service.") from error
 
     async def _ask_once(self, request: ModelRequest) -> _Answer:
-        if self._calls >= MAX_CALLS:
-            raise SummaryFailed("too_many_calls", f"The round has made {MAX_CALLS} model calls.")
-        self._calls += 1
         provider, name = self._models.resolve(request.model)
         answer = _Answer()
         try:
