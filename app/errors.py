@@ -277,13 +277,15 @@ class ProviderError(PalimpsestError):
 class AnswerError(ProviderError):
     """The provider answered with an error. `body` is the text of the answer, to learn from. `meant_status` is its HTTP
     status, or the equivalent status of an error inside a stream; None if unknown. `parameters` are the optional
-    parameters that the request had."""
+    parameters that the request had. What `is_explained` cannot be answered by another request.
+    """
 
     def __init__(self, detail: str, *, body: str, meant_status: int | None = None, **fields: Any) -> None:
         super().__init__(detail, **fields)
         self.body = body
         self.meant_status = self.http_status if meant_status is None else meant_status
         self.parameters: tuple[str, ...] = ()
+        self.is_explained = False
 
 
 class ReshapeError(ProviderError):

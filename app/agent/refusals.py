@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from app.errors import AnswerError, ContextOverflowError, ProviderError
 from app.llm.base import ModelRequest, Remedy, ToolSchema
 from app.llm.quirks import EFFORTS, TOKEN_NAMES
-from app.llm.windows import named_window, speaks_of_size
+from app.llm.windows import named_window, speaks_of_rate, speaks_of_size
 from app.messages import ReasoningPart, ToolCallPart
 from app.tools import default_tools
 from app.tools.submit import NAME as SUBMIT
@@ -32,11 +32,12 @@ REFUSING = frozenset(range(400, 500)) - _NEVER
 """Statuses of refusals of a request."""
 _OUTAGE = re.compile(
     r"internal (?:server )?error|bad gateway|unavailable|overload|try again|time[- ]?d?[- ]?out|deadline|connect"
-    r"|capacity|\bbusy\b|temporar|upstream|<html",
+    r"|capacity|\bbusy\b|temporar|upstream",
     re.I,
 )
 """What servers say that have failed; they would refuse any request."""
-_NO_SUCH_MODEL = re.compile(r"\bmodel\b.{0,200}(?:not found|not exist|unknown|no access|not available)", re.I | re.S)
+_PAGE = re.compile(r"\s*<(?:!doctype|html)", re.I)
+"""A page of a proxy, which knows nothing of requests."""
 _REASONING = re.compile(r"reasoning|thinking|thought|signature|encrypted", re.I)
 _MISSING = re.compile(
     r"missing|required?\b|must (?:be|include|contain|have|provide|pass)|not (?:set|provided|present|included)|expected"
@@ -155,13 +156,15 @@ def _is_refusal(error: AnswerError, sent: Sent, accepted: Accepted | None, *, re
     """Whether an error is about what is in the request. A server error is one if its text says so, or if it comes with
     the same text of its own again."""
     status, text = error.meant_status, error.body
-    if status in _NEVER:
+    if error.is_explained or status in _NEVER or speaks_of_rate(text) or _PAGE.match(text):
         return False
+    is_named = next(_named(error, sent), None) is not None
     if status is not None and status < 500:
-        return not (status == 404 and accepted is None and _NO_SUCH_MODEL.search(text))
+        # A first request with a 404 has the wrong model or URL, unless the text says otherwise.
+        return not error.retryable and (status != 404 or accepted is not None or is_named)
     if not text.strip() or _OUTAGE.search(text):
         return False
-    return repeated or next(_named(error, sent), None) is not None
+    return repeated or is_named
 
 
 def candidates(error: AnswerError, sent: Sent, accepted: Accepted | None) -> Iterator[Remedy]:

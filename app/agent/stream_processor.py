@@ -200,6 +200,11 @@ class StreamProcessor:
         return tuple(sorted(self.parts, key=lambda part: part.index))
 
     @property
+    def has_content(self) -> bool:
+        """Whether the model has begun its answer."""
+        return bool(self._count)
+
+    @property
     def written_tokens(self) -> int:
         """Estimated tokens of everything the model has written, including unclosed parts."""
         unfinished = sum(estimate_text("".join(block.pieces)) for block in self._open.values())

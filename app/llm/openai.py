@@ -118,7 +118,9 @@ class OpenAiProvider(HttpProvider):
         third refusal is the error. For a non-default endpoint an unknown path is enough to switch back."""
         current = self._endpoint_of(quirks)
         is_gone = current != self._endpoint and is_unknown_path(error, whatever=quirks.trial is not None)
-        if quirks.switches >= _MOST_SWITCHES or not (is_gone or points_elsewhere(current, error)):
+        points = points_elsewhere(current, error)
+        if quirks.switches >= _MOST_SWITCHES or not (is_gone or points):
+            error.is_explained = points
             return False
         other: Endpoint = "responses" if current == "chat_completions" else "chat_completions"
         quirks.trial = None if other == (quirks.endpoint or self._endpoint) else other

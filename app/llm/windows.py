@@ -143,10 +143,15 @@ def classify(status: int | None, body_text: str) -> ContextOverflowError | None:
 def speaks_of_size(text: str) -> bool:
     """Whether a refusal that is in no list may mean that the request was too large: it says of tokens, length, prompt,
     input or context that they exceed something. The output limit, images and single texts are something else."""
-    if _RATE.search(text) or _OTHER_SIZE.search(text) or (_OF_IMAGE.search(text) and "token" not in text.lower()):
+    if speaks_of_rate(text) or _OTHER_SIZE.search(text) or (_OF_IMAGE.search(text) and "token" not in text.lower()):
         return False
     rest = _OUTPUT_LIMIT.sub("", text)
     return _SIZE.search(rest) is not None and _TOO_MUCH.search(rest) is not None
+
+
+def speaks_of_rate(text: str) -> bool:
+    """Whether an error is about how much may be sent in a time."""
+    return _RATE.search(text) is not None
 
 
 def named_window(text: str) -> int | None:
