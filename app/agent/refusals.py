@@ -36,6 +36,8 @@ _OUTAGE = re.compile(
     re.I,
 )
 """What servers say that have failed; they would refuse any request."""
+_NOT_FOUND = re.compile(r"^\s*$|not found|no such|not exist|unknown|no access|not available|not supported|\b404\b", re.I)
+"""What a 404 says of a model or a path that is wrong from the first request on."""
 _PAGE = re.compile(r"\s*<(?:!doctype|html)", re.I)
 """A page of a proxy, which knows nothing of requests."""
 _REASONING = re.compile(r"reasoning|thinking|thought|signature|encrypted", re.I)
@@ -127,8 +129,8 @@ class Refusals:
         """What to try next, which becomes part of the `trial`; None if the refusal is not about the request, or
         everything was tried. A remedy after which the refusal is the same did not help, and ends."""
         text = _CHANGING.sub(" ", error.body)
-        repeated, self._last_text = text == self._last_text, text
-        if not _is_refusal(error, sent, self._accepted, repeated=repeated or bool(self._tried)):
+        again, repeated, self._last_text = bool(self._last_text), text == self._last_text, text
+        if not _is_refusal(error, sent, self._accepted, again=again):
             return None
         accepted = self._accepted if self._accepted is None or self._accepted.model == sent.whole.model else None
         if len(self._tried) >= MAX_REMEDIES:
@@ -152,19 +154,19 @@ class Refusals:
         return tried
 
 
-def _is_refusal(error: AnswerError, sent: Sent, accepted: Accepted | None, *, repeated: bool) -> bool:
-    """Whether an error is about what is in the request. A server error is one if its text says so, or if it comes with
-    the same text of its own again."""
+def _is_refusal(error: AnswerError, sent: Sent, accepted: Accepted | None, *, again: bool) -> bool:
+    """Whether an error is about what is in the request. A server error is one if its text says so, or if it comes again
+    and does not sound like an outage."""
     status, text = error.meant_status, error.body
     if error.is_explained or status in _NEVER or speaks_of_rate(text) or _PAGE.match(text):
         return False
     is_named = next(_named(error, sent), None) is not None
     if status is not None and status < 500:
-        # A first request with a 404 has the wrong model or URL, unless the text says otherwise.
-        return not error.retryable and (status != 404 or accepted is not None or is_named)
+        is_lost = status == 404 and accepted is None and not is_named and _NOT_FOUND.search(text) is not None
+        return not error.retryable and not is_lost
     if not text.strip() or _OUTAGE.search(text):
         return False
-    return repeated or is_named
+    return again or is_named
 
 
 def candidates(error: AnswerError, sent: Sent, accepted: Accepted | None) -> Iterator[Remedy]:
