@@ -46,14 +46,10 @@ class Came:
 
     def __init__(self, answer: Answer) -> None:
         self._chunks = answer.chunks
-        self.is_json = answer.is_json
 
     async def chunks(self) -> AsyncGenerator[bytes]:
         for chunk in self._chunks:
             yield chunk
-
-    async def read(self) -> bytes:
-        return b"".join(self._chunks)
 
 
 class Played:
