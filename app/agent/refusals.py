@@ -36,7 +36,9 @@ _OUTAGE = re.compile(
     re.I,
 )
 """What servers say that have failed; they would refuse any request."""
-_NOT_FOUND = re.compile(r"^\s*$|not found|no such|not exist|unknown|no access|not available|not supported|\b404\b", re.I)
+_NOT_FOUND = re.compile(
+    r"^\s*$|not found|no such|not exist|unknown|no access|not available|not supported|\b404\b", re.I
+)
 """What a 404 says of a model or a path that is wrong from the first request on."""
 _PAGE = re.compile(r"\s*<(?:!doctype|html)", re.I)
 """A page of a proxy, which knows nothing of requests."""

@@ -128,8 +128,17 @@ class ToolArgumentsDelta:
 
 @dataclass(frozen=True, slots=True)
 class BlockEnd:
-    """The block is complete. `provider_data` is a reasoning block's wire form, to be sent back unchanged, or a text
-    block's `phase`."""
+    """The block is complete. `provider_data` is what only the provider understands and gets back, None if there is
+    nothing:
+
+    - for reasoning in Anthropic Messages and Responses the block or item itself, unchanged; unsigned thinking has no
+      `signature`;
+    - for reasoning in Chat Completions `{"type": "chat", "place": ..., "fields": {...}}`: where its text was (a `Place`
+      of `openai_reasoning`; absent without text), and the fields of the message that are not understood (absent
+      without any). A block without text has fields that came after the reasoning, or without it;
+    - for a call `{"call": {...}, "function": {...}}`: the keys of the call, and of its `function`, that are not
+      understood, each only if there are any;
+    - for a text its `phase`."""
 
     block: int
     provider_data: dict[str, Any] | None = None

@@ -36,7 +36,7 @@ PARAMETERS = {
     "anthropic": ("output_config",),
     "responses": ("prompt_cache_key", "max_output_tokens"),
 }
-WORDS = "zork blim quux frob the a request was unhappy about gizmo number seven of sector nine and gave up".split()
+WORDS = ["zork", "blim", "quux", "frob", "the", "a", "request", "was", "unhappy", "about", "gizmo", "number", "seven", "of", "sector", "nine", "and", "gave", "up"]
 NAMED = {
     "too long": ("The prompt of this conversation is beyond the limit.", "input exceeds what fits", "输入过长"),
     "image": ("cannot digest pictures", "no visual content here", "media is not for this one"),
@@ -72,7 +72,9 @@ class Cause:
         return bool(_REFUSES[self.kind](self, request))
 
     def answer(self, request: RecordedRequest) -> HttpError:
-        tools = [str(tool.get("name") or tool.get("function", {}).get("name")) for tool in request.body.get("tools", ())]
+        tools = [
+            str(tool.get("name") or tool.get("function", {}).get("name")) for tool in request.body.get("tools", ())
+        ]
         place = tools.index("look_up") if "look_up" in tools else 0
         self.refused.append(self.sentence)
         text = self.sentence.replace("{tool}", str(place)) + self.rng.choice(["", f" (request {len(self.refused)})"])
