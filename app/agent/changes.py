@@ -10,7 +10,7 @@ from app.context.checkpoints import Checkpoint
 from app.context.prompts import Generation
 from app.context.summary import FaultCode
 from app.context.validator import Repair
-from app.errors import PalimpsestError, ProviderError
+from app.errors import PalimpsestError
 from app.messages import FinishReason, ImagePart, Message, ReasoningPart, TextPart, ToolCallPart, ToolResultPart, Usage
 from app.sessions import CompactionReason, ContextState, PlanItem, PruneReason, Rung
 
@@ -272,7 +272,6 @@ class SummaryFailed(Exception):
         self.is_away = is_away
 
     @classmethod
-    def by(cls, error: PalimpsestError) -> SummaryFailed:
+    def by(cls, error: PalimpsestError, *, is_away: bool = False) -> SummaryFailed:
         """From an error, with its code and detail unchanged."""
-        is_away = isinstance(error, ProviderError) and error.retryable
         return cls(ErrorCode(error.code), error.detail, is_away=is_away)

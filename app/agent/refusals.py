@@ -116,6 +116,8 @@ class Refusals:
         self._tried: list[Remedy] = []
         self._last_text = ""
         self._refused_tokens = 0
+        self.refusal: AnswerError | None = None
+        """The refusal that the `trial` is for."""
         self.trial: tuple[Remedy, ...] = ()
         """The remedies that the next request tries."""
 
@@ -130,6 +132,7 @@ class Refusals:
     def remedy(self, error: AnswerError, sent: Sent) -> Remedy | None:
         """What to try next, which becomes part of the `trial`; None if the refusal is not about the request, or
         everything was tried. A remedy after which the refusal is the same did not help, and ends."""
+        self.refusal = error
         text = _CHANGING.sub(" ", error.body)
         again, repeated, self._last_text = bool(self._last_text), text == self._last_text, text
         if not _is_refusal(error, sent, self._accepted, again=again):
@@ -156,6 +159,15 @@ class Refusals:
         return tried
 
 
+def is_away(error: ProviderError) -> bool:
+    """Whether a provider does not answer at present, whatever it is asked."""
+    if not isinstance(error, AnswerError):
+        return error.code in ("provider_unreachable", "provider_timeout")
+    text = error.body
+    says_so = not text.strip() or _OUTAGE.search(text) or _PAGE.match(text)
+    return error.retryable and (error.meant_status in _NEVER or bool(says_so))
+
+
 def _is_refusal(error: AnswerError, sent: Sent, accepted: Accepted | None, *, again: bool) -> bool:
     """Whether an error is about what is in the request. A server error is one if its text says so, or if it comes again
     and does not sound like an outage."""
@@ -166,7 +178,7 @@ def _is_refusal(error: AnswerError, sent: Sent, accepted: Accepted | None, *, ag
     if status is not None and status < 500:
         is_lost = status == 404 and accepted is None and not is_named and _NOT_FOUND.search(text) is not None
         return not error.retryable and not is_lost
-    if not text.strip() or _OUTAGE.search(text):
+    if is_away(error):
         return False
     return again or is_named
 

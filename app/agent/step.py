@@ -133,6 +133,9 @@ class Step:
             attempt = self._open(number, attempt_number, config, before)
             request = replace(self._conversation.request(config), remedies=self._refusals.trial)
             failure = await self._send(attempt, request)
+            if isinstance(failure, ReshapeError) and self._refusals.trial:
+                # What is tried has broken a rule that is known.
+                failure = self._refusals.refusal
             if isinstance(failure, AnswerError) and not attempt.processor.has_content:
                 failure = await self._remedied(failure, request, attempt)
             match failure:

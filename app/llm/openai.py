@@ -120,7 +120,7 @@ class OpenAiProvider(HttpProvider):
         is_gone = current != self._endpoint and is_unknown_path(error, whatever=quirks.trial is not None)
         points = points_elsewhere(current, error)
         if quirks.switches >= _MOST_SWITCHES or not (is_gone or points):
-            error.is_explained = points
+            error.is_explained = points and not is_unknown_path(error)
             return False
         other: Endpoint = "responses" if current == "chat_completions" else "chat_completions"
         quirks.trial = None if other == (quirks.endpoint or self._endpoint) else other

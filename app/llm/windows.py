@@ -49,6 +49,8 @@ _SENTENCES = re.compile(
 )
 _REQUEST_TOO_LARGE = re.compile(r"request too large .{0,300}limit (\d+), requested (\d+)", re.I | re.S)
 """Groq and OpenAI, of one request with more tokens than a minute allows: it would be refused at any time."""
+_BODY_TOO_LARGE = re.compile(r"too large|too big|maximum size|max\w* (?:body|content|size)|exceed|<html", re.I)
+"""What servers and proxies say with a 413 of a body that is too long."""
 _SIZE = re.compile(r"token|length|prompt|\binputs?\b|context|输入|长度|上下文|超长", re.I)
 _TOO_MUCH = re.compile(
     r"exceed|too (?:long|large|big|many)|longer|larger|bigger|greater|more than|\bover\b|limit|maxim|\bmax\b|\bfull\b"
@@ -177,9 +179,9 @@ def _is_overflow(status: int | None, text: str) -> bool:
         return False
     if _SENTENCES.search(text):
         return True
-    if status == 413:
+    if status == 413 and _BODY_TOO_LARGE.search(text):
         return "image" not in text.lower()
-    return status == 400 and not text.strip()
+    return status in (400, 413) and not text.strip()
 
 
 def _sentence(limit: int | None, requested: int | None) -> str:

@@ -18,7 +18,7 @@ from tests.behavior.long_task import asks_for_summary
 from tests.load import LONG
 from tests.provider import Answer, FakeProvider, HttpError, Reasoning, RecordedRequest, Reply, Text, ToolCall
 
-WIRES = {"openai": OPENAI, "anthropic": ANTHROPIC, "responses": RESPONSES}
+WIRES = {"openai": OPENAI, "anthropic": ANTHROPIC, "responses": f"{RESPONSES.partition('/')[0]}/gpt-5.2"}
 SEEDS = range(20) if LONG else range(2)
 STATUSES = (400, 404, 413, 422, 500, 502)
 MOST_REFUSED = 16
@@ -36,7 +36,9 @@ PARAMETERS = {
     "anthropic": ("output_config",),
     "responses": ("prompt_cache_key", "max_output_tokens"),
 }
-WORDS = ["zork", "blim", "quux", "frob", "the", "a", "request", "was", "unhappy", "about", "gizmo", "number", "seven", "of", "sector", "nine", "and", "gave", "up"]
+WORDS = (
+    "zork blim quux frob the a request was unhappy about gizmo number seven of sector nine and gave up"
+).split()
 NAMED = {
     "too long": ("The prompt of this conversation is beyond the limit.", "input exceeds what fits", "输入过长"),
     "image": ("cannot digest pictures", "no visual content here", "media is not for this one"),
@@ -56,6 +58,7 @@ class Cause:
     rng: random.Random
     refused: list[str] = field(default_factory=list)
     base: int = 0
+    made: int = 0
 
     def __post_init__(self) -> None:
         self.parameter = self.rng.choice(PARAMETERS[self.wire])
@@ -81,6 +84,20 @@ class Cause:
         return HttpError(self.status, {"error": {"message": text}})
 
 
+    def work(self, request: RecordedRequest) -> Reply:
+        """A model that reasons, prints, looks at an image and prints again."""
+        if asks_for_summary(request):
+            return Reply(Text("## Completed Work\nSome of it."))
+        self.made += 1
+        if self.made > STEPS:
+            return Reply(Text("All done."))
+        call = ToolCall("read_file", {"path": "a.png"}, extra=SIGNATURE)
+        if self.made != 2:
+            command = f"echo {self.made}; head -c {OUTPUT_CHARS} /dev/zero | tr '\\0' x"
+            call = ToolCall("execute_command", {"command": command}, extra=SIGNATURE)
+        return Reply(Reasoning(f"thought {self.made}"), Text(f"Step {self.made}."), call)
+
+
 def _calls(request: RecordedRequest) -> Iterator[dict[str, Any]]:
     """The calls in a request, in the form of its format."""
     for message in request.messages:
@@ -100,7 +117,7 @@ def _lacks_reasoning(_: Cause, request: RecordedRequest) -> bool:
             answers = [m["content"] for m in request.messages if m["role"] == "assistant"]
             return any(c[-1]["type"] == "tool_use" and c[0]["type"] != "thinking" for c in answers)
     kinds = [item.get("type") for item in request.messages]
-    return any(kinds[at - 1] != "reasoning" for at, kind in enumerate(kinds) if kind == "function_call")
+    return kinds.count("reasoning") < kinds.count("function_call")
 
 
 _REFUSES: dict[str, Callable[[Cause, RecordedRequest], bool]] = {
@@ -111,21 +128,6 @@ _REFUSES: dict[str, Callable[[Cause, RecordedRequest], bool]] = {
     "opaque": lambda _, request: any("sealed_by" not in call for call in _calls(request)),
     "reasoning": _lacks_reasoning,
 }
-
-
-def works(request: RecordedRequest) -> Reply:
-    """A model that reasons, prints, looks at an image and prints again."""
-    if asks_for_summary(request):
-        return Reply(Text("## Completed Work\nSome of it."))
-    step = len(request.assistant_texts) + 1 if request.assistant_texts else 1
-    if step > STEPS:
-        return Reply(Text("All done."))
-    if step == 2:
-        call = ToolCall("read_file", {"path": "a.png"}, extra=SIGNATURE)
-    else:
-        command = f"head -c {OUTPUT_CHARS} /dev/zero | tr '\\0' x"
-        call = ToolCall("execute_command", {"command": command}, extra=SIGNATURE)
-    return Reply(Reasoning(f"thought {step}"), Text(f"Step {step}."), call)
 
 
 async def work(client: Client, model: str, task: str) -> dict[str, Any]:
@@ -140,7 +142,7 @@ async def work(client: Client, model: str, task: str) -> dict[str, Any]:
     return session
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(120)
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("wire", WIRES)
 @pytest.mark.parametrize("kind", NAMED)
@@ -150,14 +152,14 @@ async def test_a_refusal_that_nobody_listed_is_found_out_once(
     cause = Cause(kind, wire, random.Random(f"{kind} {wire} {seed}"))
 
     def answer(request: RecordedRequest) -> Answer:
-        return cause.answer(request) if cause.refuses(request) else works(request)
+        return cause.answer(request) if cause.refuses(request) else cause.work(request)
 
     provider.respond(answer)
     async with Client(start_server().url) as client:
         first = await work(client, WIRES[wire], "the first task")
         assert (first["outcome"], first["error"]) == ("completed", None), cause
         assert len(cause.refused) <= MOST_REFUSED, cause
-        found_out, cause.base = len(cause.refused), 0
+        found_out, cause.base, cause.made = len(cause.refused), 0, 0
         second = await work(client, WIRES[wire], "the second task")
         assert (second["outcome"], second["retries"]) == ("completed", []), cause
         assert len(cause.refused) == found_out, cause

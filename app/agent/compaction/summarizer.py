@@ -14,6 +14,7 @@ from app.agent.compaction.rounds import Round, earlier_prose, summary_cap
 from app.agent.conversation import Conversation, run_off_loop
 from app.agent.model_calls import ModelCalls
 from app.agent.protocols import Sink
+from app.agent.refusals import is_away
 from app.agent.stream_processor import MAX_ANSWER_BYTES
 from app.context.clipping import fit_tokens
 from app.context.policies import CompactionSettings
@@ -27,7 +28,7 @@ from app.context.summary_request import (
     windows,
 )
 from app.context.tokens import PER_MESSAGE, estimate_text
-from app.errors import ContextOverflowError, PalimpsestError, ProviderError, ReshapeError
+from app.errors import AnswerError, ContextOverflowError, PalimpsestError, ProviderError, ReshapeError
 from app.llm.base import (
     Finish,
     ModelRequest,
@@ -221,9 +222,11 @@ class Summarizer:
                     await self._models.windows.refused(request.model, error.limit, _size(request))
                 raise SummaryFailed("context_overflow", error.detail) from error
             except ProviderError as error:
-                delay = delay_s(attempt, error, self._models.rng, max_attempts=self._max_attempts)
+                away = is_away(error)
+                most = self._max_attempts if away else min(MAX_ATTEMPTS, self._max_attempts)
+                delay = delay_s(attempt, error, self._models.rng, max_attempts=most)
                 if delay is None:
-                    raise SummaryFailed.by(error) from error
+                    raise SummaryFailed.by(error, is_away=away) from error
                 await sleep(delay)
             except PalimpsestError as error:
                 # The model or its key was removed.
@@ -259,9 +262,10 @@ class Summarizer:
 
 
 def _is_about_the_form(error: BaseException | None) -> bool:
-    """Whether a provider refused the request's form, not its size, key, model or timing."""
-    refused = isinstance(error, ProviderError) and not isinstance(error, ContextOverflowError) and not error.retryable
-    return refused and (isinstance(error, ReshapeError) or getattr(error, "code", "") == "provider_bad_request")
+    """Whether a provider may have refused the request's form, not its key, model or timing."""
+    if isinstance(error, AnswerError):
+        return error.code == "provider_bad_request" or (error.retryable and not is_away(error))
+    return isinstance(error, ReshapeError)
 
 
 def _pieces(job: SummaryJob) -> list[str]:
