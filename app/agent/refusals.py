@@ -40,6 +40,12 @@ _NOT_FOUND = re.compile(
     r"^\s*$|not found|no such|not exist|unknown|no access|not available|not supported|\b404\b", re.I
 )
 """What a 404 says of a model or a path that is wrong from the first request on."""
+_ELSEWHERE = re.compile(
+    r"content[_ ](?:filter|management|policy)|moderation|safety|tool_(?:use|result|call)s?\b|max_?tokens"
+    r"|string too long",
+    re.I,
+)
+"""What says that it is about the words of a conversation, its order, its answer's length or one of its texts."""
 _PAGE = re.compile(r"\s*<(?:!doctype|html)", re.I)
 """A page of a proxy, which knows nothing of requests."""
 _REASONING = re.compile(r"reasoning|thinking|thought|signature|encrypted", re.I)
@@ -210,6 +216,8 @@ def _named(error: AnswerError, sent: Sent) -> Iterator[Remedy]:
 
 
 def _suspects(error: AnswerError, sent: Sent, accepted: Accepted | None) -> Iterator[Remedy]:
+    if _ELSEWHERE.search(error.body):
+        return
     if sent.whole.images - (accepted.images if accepted is not None else frozenset()):
         yield _without_images(sent)
     if sent.has_calls and _MISSING.search(error.body):

@@ -43,6 +43,9 @@ def error_in(document: dict[str, Any]) -> Any:
         return error[0] if isinstance(error, list) else error
     if document.get("object") == "error":
         return document
+    if isinstance(inner := document.get("response"), dict):
+        # A gateway's event of another format.
+        return error_in(inner)
     base = document.get("base_resp")
     if isinstance(base, dict) and base.get("status_code") not in (None, 0, "0"):
         return {"message": base.get("status_msg"), "base_code": base["status_code"]}

@@ -36,9 +36,7 @@ PARAMETERS = {
     "anthropic": ("output_config",),
     "responses": ("prompt_cache_key", "max_output_tokens"),
 }
-WORDS = (
-    "zork blim quux frob the a request was unhappy about gizmo number seven of sector nine and gave up"
-).split()
+WORDS = ("zork blim quux frob the a request was unhappy about gizmo number seven of sector nine and gave up").split()
 NAMED = {
     "too long": ("The prompt of this conversation is beyond the limit.", "input exceeds what fits", "输入过长"),
     "image": ("cannot digest pictures", "no visual content here", "media is not for this one"),
@@ -82,7 +80,6 @@ class Cause:
         self.refused.append(self.sentence)
         text = self.sentence.replace("{tool}", str(place)) + self.rng.choice(["", f" (request {len(self.refused)})"])
         return HttpError(self.status, {"error": {"message": text}})
-
 
     def work(self, request: RecordedRequest) -> Reply:
         """A model that reasons, prints, looks at an image and prints again."""
