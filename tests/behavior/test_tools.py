@@ -50,6 +50,17 @@ async def test_long_output_is_clipped_and_stored_whole(client: Client, provider:
     await _assert_ranges(client, path, whole)
 
 
+async def test_a_progress_bar_is_its_last_state_and_stored_whole(client: Client, provider: FakeProvider) -> None:
+    bar = r"i=0; while [ $i -lt 3000 ]; do i=$((i+1)); printf '\r%s' $i; done; printf '\n\033[32mend\033[0m\n'"
+    provider.script(Reply(command(bar)))
+    session, events = await client.run("task")
+    (result,) = results_of(events)
+    assert (result.data["output"], result.data["truncated"]) == ("3000\nend\n", False)
+    assert provider.requests[1].tool_results == {result.data["call_id"]: "3000\nend\n"}
+    got = await client.http.get(f"/v1/sessions/{session['id']}/tool-calls/{result.data['call_id']}/output")
+    assert got.content == b"".join(b"\r%d" % number for number in range(1, 3001)) + b"\n\x1b[32mend\x1b[0m\n"
+
+
 async def _assert_ranges(client: Client, path: str, whole: bytes) -> None:
     size = len(whole)
     for asked, first, last in [

@@ -147,6 +147,8 @@ class Recorded:
         self.data = bytearray()
         self.seen = asyncio.Event()
 
+    def as_terminal(self) -> None: ...
+
     def write(self, stream: Stream, data: bytes) -> None:
         self.data += data
         self.seen.set()
