@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from os.path import commonprefix
+from collections.abc import Sequence
+from itertools import takewhile
 
 from app.tools.text import skip_lines
 
@@ -38,8 +39,8 @@ def rewritten(lines: str, new: str) -> str:
     """`new` for some lines: those at its start and end that stay keep their ends, others get the first one's."""
     ends, old = _END.findall(lines), unix(lines).split("\n")
     written = unix(new).split("\n")
-    same_first = len(commonprefix([old, written]))
-    same_last = len(commonprefix([old[same_first:][::-1], written[same_first:][::-1]]))
+    same_first = _same(old, written)
+    same_last = _same(old[same_first:][::-1], written[same_first:][::-1])
     count = len(written) - 1
     text = written[0]
     for number, line in enumerate(written[1:]):
@@ -52,3 +53,8 @@ def rewritten(lines: str, new: str) -> str:
             end = ends[0]
         text += end + line
     return text
+
+
+def _same(first: Sequence[str], second: Sequence[str]) -> int:
+    """How many lines both begin with."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, second, strict=False)))

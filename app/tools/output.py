@@ -163,10 +163,10 @@ class OutputCollector:
     """The `OutputSink` of one call.
 
     Bytes of both streams form one sequence in order of arrival. They are decoded as UTF-8 piece by piece; anything not
-    UTF-8, and NUL, becomes U+FFFD. The live preview shows it so, also if the model sees it as a terminal does. At most `limit.chars` characters are kept in memory, half of them from the start,
-    half from the end. Raw bytes are kept in memory while the text is complete, then go to the store, up to `max_bytes`;
-    the rest is only counted. `finish` must be called, even after an error or a cancellation: it then returns what came
-    so far.
+    UTF-8, and NUL, becomes U+FFFD. The live preview gets that, also if the model sees what a terminal shows of it. At
+    most `limit.chars` characters are kept in memory, half of them from the start, half from the end. Raw bytes are kept
+    in memory while they are few, then go to the store, up to `max_bytes`; the rest is only counted. `finish` must be
+    called, even after an error or a cancellation: it then returns what came so far.
     """
 
     def __init__(

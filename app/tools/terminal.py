@@ -78,6 +78,8 @@ class TerminalText:
     def _write(self, text: str) -> None:
         if self._overwritten or self._column != len(self._line):
             text = self._overwrite(text)
+        if not text:
+            return
         lines, newline, rest = text.rpartition("\n")
         if newline:
             self._take(self._line + lines + newline)

@@ -300,7 +300,6 @@ class TestCollector:
         await taken.finish()
         assert peak < 1024 * 1024
 
-
     async def test_a_progress_bar_takes_no_room_and_is_stored_whole(self, store: FileOutputStore) -> None:
         live: list[tuple[str, int]] = []
         taken = collector(store, on_live=lambda _, text, offset: live.append((text, offset)))

@@ -64,7 +64,6 @@ def test_what_a_terminal_shows(written: str, shown: str) -> None:
     assert folded(written) == shown
 
 
-
 @given(st.text("ab\n\r\b\t \x1b[](P0;3mKCDG\\\x07\x9b\x9d\x9c\x18", max_size=60), st.integers(1, 7))
 def test_any_pieces_give_the_same(text: str, size: int) -> None:
     shown: list[str] = []
