@@ -210,6 +210,25 @@ def _interval(result: Event) -> tuple[datetime, datetime]:
     return end - timedelta(milliseconds=result.data["duration_ms"]), end
 
 
+async def test_calls_that_a_local_model_writes_as_text_run_or_fail_with_a_reason(
+    client: Client, provider: FakeProvider
+) -> None:
+    coder = "<tool_call>\n<function=execute_command>\n<parameter=command>\necho $((40+2))\n</parameter>\n</function>"
+    provider.script(
+        Reply(Text(f"I look.\n{coder}\n</tool_call>", chunks=9)),
+        Reply(Text('<tool_call>\n{"name": "execute_command", "arguments": {"command": "ls}}\n</tool_call>')),
+        Reply(Text("Done.")),
+    )
+    session, events = await client.run("task", model=OPENAI)
+    ran, failed = (event.data for event in of_type(events, "tool.result"))
+    assert (ran["status"], ran["output"]) == ("completed", "42\n")
+    assert (failed["status"], failed["name"]) == ("error", "execute_command")
+    assert "not valid JSON" in failed["output"]
+    assert [event.data["text"] for event in of_type(events, "text.completed")] == ["I look.\n", "Done."]
+    assert (session["outcome"], session["answer"]) == ("completed", "Done.")
+    assert provider.refusals == []
+
+
 async def test_safe_calls_overlap_and_commands_do_not(client: Client, provider: FakeProvider, sandbox: str) -> None:
     exclusive = "mkdir lock && sleep 0.1 && rmdir lock"
     slow = ToolCall("search_files", {"pattern": "(x+x+)+y"})
