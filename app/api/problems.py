@@ -63,7 +63,7 @@ _EXAMPLES: tuple[PalimpsestError, ...] = (
     ),
     ForbiddenError("limits.max_steps may be at most 50.", code="limit_not_allowed"),
     ForbiddenError("approval.policy must be at least as strict as the server's (always).", code="approval_not_allowed"),
-    ForbiddenError("'../x' leads outside /workspace; links are not followed.", code="outside_workspace"),
+    ForbiddenError("'../x' leads outside /workspace.", code="outside_workspace"),
     ForeignOriginError("The Origin header names another site."),
     NotFoundError("No route matches this path."),
     NotFoundError("There is no session with this id.", code="session_not_found"),
@@ -193,7 +193,7 @@ _EXAMPLES: tuple[PalimpsestError, ...] = (
         part=1,
     ),
     InvalidRequestError(
-        "Part 1 of the content: '../x' leads outside /workspace; links are not followed.",
+        "Part 1 of the content: '../x' leads outside /workspace.",
         code="path_outside_workspace",
         part=1,
     ),

@@ -33,6 +33,10 @@ _PING = ServerSentEvent(comment="ping", sep="\n")
 PIECE_BYTES = 64 * 1024
 """Most bytes of a shared event that one reader copies at a time."""
 
+_LINE_ENDS = {"\u2028".encode(): rb"\u2028", "\u2029".encode(): rb"\u2029", "\u0085".encode(): rb"\u0085"}
+"""What many clients take for the end of a line, and JSON does not escape."""
+_CUT_LINE_END = (b"\xe2\x80", b"\xe2", b"\xc2")
+
 CHUNK_BYTES = 64 * 1024
 """Bytes of a stored output that are read at a time; a stalled reader holds one or two chunks."""
 _RANGE = re.compile(r"bytes\s*=\s*(?P<first>[0-9]{0,18})\s*-\s*(?P<last>[0-9]{0,18})\s*", re.IGNORECASE)
@@ -61,7 +65,19 @@ class _DirectSink:
 
 
 def encode(items: Sequence[StreamItem]) -> bytes:
-    """The batch in SSE's wire format. Data is JSON on one line, so it never needs splitting."""
+    """The batch of whole events in SSE's wire format. Data is JSON on one line, so it never needs splitting."""
+    return _one_line(_encode(items))
+
+
+def _one_line(data: bytes) -> bytes:
+    """Data with the line ends escaped that JSON leaves as they are."""
+    if b"\xe2\x80" in data or b"\xc2\x85" in data:
+        for character, escape in _LINE_ENDS.items():
+            data = data.replace(character, escape)
+    return data
+
+
+def _encode(items: Sequence[StreamItem]) -> bytes:
     return b"".join([field for item in items for field in _fields(item)])
 
 
@@ -73,13 +89,13 @@ def _pieces(items: list[StreamItem]) -> Iterator[bytes]:
             small.append(item)
             continue
         if small:
-            yield encode(small)
+            yield _encode(small)
             small = []
         for field in _fields(item):
             for start in range(0, len(field), PIECE_BYTES):
                 yield bytes(field[start : start + PIECE_BYTES])
     if small:
-        yield encode(small)
+        yield _encode(small)
 
 
 def _fields(item: StreamItem) -> Iterator[bytes | memoryview]:
@@ -106,11 +122,13 @@ def start_after(after: str | None, last_event_id: str | None) -> int:
 async def chunks(batches: EventStream, retry_ms: int, direct: ChunkedBody | None = None) -> AsyncIterator[bytes]:
     """The stream's body: a chunk for each batch. The reconnection delay is in the first event's block, since some
     clients treat a block without data as an event. Once that is sent, `direct` takes what comes while this waits."""
-    head = b"retry: %d\n" % retry_ms
+    held = b"retry: %d\n" % retry_ms
     async for items in batches:
         for piece in _pieces(items):
-            yield head + piece
-            head = b""
+            data = held + piece
+            # The pieces of a large event are cut anywhere.
+            held = next((start for start in _CUT_LINE_END if data.endswith(start)), b"")
+            yield _one_line(data.removesuffix(held))
         if direct is not None and isinstance(batches, Following):
             batches.sink = batches.sink or _DirectSink(direct)
 

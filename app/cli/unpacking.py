@@ -15,7 +15,8 @@ from typing import IO
 
 from app.cli.screen import CliError
 from app.errors import SandboxError
-from app.sandbox.host.workspace import FULL, OPEN_DIRECTORY, closing_file
+from app.sandbox.host.directories import OPEN_DIRECTORY, closing_file
+from app.sandbox.host.workspace import FULL
 from app.sandbox.paths import MAX_PATH_BYTES
 from app.sandbox.tar_parser import Parser, Part
 

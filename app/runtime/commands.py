@@ -82,6 +82,9 @@ class CommandLog:
             del self._recent[:-RECENT_BYTES]
         self.grown.set()
 
+    def as_terminal(self) -> None:
+        self._collector.as_terminal()
+
     async def finish(self, note: str = "") -> CollectedOutput:
         return await self._collector.finish(note)
 

@@ -39,7 +39,7 @@ async def _skills_in(sandbox: Sandbox, folder: str) -> list[Skill]:
         entries = await sandbox.list(folder, limit=5 * MAX_SKILLS)
     except (NotFoundError, InvalidRequestError, ForbiddenError):
         return []
-    names = [entry.path.rpartition("/")[2] for entry in entries if entry.type == "directory"]
+    names = [entry.path.rpartition("/")[2] for entry in entries if entry.type in ("directory", "symlink")]
     paths = [f"{folder}/{name}/{SKILL_FILE}" for name in names if FOLDER.fullmatch(name)][:MAX_SKILLS]
     found = [(path, await _text(sandbox, path)) for path in paths]
     # In a thread: untrusted files may take a while to parse.

@@ -123,10 +123,11 @@ class OpenFile(Protocol):
 class Sandbox(Protocol):
     """One session's sandbox, made on first use; the workspace is kept as long as the session.
 
-    Paths are relative to the workspace or absolute under `/workspace`. A path that leaves it through `..`, a symbolic
-    link or an absolute path raises `ForbiddenError` (code `outside_workspace`); a path that does not exist raises
-    `NotFoundError` (code `file_not_found`); a directory or special file in place of a regular file raises
-    `InvalidRequestError` (code `not_a_file`, or `not_a_directory`). Links are never followed.
+    Paths are relative to the workspace or absolute under `/workspace`. Links on their way are followed if they stay in
+    the workspace, and stay links. A path that leaves it through `..`, a symbolic link or an absolute path raises
+    `ForbiddenError` (code `outside_workspace`); a path or a link's target that does not exist raises `NotFoundError`
+    (code `file_not_found`); a directory or special file in place of a regular file raises `InvalidRequestError` (code
+    `not_a_file`, or `not_a_directory`). A link is never entered by what lists or copies whole trees.
     """
 
     kind: str

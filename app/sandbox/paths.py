@@ -1,11 +1,11 @@
-"""Paths as a model or a client gives them, resolved as text, and the errors they can cause.
-
-Nothing here looks at a file system: links are never followed, so `..` can be resolved without it.
+"""Paths as a model or a client gives them, resolved as text, where the links on their way lead, and the errors they
+can cause. Nothing here looks at a file system.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from app.errors import (
     ForbiddenError,
@@ -21,6 +21,8 @@ MAX_NAME_BYTES = 255
 """NAME_MAX of every file system a workspace can be on."""
 MAX_PATH_BYTES = 4095
 """PATH_MAX of Linux without the final NUL."""
+MAX_TURNS = 80
+"""Links that one path may lead through, and climbs in their targets. Linux follows 40 links; each may climb once."""
 
 
 _SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
@@ -61,6 +63,95 @@ def _fold(names: list[str], path: str) -> tuple[str, ...]:
     return tuple(folded)
 
 
+class Route:
+    """The way from the workspace along a path, name by name, through links that stay inside.
+
+    `place` are the names walked so far, of which none is a link and none is `..`. The caller looks at the file system:
+    it takes the `next` name, and then calls `enter` if that is a directory, or `follow` if it is a link.
+    """
+
+    def __init__(self, names: Sequence[str], path: str) -> None:
+        """`names` is the resolved `path`."""
+        self._path = path
+        self._ahead = list(reversed(names))
+        self._asked = len(names)
+        self._turns = 0
+        self._is_climbing = False
+        self._target = ""
+        self.place: list[str] = []
+        self.name = ""
+        """The name that was taken last."""
+        self.is_of_link = False
+        """Whether that is from the target of a link."""
+
+    def next(self) -> str | None:
+        """Takes the next name; None at the end, with the place being where the path leads. Raises `ForbiddenError` if
+        a link leads out."""
+        while self._ahead:
+            self.is_of_link = len(self._ahead) > self._asked
+            name = self._ahead.pop()
+            self._asked = min(self._asked, len(self._ahead))
+            if name == "..":
+                if not self.place:
+                    raise self._outside()
+                self._count(not self._is_climbing)
+                self._is_climbing = True
+                self.place.pop()
+            elif name not in ("", "."):
+                self.name, self._is_climbing = name, False
+                return name
+        return None
+
+    @property
+    def is_last(self) -> bool:
+        """Whether only the last name was left, so that it need not be a directory."""
+        return not self._ahead
+
+    def enter(self) -> None:
+        self.place.append(self.name)
+
+    def enter_rest(self) -> None:
+        """Enters the last name and those after it, which are to be created."""
+        self.place += [self.name, *reversed(self._ahead)]
+        self._ahead.clear()
+
+    def follow(self, target: str) -> None:
+        """Continues with a link's target. Raises `ForbiddenError` if that is outside, and `NotFoundError` if there were
+        too many links."""
+        self._target = target
+        self._count()
+        names = target.split("/")
+        if target.startswith("/"):
+            names = [name for name in names if name not in ("", ".")]
+            if names[:1] != [WORKSPACE.strip("/")]:
+                raise self._outside()
+            self.place, names = [], names[1:]
+        self._ahead += reversed(names)
+
+    def missing(self) -> NotFoundError:
+        """The error if the last name does not exist."""
+        if not self.is_of_link:
+            return file_not_found(self._path)
+        return NotFoundError(
+            f"{show(self._path)} leads through a link to {show(self._target)}, which does not exist.",
+            code="file_not_found",
+        )
+
+    def _count(self, turns: int = 1) -> None:
+        """Bounds how often a caller has to begin again from the workspace."""
+        self._turns += turns
+        if self._turns > MAX_TURNS:
+            raise NotFoundError(
+                f"{show(self._path)} leads through too many links, or in a circle.", code="file_not_found"
+            )
+
+    def _outside(self) -> ForbiddenError:
+        return ForbiddenError(
+            f"{show(self._path)} leads outside {WORKSPACE}, through a link to {show(self._target)}.",
+            code="outside_workspace",
+        )
+
+
 def _check_text(path: str) -> None:
     if "\0" in path:
         raise invalid_path(path, "contains a NUL character")
@@ -86,7 +177,7 @@ def clean_name(name: bytes) -> str:
 
 
 def outside_workspace(path: str) -> ForbiddenError:
-    return ForbiddenError(f"{show(path)} leads outside {WORKSPACE}; links are not followed.", code="outside_workspace")
+    return ForbiddenError(f"{show(path)} leads outside {WORKSPACE}.", code="outside_workspace")
 
 
 def invalid_path(path: str, reason: str) -> InvalidRequestError:

@@ -7,12 +7,15 @@ from typing import ClassVar
 from pydantic import Field
 
 from app.tools.base import Arguments, CommandPiece, CommandState, ToolContext, ToolOutcome
+from app.tools.terminal import folded
 from app.tools.text import CleanText
 
 NAMES = ("command_output", "stop_command")
 """Their names. They are offered once a session has run something in the background, or if it names them."""
 MAX_WAIT_S = 300.0
 """Longest wait of one call, in seconds."""
+_WIDE = 8
+"""How many times the limit is read of an output's end, which a progress bar may have filled."""
 _ENDS = {
     "running": "running",
     "stopped": "stopped",
@@ -49,10 +52,21 @@ class CommandOutput:
     arguments: type[Arguments] = CommandOutputArguments
 
     async def run(self, args: CommandOutputArguments, context: ToolContext) -> ToolOutcome:
-        piece = await context.background.output(args.command_id, args.since, args.wait_s or 0.0, context.limit.chars)
+        piece = await _piece(args, context)
+        context.output.as_terminal()
         # UTF-8 has a character of its text at each byte at least, so this is never clipped by characters.
         context.output.write("stdout", piece.data)
         return ToolOutcome(exit_code=piece.state.exit_code, note=_note(piece, args.since))
+
+
+async def _piece(args: CommandOutputArguments, context: ToolContext) -> CommandPiece:
+    output, most = context.background.output, context.limit.chars
+    if args.since is not None:
+        return await output(args.command_id, args.since, args.wait_s or 0.0, most)
+    wide = await output(args.command_id, None, args.wait_s or 0.0, _WIDE * most)
+    if len(wide.data) <= most or len(folded(wide.data.decode("utf-8", "replace"))) <= most:
+        return wide
+    return await output(args.command_id, None, 0.0, most)
 
 
 def _note(piece: CommandPiece, asked: int | None) -> str:

@@ -31,6 +31,10 @@ class OutputSink(Protocol):
 
     def write(self, stream: Stream, data: bytes) -> None: ...
 
+    def as_terminal(self) -> None:
+        """Has the model see what is written from now on as a terminal shows it; what is stored stays as it is."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class ToolImage:

@@ -8,12 +8,13 @@ from difflib import SequenceMatcher
 from heapq import nlargest
 from io import StringIO
 from itertools import islice
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from pydantic import Field
 
 from app.errors import ToolError
 from app.tools.base import Arguments, ToolContext, ToolOutcome
+from app.tools.line_ends import in_crlf, inserted, place_in, rewritten, unix
 from app.tools.text import (
     CleanText,
     WorkspacePath,
@@ -36,30 +37,56 @@ MAX_COMPARED_LINES = 5000
 
 MAX_EXACT_COMPARISONS = 5
 
+_SAME = "old_text and new_text are the same; nothing would change."
+
 SIMILAR = 0.6
 """Minimum similarity of a line to be named, the cutoff of `difflib.get_close_matches`."""
 
 
-def replace_once(content: str, old: str, new: str) -> str:
-    """`content` with its only occurrence of `old` replaced. Raises `ToolError`, with a hint, if there is none or more
-    than one, including overlapping ones."""
+class Edited(NamedTuple):
+    """A changed text, and where its new part is."""
+
+    content: str
+    at: int
+    length: int
+
+
+def replace_once(content: str, old: str, new: str) -> Edited:
+    """`content` with its only occurrence of `old` replaced. If it has none, `old` matches with other line ends too;
+    `new` gets those of the lines that it replaces. Raises `ToolError`, with a hint, if there is none or more than one,
+    including overlapping ones."""
     if not old:
         raise ToolError("old_text is empty. Name the text to replace; to fill an empty file, use write_file.")
     if old == new:
-        raise ToolError("old_text and new_text are the same; nothing would change.")
-    at = content.find(old)
+        raise ToolError(_SAME)
+    start = _only_place(content, old)
+    if start is not None and not in_crlf(content, start):
+        end = start + len(old)
+        new = new if "\n" in old else inserted(content, start, end, new)
+    else:
+        plain, old = unix(content), unix(old)
+        place = _only_place(plain, old)
+        if place is None:
+            raise ToolError(f"old_text was not found. {hint(content, old)}")
+        start, end = (place_in(content, plain, at) for at in (place, place + len(old)))
+        new = rewritten(content[start:end], new)
+        if new == content[start:end]:
+            raise ToolError(_SAME)
+    return Edited(content[:start] + new + content[end:], start, len(new))
+
+
+def _only_place(content: str, text: str) -> int | None:
+    """Where a text occurs; None if it does not. Raises `ToolError` if it occurs more than once."""
+    at = content.find(text)
     if at < 0:
-        raise ToolError(f"old_text was not found. {hint(content, old)}")
-    if content.find(old, at + 1) >= 0:
-        raise ToolError(_ambiguous(content, old))
-    return content[:at] + new + content[at + len(old) :]
+        return None
+    if content.find(text, at + 1) >= 0:
+        raise ToolError(_ambiguous(content, text))
+    return at
 
 
 def hint(content: str, old: str) -> str:
-    """Why `old` was not found: other line endings, other white space, or the line most similar to its first one."""
-    if _unix(old) in _unix(content):
-        ends = "CRLF (\\r\\n)" if "\r\n" in content else "LF (\\n)"
-        return f"It occurs with other line endings: this file uses {ends}; write the same in old_text and new_text."
+    """Why `old` was not found: other white space, or the line most similar to its first one."""
     if (line := _find_ignoring_space(content, old)) is not None:
         return (
             f"The text at line {line} differs from it only in whitespace (indentation, tabs, trailing spaces, "
@@ -98,8 +125,8 @@ class EditFileArguments(Arguments):
 class EditFile:
     name: ClassVar[str] = "edit_file"
     description: ClassVar[str] = (
-        "Replaces text that occurs exactly once in a file, including whitespace and line endings; otherwise nothing is "
-        "changed. Returns the lines around the change."
+        "Replaces text that occurs exactly once in a file, including whitespace; otherwise nothing is changed. Line "
+        "endings stay as they are. Returns the lines around the change."
     )
     parallel_safe: ClassVar[bool] = False
     arguments: type[Arguments] = EditFileArguments
@@ -109,7 +136,7 @@ class EditFile:
         self._turn = asyncio.Lock()
 
     async def run(self, args: EditFileArguments, context: ToolContext) -> ToolOutcome:
-        """The rest of the file keeps its bytes: line endings, byte order mark, last line, and anything not UTF-8."""
+        """The rest of the file keeps its bytes: line ends, byte order mark, last line, and anything not UTF-8."""
         sandbox = await context.sandbox()
         data = await read_text_bytes(sandbox, args.path)
         async with self._turn:
@@ -122,10 +149,9 @@ class EditFile:
 def _edit(data: bytes, args: EditFileArguments) -> tuple[bytes, str]:
     # Surrogates represent bytes that are not UTF-8 and become the same bytes again; clean arguments contain none.
     content = data.decode("utf-8", "surrogateescape")
-    changed = replace_once(content, args.old_text, args.new_text)
-    at = content.find(args.old_text)
-    report = f"Edited {escape_name(args.path)}:\n{snippet(changed, at, len(args.new_text))}"
-    return changed.encode("utf-8", "surrogateescape"), report
+    edited = replace_once(content, args.old_text, args.new_text)
+    report = f"Edited {escape_name(args.path)}:\n{snippet(edited.content, edited.at, edited.length)}"
+    return edited.content.encode("utf-8", "surrogateescape"), report
 
 
 def _occurrences(content: str, text: str) -> Iterator[int]:
@@ -140,10 +166,6 @@ def _ambiguous(content: str, old: str) -> str:
     count = str(len(starts)) if len(starts) <= MAX_NAMED_MATCHES else f"more than {MAX_NAMED_MATCHES}"
     lines = ", ".join(str(content.count("\n", 0, at) + 1) for at in starts[:MAX_NAMED_MATCHES])
     return f"old_text occurs {count} times, at lines {lines}. Add lines around it until it occurs only once."
-
-
-def _unix(text: str) -> str:
-    return text.replace("\r\n", "\n")
 
 
 def _squeezed(text: str) -> Iterator[tuple[int, str]]:

@@ -166,6 +166,8 @@ R_co = TypeVar("R_co", covariant=True)
 class _Collector(Protocol[R_co]):
     def write(self, stream: Stream, data: bytes) -> None: ...
 
+    def as_terminal(self) -> None: ...
+
     async def finish(self, note: str = "") -> R_co: ...
 
 
@@ -176,6 +178,9 @@ class MaskedCollector(Generic[R_co]):
         self._collector = collector
         self._masking = masking
         self._streams: dict[Stream, MaskedStream] = {"stdout": MaskedStream(masking), "stderr": MaskedStream(masking)}
+
+    def as_terminal(self) -> None:
+        self._collector.as_terminal()
 
     def write(self, stream: Stream, data: bytes) -> None:
         if output := self._streams[stream].feed(data):

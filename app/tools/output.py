@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from app.sandbox.base import Stream
+from app.tools.terminal import TerminalText
 
 KEEP_S = 1.0
 """Seconds of new output that a crash of the server can lose: after that time it is passed to the store. Faster calls
@@ -162,10 +163,10 @@ class OutputCollector:
     """The `OutputSink` of one call.
 
     Bytes of both streams form one sequence in order of arrival. They are decoded as UTF-8 piece by piece; anything not
-    UTF-8, and NUL, becomes U+FFFD. At most `limit.chars` characters are kept in memory, half of them from the start,
-    half from the end. Raw bytes are kept in memory while the text is complete, then go to the store, up to `max_bytes`;
-    the rest is only counted. `finish` must be called, even after an error or a cancellation: it then returns what came
-    so far.
+    UTF-8, and NUL, becomes U+FFFD. The live preview gets that, also if the model sees what a terminal shows of it. At
+    most `limit.chars` characters are kept in memory, half of them from the start, half from the end. Raw bytes are kept
+    in memory while they are few, then go to the store, up to `max_bytes`; the rest is only counted. `finish` must be
+    called, even after an error or a cancellation: it then returns what came so far.
     """
 
     def __init__(
@@ -186,6 +187,8 @@ class OutputCollector:
         self._on_live = on_live
         self._left_out = left_out
         self._clipped = ClippedText(limit.chars)
+        self._terminal: TerminalText | None = None
+        self._length = 0
         utf8 = codecs.getincrementaldecoder("utf-8")
         self._decoders: dict[Stream, codecs.IncrementalDecoder] = {"stdout": utf8("replace"), "stderr": utf8("replace")}
         self._bytes = 0
@@ -194,6 +197,9 @@ class OutputCollector:
         self._timer: asyncio.TimerHandle | None = None
         self._finished = False
 
+    def as_terminal(self) -> None:
+        self._terminal = self._terminal or TerminalText(self._clipped.add)
+
     def write(self, stream: Stream, data: bytes) -> None:
         """Takes output as it comes; ignored after `finish`."""
         if self._finished or not data:
@@ -201,7 +207,7 @@ class OutputCollector:
         self._keep(data)
         self._bytes += len(data)
         self._take(stream, self._decoders[stream].decode(data))
-        if self._writer is None and self._clipped.length > self._limit.chars:
+        if self._writer is None and self._length > self._limit.chars:
             self._spill()
         if self._timer is None:
             self._timer = _later(KEEP_S, self._keep_so_far)
@@ -244,13 +250,19 @@ class OutputCollector:
             return
         text = text.replace("\x00", "\ufffd")
         if self._on_live is not None:
-            self._on_live(stream, text, self._clipped.length)
-        self._clipped.add(text)
+            self._on_live(stream, text, self._length)
+        self._length += len(text)
+        if self._terminal is None:
+            self._clipped.add(text)
+        else:
+            self._terminal.feed(stream, text)
 
     def _flush_decoders(self) -> None:
         self._finished = True
         for stream, decoder in self._decoders.items():
             self._take(stream, decoder.decode(b"", final=True))
+        if self._terminal is not None:
+            self._terminal.close()
 
     def _spill(self) -> None:
         self._writer = self._store.writer(self._key)

@@ -131,7 +131,7 @@ def search_script(pattern: str, root: str, globs: list[str]) -> str:
         f"--sort path --max-filesize {MAX_FILE_MB}M --max-columns 2000 --max-columns-preview{globbed}"
     )
     names = " -o ".join(f"-name {quote(glob)}" for glob in globs)
-    find = rf"find {quote(root)} \( -name .git -o -name {quote(broken_name)} \) -prune -o -type f"
+    find = rf"find -H {quote(root)} \( -name .git -o -name {quote(broken_name)} \) -prune -o -type f"
     return _SCRIPT.format(
         rg=rg,
         find=rf"{find} \( {names} \)" if names else find,
@@ -161,7 +161,7 @@ def expand_glob(glob: str) -> list[str]:
 
 async def search_root(sandbox: Sandbox, path: str) -> str:
     """The file or directory to search, relative to the workspace and safe for a command line. Raises what the sandbox
-    raises for a path that leaves the workspace, does not exist or goes through a link."""
+    raises for a path that leaves the workspace or does not exist."""
     path = "/".join(resolve(path)) or "."
     try:
         await sandbox.list(path, limit=1)

@@ -47,6 +47,7 @@ class ExecuteCommand:
                 raise ToolError(f"The command could not be started: {state.remark}")
             return ToolOutcome(exit_code=state.exit_code, note=f"[command_id {state.command_id}: {described(state)}]")
         timeout_s = _timeout(args.timeout_s, context)
+        context.output.as_terminal()
         silent = True
 
         def on_output(stream: Stream, data: bytes) -> None:

@@ -183,3 +183,11 @@ async def test_no_more_than_the_tools_that_are_offered(client: Client, provider:
     assert "background" not in str(tool)
     assert outputs(events) == ["Error: This session cannot run commands in the background: it has no command_output."]
     assert await commands(client, session["id"]) == []
+
+
+@pytest.mark.shared_server
+async def test_a_progress_bar_does_not_hide_what_came_before_it(client: Client, provider: FakeProvider) -> None:
+    bar = r"echo begun; i=0; while [ $i -lt 8000 ]; do i=$((i+1)); printf '\r%s' $i; done; echo; echo end"
+    provider.script(Reply(background(bar)), of_command("command_output", wait_s=30), Reply(Text("Done.")))
+    _, events = await client.run("task")
+    assert outputs(events)[1].startswith("begun\n8000\nend\n[ended with exit code 0")

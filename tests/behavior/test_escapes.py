@@ -169,7 +169,7 @@ def calls_along(path: str) -> list[ToolCall]:
 
 
 @pytest.mark.shared_server
-async def test_tools_and_clients_follow_no_link(
+async def test_tools_and_clients_follow_no_link_out(
     client: Client, server: RunningServer, provider: FakeProvider, sandbox: str, host: Host
 ) -> None:
     places = {"host": host.directory, "data": server.settings.data_dir, "server": os.getpid()}
@@ -260,7 +260,7 @@ async def test_a_command_reaches_only_its_own_processes(
 
 
 SWAP = """
-mkdir d away; echo inside >d/f; echo inside >f; echo begun
+mkdir d away; echo inside >d/f; echo inside >f; ln -s d/f way; echo begun
 turn=0
 while [ ! -e stop ] && [ $turn -lt 20000 ]; do
     turn=$((turn+1))
@@ -300,6 +300,8 @@ async def test_swapping_a_directory_and_a_link_leads_nowhere(
                 client.http.get(address(session_id, "d/f")),
                 client.http.put(address(session_id, "d/f"), content=b"uploaded"),
                 client.http.put(address(session_id, f"d/new/{turn}"), content=b"uploaded"),
+                client.http.get(address(session_id, "way")),
+                client.http.put(address(session_id, "way"), content=b"uploaded"),
                 client.http.put(address(session_id, "f"), content=b"uploaded"),
                 client.http.get(f"{base}/files", params={"path": "d"}),
                 whole_or_broken(client, session_id),

@@ -17,7 +17,7 @@ from openai.types.responses.response_create_params import ResponseCreateParamsSt
 from pydantic import TypeAdapter
 
 from tests.behavior.checks import assert_sound
-from tests.behavior.harness import ANTHROPIC, OPENAI, RESPONSES, Client, of_type
+from tests.behavior.harness import ANTHROPIC, OPENAI, RESPONSES, Client, command, of_type
 from tests.behavior.pictures import GIF, JPEG, WEBP, image, png, text
 from tests.provider import FakeProvider, RecordedRequest, Reply, Text, ToolCall
 from tests.provider.images import images_of
@@ -126,18 +126,9 @@ async def test_each_bad_part_is_refused_with_its_code(client: Client, provider: 
     assert provider.requests == []
 
 
-async def test_a_link_out_of_the_workspace_is_refused(client: Client, sandbox: str) -> None:
-    session = await client.create()
-    archive = io.BytesIO()
-    with tarfile.open(fileobj=archive, mode="w") as tar:
-        link = tarfile.TarInfo("link.png")
-        link.type, link.linkname = tarfile.SYMTYPE, "real.png"
-        tar.addfile(link)
-        member = tarfile.TarInfo("real.png")
-        member.size = len(png())
-        tar.addfile(member, io.BytesIO(png()))
-    response = await client.http.put(f"/v1/sessions/{session['id']}/archive", content=archive.getvalue())
-    assert response.is_success, response.text
+async def test_a_link_out_of_the_workspace_is_refused(client: Client, provider: FakeProvider, sandbox: str) -> None:
+    provider.script(Reply(command("ln -s /etc/passwd link.png")), Reply(Text("Done.")))
+    session, _ = await client.run("task")
     content = [{"type": "image", "path": "link.png"}]
     response = await client.http.post(f"/v1/sessions/{session['id']}/queue", json={"content": content})
     refused(response, "path_outside_workspace")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import tarfile
 from collections.abc import Callable
 from typing import Any
 
@@ -118,11 +120,24 @@ async def test_a_fresh_session_makes_no_workspace_for_its_notes(
 
 
 @pytest.mark.parametrize("name", ["AGENTS.md", "MEMORY.md"])
-async def test_a_link_is_not_a_note(client: Client, provider: FakeProvider, name: str) -> None:
-    link = command(f"echo secret > other; rm -f {name}; ln -s other {name}")
+async def test_a_link_out_is_not_a_note(client: Client, provider: FakeProvider, name: str) -> None:
+    link = command(f"echo secret > /tmp/other; rm -f {name}; ln -s /tmp/other {name}")
     provider.script(Reply(link), Reply(ToolCall("memory_read"), ToolCall("memory_write", {"content": "x"})))
     _, events = await client.run("task")
     _, read, written = [event.data for event in of_type(events, "tool.result")]
     linked = name == "MEMORY.md"
     assert "secret" not in read["output"]
     assert (read["status"], written["status"]) == (("error", "error") if linked else ("completed", "completed"))
+
+
+async def test_a_link_inside_is_a_note(client: Client, provider: FakeProvider) -> None:
+    session_id = await prepared(client, {"docs/agents.md": b"Use tabs."})
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w") as tar:
+        link = tarfile.TarInfo("AGENTS.md")
+        link.type, link.linkname = tarfile.SYMTYPE, "docs/agents.md"
+        tar.addfile(link)
+    answer = await client.http.put(f"/v1/sessions/{session_id}/archive", content=archive.getvalue())
+    assert answer.is_success, answer.text
+    await run_in(client, session_id, "go")
+    assert "Use tabs." in provider.requests[0].system

@@ -50,6 +50,17 @@ async def test_long_output_is_clipped_and_stored_whole(client: Client, provider:
     await _assert_ranges(client, path, whole)
 
 
+async def test_a_progress_bar_is_its_last_state_and_stored_whole(client: Client, provider: FakeProvider) -> None:
+    bar = r"i=0; while [ $i -lt 3000 ]; do i=$((i+1)); printf '\r%s' $i; done; printf '\n\033[32mend\033[0m\n'"
+    provider.script(Reply(command(bar)))
+    session, events = await client.run("task")
+    (result,) = results_of(events)
+    assert (result.data["output"], result.data["truncated"]) == ("3000\nend\n", False)
+    assert provider.requests[1].tool_results == {result.data["call_id"]: "3000\nend\n"}
+    got = await client.http.get(f"/v1/sessions/{session['id']}/tool-calls/{result.data['call_id']}/output")
+    assert got.content == b"".join(b"\r%d" % number for number in range(1, 3001)) + b"\n\x1b[32mend\x1b[0m\n"
+
+
 async def _assert_ranges(client: Client, path: str, whole: bytes) -> None:
     size = len(whole)
     for asked, first, last in [
@@ -197,6 +208,25 @@ async def test_invalid_calls_come_back_as_errors_that_say_what_to_do(
 def _interval(result: Event) -> tuple[datetime, datetime]:
     end = datetime.fromisoformat(result.data["at"])
     return end - timedelta(milliseconds=result.data["duration_ms"]), end
+
+
+async def test_calls_that_a_local_model_writes_as_text_run_or_fail_with_a_reason(
+    client: Client, provider: FakeProvider
+) -> None:
+    coder = "<tool_call>\n<function=execute_command>\n<parameter=command>\necho $((40+2))\n</parameter>\n</function>"
+    provider.script(
+        Reply(Text(f"I look.\n{coder}\n</tool_call>", chunks=9)),
+        Reply(Text('<tool_call>\n{"name": "execute_command", "arguments": {"command": "ls}}\n</tool_call>')),
+        Reply(Text("Done.")),
+    )
+    session, events = await client.run("task", model=OPENAI)
+    ran, failed = (event.data for event in of_type(events, "tool.result"))
+    assert (ran["status"], ran["output"]) == ("completed", "42\n")
+    assert (failed["status"], failed["name"]) == ("error", "execute_command")
+    assert "not valid JSON" in failed["output"]
+    assert [event.data["text"] for event in of_type(events, "text.completed")] == ["I look.\n", "Done."]
+    assert (session["outcome"], session["answer"]) == ("completed", "Done.")
+    assert provider.refusals == []
 
 
 async def test_safe_calls_overlap_and_commands_do_not(client: Client, provider: FakeProvider, sandbox: str) -> None:

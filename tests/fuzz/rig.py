@@ -12,7 +12,7 @@ from typing import Any, Self
 
 import httpx
 
-from app.sandbox.host.workspace import delete_tree
+from app.sandbox.host.directories import delete_tree
 from tests.behavior.harness import OPENAI, RunningServer, settings_for
 from tests.databases import make_database
 from tests.fuzz.engine import Crash

@@ -48,8 +48,8 @@ log = structlog.get_logger(__name__)
 async def workspace_notes(sandbox: Sandbox) -> Notes:
     """The current content of both files, and the skills. Creates nothing, since a workspace that does not exist yet has
     none, and starts a sandbox only to list a folder of skills. A file that is too large or binary is reported to the
-    model; a link or a directory does not count as a file. Raises `SandboxUnavailableError` if the sandbox does not
-    answer, and `TimeoutError` if it takes too long."""
+    model; a directory, or a link that leads out, does not count as a file. Raises `SandboxUnavailableError` if the
+    sandbox does not answer, and `TimeoutError` if it takes too long."""
     async with asyncio.timeout(READ_WAIT_S):
         if not await sandbox.has_workspace():
             return Notes()

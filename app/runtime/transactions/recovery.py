@@ -35,6 +35,7 @@ from app.runtime.transactions.client_calls import is_left_waiting, would_continu
 from app.runtime.transactions.runs import end_waits, resolve_approvals
 from app.sessions import ContextState, Outcome, QueueMode
 from app.tools.submit import OutputFormat
+from app.tools.terminal import folded
 
 MAX_RECOVERIES = 3
 """Recoveries without a completed step in between, after which the run is parked: the run itself is likely to crash the
@@ -276,11 +277,12 @@ class LeftOutput:
 
     @property
     def shown(self) -> str:
-        """The part of it that the model sees."""
+        """The part of it that the model sees; of a command, as a terminal shows it."""
+        text = _text if self.key is None else _folded
         if not self.is_clipped:
-            return _text(self.head + self.tail).removesuffix("\n")
+            return text(self.head + self.tail).removesuffix("\n")
         missing = self.size - len(self.head) - len(self.tail)
-        return f"{_text(self.head)}\n[… {missing:,} bytes left out here …]\n{_text(self.tail)}".removesuffix("\n")
+        return f"{text(self.head)}\n[… {missing:,} bytes left out here …]\n{text(self.tail)}".removesuffix("\n")
 
     @property
     def note(self) -> str:
@@ -295,6 +297,10 @@ class LeftOutput:
 
 def _text(data: bytes) -> str:
     return data.decode("utf-8", "replace").replace("\x00", "\ufffd")
+
+
+def _folded(data: bytes) -> str:
+    return folded(_text(data))
 
 
 async def left_outputs(

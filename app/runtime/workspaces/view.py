@@ -102,21 +102,16 @@ class SnapshotView:
         entry = self._find(path)
         if entry is None or entry.kind == "d":
             raise paths.not_a_file(path)
-        if entry.kind == "l":
-            raise paths.outside_workspace(path)
-        if entry.link:
-            entry = next(other for other in self._tree.entries if other.path == entry.link)
-        return StoredFile(self._objects, entry)
+        return StoredFile(self._objects, self._with_content(entry))
 
     async def list(self, path: str = ".", *, recursive: bool = False, limit: int = 10_000) -> Sequence[FileInfo]:
         entry = self._find(path)
-        if entry is not None and entry.kind == "l":
-            raise paths.outside_workspace(path)
         if entry is not None and entry.kind != "d":
             raise paths.not_a_directory(path)
         above = entry.path + b"/" if entry is not None else b""
+        shown = b"".join(os.fsencode(name) + b"/" for name in paths.resolve(path))
         found = [
-            _info(other)
+            _info(other, shown + other.path[len(above) :])
             for other in self._tree.entries
             if other.path.startswith(above) and (recursive or b"/" not in other.path[len(above) :])
         ]
@@ -126,20 +121,22 @@ class SnapshotView:
         return archive(self._objects, self._tree)
 
     def _find(self, path: str) -> Entry | None:
-        """The entry at a path, None for the workspace itself."""
-        names = [os.fsencode(name) for name in paths.resolve(path)]
-        wanted = {b"/".join(names[:count]) for count in range(1, len(names) + 1)}
-        found = {entry.path: entry for entry in self._tree.entries if entry.path in wanted}
-        entry: Entry | None = None
-        for count in range(1, len(names) + 1):
-            if entry is not None and entry.kind == "l":
-                raise paths.outside_workspace(path)
-            if entry is not None and entry.kind != "d":
+        """What a path leads to, None for the workspace itself."""
+        route = paths.Route(paths.resolve(path), path)
+        while (name := route.next()) is not None:
+            if route.place and self._at(route.place).kind != "d":
                 raise paths.not_a_directory(path)
-            entry = found.get(b"/".join(names[:count]))
-            if entry is None:
-                raise paths.file_not_found(path)
-        return entry
+            found = self._entries.get(b"/".join(map(os.fsencode, [*route.place, name])))
+            if found is None:
+                raise route.missing()
+            if found.kind == "l":
+                route.follow(os.fsdecode(found.target))
+            else:
+                route.enter()
+        return self._at(route.place) if route.place else None
+
+    def _at(self, place: Sequence[str]) -> Entry:
+        return self._entries[b"/".join(map(os.fsencode, place))]
 
 
 class StoredFile:
@@ -169,6 +166,5 @@ class StoredFile:
         """Does nothing: no resource is held open."""
 
 
-def _info(entry: Entry) -> FileInfo:
-    path = paths.clean_name(entry.path)
-    return FileInfo(path, _TYPES[entry.kind], entry.size, entry.mtime_ns / 1e9)
+def _info(entry: Entry, path: bytes) -> FileInfo:
+    return FileInfo(paths.clean_name(path), _TYPES[entry.kind], entry.size, entry.mtime_ns / 1e9)

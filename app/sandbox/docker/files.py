@@ -120,17 +120,18 @@ class ContainerFiles:
         return b"".join([piece async for piece in file.read(range(file.size))])
 
     async def open(self, path: str) -> ContainerFile:
-        names = paths.resolve(path)
-        status = await self._status(names, path)
+        route = paths.Route(paths.resolve(path), path)
+        status = await self._follow(route, path)
         if not status.is_regular:
             raise paths.not_a_file(path)
-        return ContainerFile(self._archives, _absolute(names), status, path)
+        return ContainerFile(self._archives, _absolute(route.place), status, path)
 
     async def write(self, path: str, data: bytes) -> None:
-        names = paths.resolve(path)
+        route = paths.Route(paths.resolve(path), path)
+        await self._follow(route, path, create=True)
+        names = route.place
         if not names:
             raise paths.not_a_file(path)
-        await self._check_parents(names[:-1], path)
         temporary = f".palimpsest-{secrets.token_hex(8)}"
         arguments = ("/".join(names[:-1]) or ".", names[-1], temporary, str(len(data)))
         code, _, messages = await run_script(self._engine, self._container, _WRITE_SCRIPT, arguments, stdin=data)
@@ -147,12 +148,12 @@ class ContainerFiles:
 
     async def list(self, path: str, recursive: bool, limit: int) -> Sequence[FileInfo]:
         names = paths.resolve(path)
-        status = await self._status(names, path)
-        if not status.is_directory:
+        route = paths.Route(names, path)
+        if not (await self._follow(route, path)).is_directory:
             raise paths.not_a_directory(path)
         mark = secrets.token_hex(16)
         size = (limit + 1) * _LISTED_BYTES
-        arguments = ("/".join(names) or ".", mark, str(_MAX_DEPTH if recursive else 1), str(size))
+        arguments = ("/".join(route.place) or ".", mark, str(_MAX_DEPTH if recursive else 1), str(size))
         code, output, messages = await run_script(
             self._engine, self._container, _LIST_SCRIPT, arguments, limit=2 * size
         )
@@ -177,36 +178,31 @@ class ContainerFiles:
                 async for piece in pieces:
                     yield piece
 
-    async def _status(self, names: Sequence[str], path: str) -> PathStatus:
-        """The status of a path; raises if it does not exist, is a link or leads through one."""
-        status = await self._look_at((), path)
-        for count in range(1, len(names) + 1):
-            if status is not None and not status.is_directory:
-                raise paths.not_a_directory(path)
-            status = await self._look_at(names[:count], path)
-            if status is None:
-                raise paths.file_not_found(path)
-            if status.is_link:
-                raise paths.outside_workspace(path)
-        if status is None:
+    async def _follow(self, route: paths.Route, path: str, *, create: bool = False) -> PathStatus:
+        """Walks along a route; returns the status of where it leads. With `create`, names at its end may be missing."""
+        top = status = await self._look_at((), path)
+        if top is None or status is None:
             raise SandboxError("The session has no workspace.")
+        while (name := route.next()) is not None:
+            if not status.is_directory:
+                raise paths.not_a_directory(path)
+            found = await self._look_at([*route.place, name], path)
+            if found is not None and found.is_link:
+                route.follow(found.target)
+                status = top
+            elif found is not None:
+                route.enter()
+                status = found
+            elif create and not route.is_of_link:
+                route.enter_rest()
+            else:
+                raise route.missing()
         return status
 
     async def _look_at(self, names: Sequence[str], path: str) -> PathStatus | None:
         """The status of one component of the path; None if it does not exist."""
         with _refusals(path):
             return await self._archives.status(_absolute(names))
-
-    async def _check_parents(self, names: Sequence[str], path: str) -> None:
-        """Raises if a parent is a link or not a directory; a missing one will be created."""
-        for count in range(1, len(names) + 1):
-            status = await self._look_at(names[:count], path)
-            if status is None:
-                return
-            if status.is_link:
-                raise paths.outside_workspace(path)
-            if not status.is_directory:
-                raise paths.not_a_directory(path)
 
 
 @contextmanager
@@ -257,12 +253,14 @@ def _last_line(messages: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PathStatus:
-    """The Engine's description of one path in a container; of a link itself, not its target."""
+    """The Engine's description of one path in a container; of a link itself."""
 
     mode: int
     size: int
     changed: str = ""
     """When its content was changed last, as the Engine writes it."""
+    target: str = ""
+    """Where a link leads in the container, through other links too."""
 
     @property
     def is_link(self) -> bool:
@@ -294,9 +292,9 @@ class ContainerArchives:
                 if response.status == 404:
                     return None
                 if response.status != 200:
-                    raise aiodocker.DockerError(response.status, f"It cannot look at {path!r}.")
+                    raise aiodocker.DockerError(response.status, f"It cannot look at {path!r} or its target.")
                 status = json.loads(base64.b64decode(response.headers["X-Docker-Container-Path-Stat"]))
-        return PathStatus(int(status["mode"]), int(status["size"]), str(status["mtime"]))
+        return PathStatus(int(status["mode"]), int(status["size"]), str(status["mtime"]), str(status["linkTarget"]))
 
     async def fetch(self, path: str) -> AsyncGenerator[bytes, None]:
         """Yields `path` as a tar in pieces."""

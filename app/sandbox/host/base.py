@@ -17,9 +17,10 @@ from app.sandbox import paths
 from app.sandbox.base import FileInfo, FilePiece, Present, Sandbox, SandboxConfig, Scan, TreeEntry
 from app.sandbox.host import moving, unpacking
 from app.sandbox.host.copying import copy_workspace
+from app.sandbox.host.directories import delete_tree
 from app.sandbox.host.process import Commands
 from app.sandbox.host.threads import FileThreads
-from app.sandbox.host.workspace import FULL, Workspace, delete_tree
+from app.sandbox.host.workspace import FULL, Workspace
 from app.sandbox.tar import PIECE, gathered, piped
 
 T = TypeVar("T")

@@ -37,6 +37,7 @@ from app.sandbox.base import (
 from app.sandbox.egress import Gateway, Proxy, Refusals, enter
 from app.sandbox.host import process
 from app.sandbox.host.base import HostSandbox, HostWorkspaces
+from app.sandbox.host.directories import delete_tree
 from app.sandbox.host.disk import DiskUse
 from app.sandbox.host.etc import Etc
 from app.sandbox.host.kernel import Cgroups, filter_program, limit_ipc
@@ -55,7 +56,7 @@ from app.sandbox.host.process import Commands, Spawn, memory_file
 from app.sandbox.host.process_tree import NICENESS, can_see_trees
 from app.sandbox.host.threads import FileThreads
 from app.sandbox.host.watch import HostDisk, HostWatch, in_thread
-from app.sandbox.host.workspace import Workspace, delete_tree
+from app.sandbox.host.workspace import Workspace
 from app.sandbox.ready import ProcessLostError, ReadyCommands, Room, may_start
 
 FIRST_UID = 30_000

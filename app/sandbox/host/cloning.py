@@ -20,9 +20,10 @@ from urllib.parse import urlsplit
 
 from app.errors import ForbiddenError, InvalidRequestError, PalimpsestError
 from app.sandbox.egress.gateway import may_be_reached
+from app.sandbox.host.directories import delete_tree
 from app.sandbox.host.disk import ENTRY_BYTES, count
 from app.sandbox.host.git_ssh import SshHost, ssh_environment
-from app.sandbox.host.workspace import Workspace, delete_tree
+from app.sandbox.host.workspace import Workspace
 from app.sandbox.names import Resolve, Resolver, resolve
 
 CLONE_S = 600.0

@@ -11,8 +11,9 @@ from contextlib import closing, contextmanager, suppress
 from itertools import chain, groupby
 
 from app.errors import PalimpsestError, SandboxError, WorkspaceFullError
+from app.sandbox.host.directories import OPEN_DIRECTORY, closing_file, delete_tree
 from app.sandbox.host.disk import ENTRY_BYTES
-from app.sandbox.host.workspace import FULL, OPEN_DIRECTORY, Entry, Workspace, closing_file, delete_tree, open_file
+from app.sandbox.host.workspace import FULL, Entry, Workspace, open_file
 
 COPY_PIECE = 8 * 1024 * 1024
 """Bytes copied per system call, to keep each call short."""

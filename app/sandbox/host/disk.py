@@ -9,8 +9,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from app.sandbox.host.directories import OPEN_DIRECTORY
 from app.sandbox.host.process_tree import FILES, living, shares, tasks, tree
-from app.sandbox.host.workspace import OPEN_DIRECTORY
 
 ENTRY_BYTES = 4096
 """Minimum size counted for each file name, which also limits the number of files and so the time of a count; ext4 by

@@ -15,7 +15,8 @@ from typing import IO, BinaryIO
 from app.errors import NotFoundError, PalimpsestError, SandboxError, WorkspaceFullError
 from app.sandbox import paths
 from app.sandbox.base import FilePiece, Scan, TreeEntry
-from app.sandbox.host.workspace import FULL, Entry, Workspace, closing_file, delete_below, kind_of, open_file
+from app.sandbox.host.directories import closing_file, delete_below
+from app.sandbox.host.workspace import FULL, Entry, Workspace, kind_of, open_file
 
 PIECE = 1024 * 1024
 """Bytes read from a file at a time, and gathered of small files for one trip between threads."""

@@ -12,9 +12,10 @@ from typing import BinaryIO
 
 from app.errors import WorkspaceFullError
 from app.sandbox import paths
+from app.sandbox.host.directories import OPEN_DIRECTORY, closing_file, delete_tree
 from app.sandbox.host.disk import count
 from app.sandbox.host.moving import Restoration, translated
-from app.sandbox.host.workspace import OPEN_DIRECTORY, Workspace, closing_file, delete_tree
+from app.sandbox.host.workspace import Workspace
 
 LEFT = ".left-"
 """Begins the name of a directory next to the workspaces that is being removed, or is not in use yet."""

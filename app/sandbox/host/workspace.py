@@ -1,4 +1,7 @@
-"""A workspace that is a directory of the host: file access beneath it that follows no link, and its deletion."""
+"""A workspace that is a directory of the host, and file access beneath it, which a command may change meanwhile.
+
+The kernel never follows a link here: every name is opened relative to its open directory, and a link's target is read
+and walked from there, so that a name that is swapped for a link leads nowhere but into the workspace."""
 
 from __future__ import annotations
 
@@ -18,6 +21,7 @@ from typing import Literal
 from app.errors import InvalidRequestError, PalimpsestError, SandboxError
 from app.sandbox import paths, tar
 from app.sandbox.base import FileInfo
+from app.sandbox.host.directories import OPEN_DIRECTORY, closing_file, delete_tree
 
 MAX_DEPTH = 200
 """Directories deeper than this are neither listed nor archived; a hostile tree could be endless."""
@@ -31,12 +35,6 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 """The disk or the user's quota is full."""
 Kind = Literal["file", "directory", "symlink", "other"]
-
-OPEN_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_DELETED_AT_ONCE = 10_000
-"""Names of a directory read at once: takes a few MiB, and a directory with a million names needs few reads."""
-_SHALLOW = 20
-"""Depth up to which a directory is emptied in place, which is faster than moving it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +64,7 @@ class Workspace:
         delete_tree(self.root)
 
     def read(self, path: str, max_bytes: int | None) -> bytes:
-        names = paths.resolve(path)
-        with self._parent(names, path) as (parent, name), _opened(parent, name, path) as file:
+        with self._parent(path) as (parent, name), _opened(parent, name, path) as file:
             size = os.fstat(file).st_size
             if max_bytes is None:
                 return _read_all(file)
@@ -78,13 +75,11 @@ class Workspace:
 
     def open(self, path: str) -> int:
         """Opens a regular file for reading; returns its descriptor."""
-        names = paths.resolve(path)
-        with self._parent(names, path) as (parent, name):
+        with self._parent(path) as (parent, name):
             return open_file(parent, name, path)
 
     def write(self, path: str, data: bytes) -> None:
-        names = paths.resolve(path)
-        with self._parent(names, path, create=True) as (parent, name):
+        with self._parent(path, create=True) as (parent, name):
             mode = _replaceable_mode(parent, name, path)
             temporary = f".palimpsest-{secrets.token_hex(8)}"
             try:
@@ -96,9 +91,13 @@ class Workspace:
                 raise
 
     def list(self, path: str, recursive: bool, limit: int) -> Sequence[FileInfo]:
-        start = tuple(os.fsencode(name) for name in paths.resolve(path))
-        with closing(self._walk(start, path, recursive, limit)) as entries:
-            found = [_info(entry.parts, entry.status) for entry in islice(entries, limit)]
+        names = paths.resolve(path)
+        route = paths.Route(names, path)
+        with _translated(path, route):
+            directory = self._follow(route, path)
+        place, shown = _encoded(route.place), _encoded(names)
+        with closing(self._walk_in(place, directory, recursive, limit, frozenset())) as entries:
+            found = [_info((*shown, *entry.parts[len(place) :]), entry.status) for entry in islice(entries, limit)]
         return sorted(found, key=lambda info: info.path)
 
     def archive(self) -> Iterator[bytes]:
@@ -111,22 +110,11 @@ class Workspace:
     def walk(self, skip: frozenset[bytes] = frozenset()) -> Generator[Entry, None, None]:
         """All entries, a directory before its contents. Leaves out what is inaccessible, deeper than `MAX_DEPTH`, or in
         a directory with a name in `skip`."""
-        return self._walk((), ".", recursive=True, skip=skip)
+        return self._walk_in((), self._open_directory((), "."), recursive=True, most=None, skip=skip)
 
     def open_directory(self, parts: Sequence[bytes]) -> int:
         """Opens the directory at a path, given by its names, without following links; returns its descriptor."""
         return self._open_directory(parts, os.fsdecode(b"/".join(parts)))
-
-    def _walk(
-        self,
-        start: tuple[bytes, ...],
-        path: str,
-        recursive: bool,
-        most: int | None = None,
-        skip: frozenset[bytes] = frozenset(),
-    ) -> Generator[Entry, None, None]:
-        """Entries, a directory before its contents; of each directory the first `most` names."""
-        return self._walk_in(start, self._open_directory(start, path), recursive, most, skip)
 
     def _walk_in(
         self,
@@ -137,8 +125,11 @@ class Workspace:
         skip: frozenset[bytes],
         held: int = 0,
     ) -> Generator[Entry, None, None]:
-        """Walks a directory and closes it. Its subdirectories are opened again from the root once it is closed, or
-        after each batch of names if it has more than one: then it is one of the `held` directories that stay open."""
+        """Entries, a directory before its contents; of each directory the first `most` names. Closes the directory.
+
+        Its subdirectories are opened again from the root once it is closed, or after each batch of names if it has more
+        than one: then it is one of the `held` directories that stay open.
+        """
         pending: list[bytes] = []
         with closing_file(directory), os.scandir(directory) as found:
             listed: Iterator[bytes] = (os.fsencode(entry.name) for entry in found)
@@ -180,20 +171,65 @@ class Workspace:
             os.fchown(file, self.owner, self.owner)
 
     @contextmanager
-    def _parent(self, names: Sequence[str], path: str, create: bool = False) -> Iterator[tuple[int, bytes]]:
-        """The open directory that holds the path's last name, and that name."""
-        if not names:
-            raise paths.not_a_file(path)
-        parts = [os.fsencode(name) for name in names]
-        with _translated(path), closing_file(self._open_directory(parts[:-1], path, create)) as parent:
-            yield parent, parts[-1]
+    def _parent(self, path: str, create: bool = False) -> Iterator[tuple[int, bytes]]:
+        """The open directory that holds what the path leads to, and the name of that, which is no link."""
+        route = paths.Route(paths.resolve(path), path)
+        with _translated(path, route), closing_file(self._follow(route, path, to_file=True, create=create)) as parent:
+            name = os.fsencode(route.name)
+            if create and route.is_of_link and _status(parent, name) is None:
+                raise route.missing()
+            yield parent, name
 
-    def _open_directory(self, parts: Sequence[bytes], path: str, create: bool = False) -> int:
+    def _follow(self, route: paths.Route, path: str, *, to_file: bool = False, create: bool = False) -> int:
+        """Opens the directory at the end of a route or, `to_file`, the one with the last name."""
+        current = self._open_directory((), path)
+        at: Sequence[str] = []
+        try:
+            for name in iter(route.next, None):
+                current, at = self._moved(current, at, route, path)
+                is_file = to_file and route.is_last
+                found = self._enter(current, os.fsencode(name), is_file, create and not route.is_of_link)
+                if found is None:
+                    return current
+                if isinstance(found, bytes):
+                    route.follow(os.fsdecode(found))
+                    continue
+                os.close(current)
+                current = found
+                route.enter()
+                at = [*at, name]
+            if to_file:
+                raise paths.not_a_file(path)
+            return self._moved(current, at, route, path)[0]
+        except BaseException:
+            os.close(current)
+            raise
+
+    def _moved(self, current: int, at: Sequence[str], route: paths.Route, path: str) -> tuple[int, Sequence[str]]:
+        """The directory that the route has led to; opened from the root if that is not where the walk was."""
+        if route.place == at:
+            return current, at
+        place = self._open_directory(_encoded(route.place), path)
+        os.close(current)
+        return place, list(route.place)
+
+    def _enter(self, parent: int, name: bytes, is_file: bool, create: bool) -> int | bytes | None:
+        """The open directory of that name, or the target of a link; None for another last name."""
+        if is_file:
+            return _target(parent, name)
+        if create:
+            self._make_directory(parent, name)
+        try:
+            return os.open(name, OPEN_DIRECTORY, dir_fd=parent)
+        except OSError:
+            if (target := _target(parent, name)) is not None:
+                return target
+            raise
+
+    def _open_directory(self, parts: Sequence[bytes], path: str) -> int:
         current = _open_root(self.root)
         for name in parts:
             with closing_file(current):
-                if create:
-                    self._make_directory(current, name)
                 current = _open_below(current, name, path)
         return current
 
@@ -241,9 +277,11 @@ def open_file(parent: int, name: bytes, path: str) -> int:
 
 
 @contextmanager
-def _translated(path: str) -> Iterator[None]:
+def _translated(path: str, route: paths.Route) -> Iterator[None]:
     try:
         yield
+    except FileNotFoundError as exc:
+        raise route.missing() from exc
     except OSError as exc:
         raise translate(exc, path) from exc
 
@@ -275,6 +313,18 @@ def _replaceable_mode(parent: int, name: bytes, path: str) -> int:
     if not stat.S_ISREG(status.st_mode):
         raise paths.not_a_file(path)
     return status.st_mode & 0o777
+
+
+def _target(parent: int, name: bytes) -> bytes | None:
+    """The target of a link; None if it is none."""
+    try:
+        return os.readlink(name, dir_fd=parent)
+    except OSError:
+        return None
+
+
+def _encoded(names: Sequence[str]) -> tuple[bytes, ...]:
+    return tuple(map(os.fsencode, names))
 
 
 def _status(parent: int, name: bytes) -> os.stat_result | None:
@@ -313,75 +363,3 @@ def kind_of(mode: int) -> Kind:
 def _read_all(file: int, limit: int | None = None) -> bytes:
     with os.fdopen(os.dup(file), "rb") as reader:
         return reader.read(-1 if limit is None else limit)
-
-
-@contextmanager
-def closing_file(file: int) -> Iterator[int]:
-    try:
-        yield file
-    finally:
-        os.close(file)
-
-
-def delete_tree(root: Path) -> None:
-    """Deletes a tree that a sandbox owned, of any depth and with directories whose owner removed access.
-
-    Deep directories are moved up to the root to be emptied, and names are read in batches, so recursion, path length,
-    open descriptors and memory do not grow with the tree. Nothing may run in the sandbox meanwhile, but another node on
-    this machine may delete the tree too, or write a file that was uploaded.
-    """
-    try:
-        top = os.open(root, OPEN_DIRECTORY)
-    except (FileNotFoundError, NotADirectoryError):
-        return
-    with closing_file(top), suppress(FileNotFoundError):
-        _empty(top, top, 0)
-        while not _remove_if_empty(root):
-            _empty(top, top, 0)
-
-
-def delete_below(parent: int, name: bytes) -> None:
-    """Deletes a directory of the open directory `parent`, like `delete_tree`."""
-    _opened_up(parent, os.fsdecode(name))
-    with closing_file(os.open(name, OPEN_DIRECTORY, dir_fd=parent)) as top:
-        _empty(top, top, 0)
-    os.rmdir(name, dir_fd=parent)
-
-
-def _empty(directory: int, top: int, depth: int) -> None:
-    """Deletes what is in an open directory, until nothing is left."""
-    while names := _some_names(directory):
-        for name in names:
-            with suppress(FileNotFoundError):  # another node has deleted it
-                if not _opened_up(directory, name):
-                    os.unlink(name, dir_fd=directory)
-                elif depth < _SHALLOW:
-                    with closing_file(os.open(name, OPEN_DIRECTORY, dir_fd=directory)) as below:
-                        _empty(below, top, depth + 1)
-                    _remove_if_empty(name, dir_fd=directory)
-                else:
-                    os.rename(name, secrets.token_hex(16), src_dir_fd=directory, dst_dir_fd=top)
-
-
-def _remove_if_empty(directory: Path | str, *, dir_fd: int | None = None) -> bool:
-    """Removes a directory unless another node has stored something in it; returns whether it did."""
-    try:
-        os.rmdir(directory, dir_fd=dir_fd)
-    except OSError as error:
-        if error.errno != errno.ENOTEMPTY:
-            raise
-        return False
-    return True
-
-
-def _some_names(directory: int) -> list[str]:
-    with os.scandir(directory) as entries:
-        return [entry.name for entry in islice(entries, _DELETED_AT_ONCE)]
-
-
-def _opened_up(parent: int, name: str) -> bool:
-    """Gives the owner full access to a directory; False if it is not one."""
-    mode = os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode
-    if stat.S_ISDIR(mode) and mode & 0o700 != 0o700:
-        os.chmod(name, 0o700, dir_fd=parent)
-    return stat.S_ISDIR(mode)

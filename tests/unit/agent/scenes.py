@@ -203,6 +203,8 @@ class Output:
     def bytes(self) -> int:
         return len(self.text.encode())
 
+    def as_terminal(self) -> None: ...
+
     def write(self, stream: Stream, data: bytes) -> None:  # type: ignore[valid-type]
         shown = data.decode()  # type: ignore[attr-defined]
         self.live(stream, shown, len(self.text))

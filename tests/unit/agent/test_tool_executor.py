@@ -79,6 +79,8 @@ class Kept:
     def bytes(self) -> int:
         return len(self.text.partition("[")[0].encode())
 
+    def as_terminal(self) -> None: ...
+
     def write(self, stream: Stream, data: Raw) -> None:
         text = str(data, "utf-8")
         self.live(stream, text, len(self.text))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 
 import httpx
@@ -18,7 +19,7 @@ from hypothesis import strategies as st
 from app.api.errors import MalformedEventIdError
 from app.api.guard import ApiConfig
 from app.api.main import create_app
-from app.api.responses import MAX_SEQ, encode, start_after
+from app.api.responses import MAX_SEQ, chunks, encode, start_after
 from app.connection_limits import bounded
 from app.errors import StorageError
 from app.messages import new_id
@@ -61,6 +62,30 @@ items = st.lists(
 def test_a_reader_gets_back_what_was_encoded(batch: list[StreamItem]) -> None:
     expected = [(None if item.seq is None else str(item.seq), item.type, item.data) for item in batch]
     assert parse(encode(batch)) == expected
+
+
+LINE_ENDS = "a\u2028\u2029b\x85\x0b\x0c\x1cé€"
+
+
+def test_what_other_clients_take_for_a_line_end_is_escaped() -> None:
+    sent = encode([StreamItem("text.delta", None, orjson.dumps({"text": LINE_ENDS}))])
+    assert sent.decode().splitlines() == sent.decode().split("\n")[:-1]
+    assert parse(sent) == [(None, "text.delta", orjson.dumps({"text": LINE_ENDS}))]
+
+
+@pytest.mark.parametrize("size", range(1, 12))
+async def test_line_ends_are_escaped_wherever_a_large_event_is_cut(size: int) -> None:
+    data = orjson.dumps({"text": LINE_ENDS})
+    cuts = range(0, len(data), size)
+
+    async def batches() -> AsyncIterator[list[StreamItem]]:
+        for at in cuts:
+            ends = at == cuts[-1]
+            yield [StreamItem("text.completed", 1, data[at : at + size], begins=at == 0, ends=ends)]
+
+    sent = b"".join([piece async for piece in chunks(batches(), 1000)])
+    assert sent.decode().splitlines() == sent.decode().split("\n")[:-1]
+    assert orjson.loads(sent.partition(b"data: ")[2])["text"] == LINE_ENDS
 
 
 @pytest.mark.parametrize(

@@ -91,31 +91,101 @@ async def test_names_that_are_not_utf8_can_be_listed(shell: Shell) -> None:
     assert [info.path for info in await shell.sandbox.list()] == ["a\ufffdb", "x\ny"]
 
 
-LINKS = {
-    "link": "ln -s /etc/passwd link",
-    "dir/passwd": "ln -s /etc dir",
-    "a/b/file": "mkdir a real; touch real/file; ln -s ../real a/b",
-    "inside": "touch file; ln -s file inside",
-    "dangling": "ln -s nowhere dangling",
-    "self/self": "ln -s . self",
+LINKS_INSIDE = """
+mkdir -p real/sub deep/er; echo one >real/file
+ln -s real/file link; ln -s real dir; ln -s /workspace/real absolute; ln -s /workspace/./real/../real/file dotted
+ln -s ../real deep/up; ln -s ../../link deep/er/chain; ln -s . self; ln -s deep/er/../up middle; ln -s //workspace top
+"""
+TO_THE_FILE = [
+    *("link", "dir/file", "absolute/file", "dotted", "deep/up/file", "deep/er/chain", "self/self/link"),
+    *("middle/file", "top/real/file", "/workspace/dir/file", "top/self/dir/sub/../file"),
+]
+
+
+async def test_links_inside_are_followed_and_stay(shell: Shell) -> None:
+    await shell.run(LINKS_INSIDE)
+    for number, path in enumerate(TO_THE_FILE):
+        before = str(number - 1) if number else "one\n"
+        assert await shell.sandbox.read(path) == before.encode(), path
+        await shell.sandbox.write(path, str(number).encode())
+    await shell.sandbox.write("deep/up/new/file", b"new")
+    kept = "cat real/file real/new/file; for link in link dir absolute deep/up deep/er/chain; do readlink $link; done"
+    shown = f"{len(TO_THE_FILE) - 1}newreal/file\nreal\n/workspace/real\n../real\n../../link\n"
+    assert (await shell.run(kept)).out == shown
+
+
+async def test_a_linked_directory_is_listed_by_the_name_it_was_asked_for(shell: Shell) -> None:
+    await shell.run("mkdir -p real/sub; touch real/sub/file; ln -s ../../real real/sub/self; ln -s real dir")
+    listed = [(info.path, info.type) for info in await shell.sandbox.list("dir", recursive=True)]
+    sub = [("dir/sub/file", "file"), ("dir/sub/self", "symlink")]
+    assert listed == [("dir/sub", "directory"), *sub]
+    assert [info.path for info in await shell.sandbox.list("dir/sub/self/sub")] == [
+        f"dir/sub/self/sub/{name}" for name in ("file", "self")
+    ]
+    with pytest.raises(InvalidRequestError):
+        await shell.sandbox.list("dir/sub/file")
+
+
+LINKS_OUT = {
+    "link": ("ln -s /etc/passwd link", "/etc/passwd"),
+    "dir/passwd": ("ln -s /etc dir", "/etc"),
+    "chain": ("ln -s middle chain; ln -s /etc/passwd middle", "/etc/passwd"),
+    "a/up": ("mkdir a; ln -s ../../etc/passwd a/up", "etc/passwd"),
+    "self/up": ("ln -s . self; ln -s .. up", ""),
+    "similar": ("ln -s /workspaces/x similar", "/workspaces/x"),
 }
 
 
-@pytest.mark.parametrize("path", LINKS)
-async def test_links_are_not_followed(shell: Shell, path: str) -> None:
-    await shell.run(LINKS[path])
-    for attempt in (shell.sandbox.read(path), shell.sandbox.write(path, b"x")):
+@pytest.mark.parametrize("path", LINKS_OUT)
+async def test_links_to_the_outside_are_refused(shell: Shell, path: str) -> None:
+    script, target = LINKS_OUT[path]
+    await shell.run(script)
+    for attempt in (shell.sandbox.read(path), shell.sandbox.write(path, b"x"), shell.sandbox.list(path)):
         with pytest.raises(ForbiddenError) as refused:
             await attempt
         assert refused.value.code == "outside_workspace"
-    assert (await shell.run("cat file real/file 2>/dev/null")).out == ""
+        assert "leads outside /workspace, through a link to " in refused.value.detail
+        assert target in refused.value.detail
 
 
-async def test_a_linked_directory_is_not_listed(shell: Shell) -> None:
-    await shell.run("ln -s /etc dir; mkdir real; ln -s /etc real/etc")
-    with pytest.raises(ForbiddenError):
-        await shell.sandbox.list("dir")
-    assert [info.path for info in await shell.sandbox.list(recursive=True)] == ["dir", "real", "real/etc"]
+async def test_links_to_nothing_are_refused(shell: Shell) -> None:
+    await shell.run("mkdir d; ln -s nowhere dangling; ln -s d/nowhere/else deep; ln -s dangling chain; ln -s d dir")
+    for path in ("dangling", "deep", "chain", "dangling/x", "deep/x"):
+        for attempt in (shell.sandbox.read(path), shell.sandbox.write(path, b"x"), shell.sandbox.list(path)):
+            with pytest.raises(NotFoundError, match=r"leads through a link to '.*', which does not exist"):
+                await attempt
+    with pytest.raises(NotFoundError, match="There is no 'dir/x' in the workspace"):
+        await shell.sandbox.read("dir/x")
+    assert sorted(info.path for info in await shell.sandbox.list(recursive=True)) == [
+        *("chain", "d", "dangling", "deep", "dir")
+    ]
+
+
+async def test_links_to_special_files_are_refused(shell: Shell) -> None:
+    await shell.run("mkfifo pipe; ln -s pipe special; mkdir d; ln -s d dir")
+    for path in ("special", "dir"):
+        for attempt in (shell.sandbox.read(path), shell.sandbox.write(path, b"x")):
+            with pytest.raises(InvalidRequestError) as refused:
+                await attempt
+            assert refused.value.code == "not_a_file", path
+    with pytest.raises(InvalidRequestError) as refused:
+        await shell.sandbox.read("special/x")
+    assert refused.value.code == "not_a_directory"
+
+
+async def test_links_that_cannot_be_followed_are_refused(shell: Shell) -> None:
+    await shell.run("ln -s circle circle; ln -s b a; ln -s a b; touch f; ln -s f/x below")
+    for path in ("circle", "a", "circle/x", "below"):
+        for attempt in (shell.sandbox.read(path), shell.sandbox.write(path, b"x"), shell.sandbox.list(path)):
+            with pytest.raises(PalimpsestError):
+                await attempt
+
+
+async def test_links_in_a_tree_are_not_followed(shell: Shell) -> None:
+    await shell.run("ln -s /etc dir; mkdir real; ln -s /etc real/etc; ln -s . real/self")
+    assert [info.path for info in await shell.sandbox.list(recursive=True)] == [
+        *("dir", "real", "real/etc", "real/self")
+    ]
 
 
 @pytest.mark.parametrize(

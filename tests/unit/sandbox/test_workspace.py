@@ -8,15 +8,18 @@ import os
 import socket
 import threading
 import tracemalloc
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from app.errors import ForbiddenError, InvalidRequestError, PalimpsestError, SandboxError, WorkspaceFullError
+from app.errors import InvalidRequestError, NotFoundError, PalimpsestError, SandboxError, WorkspaceFullError
 from app.sandbox.host.copying import copy_workspace
-from app.sandbox.host.workspace import MAX_DEPTH, Workspace, delete_tree, translate
+from app.sandbox.host.directories import delete_tree
+from app.sandbox.host.workspace import MAX_DEPTH, Workspace, translate
 
 NAMES = 30_000
 """So many that a list of them takes more than a batch does."""
@@ -41,6 +44,25 @@ def deep(root: Path, depth: int) -> None:
     os.close(current)
 
 
+@contextmanager
+def swapping(first: Path, second: Path) -> Iterator[None]:
+    """Exchanges two names all the time, as a command could."""
+    done = threading.Event()
+
+    def swap() -> None:
+        libc = ctypes.CDLL(None)
+        while not done.is_set():
+            libc.renameat2(AT_FDCWD, bytes(first), AT_FDCWD, bytes(second), RENAME_EXCHANGE)
+
+    thread = threading.Thread(target=swap)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
 def test_it_is_closed_to_others(workspace: Workspace) -> None:
     assert workspace.root.stat().st_mode & 0o777 == 0o700
 
@@ -53,32 +75,64 @@ def test_a_directory_swapped_for_a_link_is_never_followed(workspace: Workspace, 
     place, other = workspace.root / "place", workspace.root / "other"
     place.mkdir()
     other.symlink_to(outside)
-    done = threading.Event()
-
-    def swap() -> None:
-        libc = ctypes.CDLL(None)
-        while not done.is_set():
-            libc.renameat2(AT_FDCWD, bytes(place), AT_FDCWD, bytes(other), RENAME_EXCHANGE)
-
-    swapping = threading.Thread(target=swap)
-    swapping.start()
-    try:
+    with swapping(place, other):
         seen = {_attempt(workspace) for _ in range(2000)}
-    finally:
-        done.set()
-        swapping.join()
     assert b"outside" not in seen
     assert b"inside" in seen
     assert (outside / "file").read_bytes() == b"outside"
     assert os.listdir(outside) == ["file"]
 
 
-def _attempt(workspace: Workspace) -> bytes | None:
+def _attempt(workspace: Workspace, path: str = "place/file") -> bytes | None:
     try:
-        workspace.write("place/file", b"inside")
-        return workspace.read("place/file", None)
+        workspace.write(path, b"inside")
+        return workspace.read(path, None)
     except PalimpsestError:
         return None
+
+
+Place = tuple[str, str]
+SWAPS: dict[str, tuple[Place, Place]] = {
+    "a link's target": (("d/link", "a"), ("d/other", "{outside}")),
+    "a link's climb": (("d/link", "../d/a"), ("d/other", "../../outside")),
+    "a directory of a target": (("d/a", ""), ("d/other", "{outside}")),
+    "the directory that a link climbs from": (("d", ""), ("e/deeper", "")),
+    "a file for a link": (("d/a/file", "inside"), ("d/a/other", "{outside}/file")),
+    "the directory of a file": (("d/a", ""), ("away", "{outside}")),
+}
+
+
+@pytest.mark.parametrize("swap", SWAPS)
+def test_a_swap_on_the_way_along_links_leads_nowhere(workspace: Workspace, tmp_path: Path, swap: str) -> None:
+    """Links that stay inside are followed; whatever is swapped meanwhile, nothing outside is read or written."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "file").write_bytes(b"outside")
+    (workspace.root / "file").write_bytes(b"inside")
+    for folder in ("d/a", "e"):
+        (workspace.root / folder).mkdir(parents=True)
+    (workspace.root / "way").symlink_to("d/link/../../d/link")
+    first, second = (_placed(workspace.root, *place, outside) for place in SWAPS[swap])
+    if not (workspace.root / "d/link").is_symlink():
+        (workspace.root / "d/link").symlink_to("/workspace/d/a")
+    with swapping(first, second):
+        seen = {_attempt(workspace, path) for _ in range(100) for path in ("way/file", "way/new/file", "d/link/file")}
+    assert b"outside" not in seen
+    assert b"inside" in seen
+    assert (outside / "file").read_bytes() == b"outside"
+    assert os.listdir(outside) == ["file"]
+    assert sorted(os.listdir(tmp_path)) == ["outside", "workspace"]
+
+
+def _placed(root: Path, path: str, target: str, outside: Path) -> Path:
+    place = root / path
+    if target == "inside":
+        place.write_text(target)
+    elif target:
+        place.symlink_to(target.format(outside=outside))
+    else:
+        place.mkdir(parents=True, exist_ok=True)
+    return place
 
 
 def test_no_temporary_file_is_left_if_writing_fails(workspace: Workspace) -> None:
@@ -174,10 +228,20 @@ def test_names_that_are_invalid_in_a_path_are_translated() -> None:
 def test_links_and_files_in_a_path_are_distinguished(workspace: Workspace) -> None:
     workspace.write("file", b"")
     (workspace.root / "link").symlink_to("file")
-    with pytest.raises(ForbiddenError):
-        workspace.read("link/x", None)
-    with pytest.raises(InvalidRequestError):
-        workspace.read("file/x", None)
+    for path in ("link/x", "file/x"):
+        with pytest.raises(InvalidRequestError) as refused:
+            workspace.read(path, None)
+        assert refused.value.code == "not_a_directory"
+
+
+def test_links_that_climb_and_descend_forever_cost_little(workspace: Workspace) -> None:
+    """Each climb begins at the root again, here a path of many directories."""
+    deep(workspace.root, 30)
+    names = "/".join(["d" * 100] * 30)
+    (workspace.root / names / "way").symlink_to("a/../" * 800)
+    (workspace.root / names / "a").mkdir()
+    with pytest.raises(NotFoundError, match="too many links"):
+        workspace.list(f"{names}/way", False, 1)
 
 
 @pytest.mark.parametrize("recursive", [True, pytest.param(False, marks=pytest.mark.extended)])

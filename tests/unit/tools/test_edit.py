@@ -28,18 +28,18 @@ class TestReplaceOnce:
     @given(st.text(), st.text(min_size=1), st.text(), st.text())
     def test_the_rest_stays(self, before: str, old: str, new: str, after: str) -> None:
         content = before + old + after
-        if occurrences(content, old) == 1 and old != new:
-            assert replace_once(content, old, new) == before + new + after
+        if occurrences(content, old) == 1 and old != new and "\r\n" not in content:
+            assert replace_once(content, old, new) == (before + new + after, len(before), len(new))
 
     @given(short, short, short)
     def test_it_replaces_exactly_when_there_is_one_occurrence(self, content: str, old: str, new: str) -> None:
         if old and old != new and occurrences(content, old) == 1:
-            assert replace_once(content, old, new) == content.replace(old, new)
+            assert replace_once(content, old, new).content == content.replace(old, new)
         else:
             assert refusal(content, old, new)
 
     def test_replacements_are_not_patterns(self) -> None:
-        assert replace_once("a.b (x) \\1", "(x) \\1", "\\g<0>$&") == "a.b \\g<0>$&"
+        assert replace_once("a.b (x) \\1", "(x) \\1", "\\g<0>$&").content == "a.b \\g<0>$&"
 
     def test_overlapping_occurrences_are_ambiguous(self) -> None:
         assert refusal("aaa", "aa").startswith("old_text occurs 2 times, at lines 1, 1.")
@@ -56,11 +56,55 @@ class TestReplaceOnce:
         assert "are the same" in refusal("abc", "abc", "abc")
 
 
-class TestHint:
-    def test_other_line_endings(self) -> None:
-        assert "uses CRLF (\\r\\n)" in refusal("one\r\ntwo\r\n", "one\ntwo")
-        assert "uses LF (\\n)" in refusal("one\ntwo\n", "one\r\ntwo")
+class TestLineEnds:
+    @pytest.mark.parametrize(
+        ("content", "old", "new", "changed"),
+        [
+            ("a\r\nb\r\nc\r\n", "a\nb", "a\nB\nn", "a\r\nB\r\nn\r\nc\r\n"),
+            ("a\r\nb\r\nc\r\n", "b\n", "", "a\r\nc\r\n"),
+            ("a\r\nb\r\nc\r\n", "\nb\n", "\n\n", "a\r\n\r\nc\r\n"),
+            ("a\r\nb\r\nc\r\n", "b", "B\nn", "a\r\nB\r\nn\r\nc\r\n"),
+            ("a\r\nb", "b", "B\nn", "a\r\nB\r\nn"),
+            ("a\r\nb\r\n", "a\r\nb", "a\nb", "a\nb\r\n"),
+            ("a\r\nb\r\n", "a\nb", "a\r\nB", "a\r\nB\r\n"),
+            ("a\nb\nc\n", "a\r\nb", "a\r\nB", "a\nB\nc\n"),
+            ("a\nb\n", "b", "B\r\nn", "a\nB\r\nn\n"),
+            # Mixed ends: an exact match comes first, and lines that stay keep theirs.
+            ("a\r\nb\r\na\nb\n", "a\nb", "a\nB\nn", "a\r\nb\r\na\nB\nn\n"),
+            ("a\r\nb\nc\r\nd\ne", "a\nb\nc\nd\ne", "a\nb\nX\nY\nd\ne", "a\r\nb\nX\r\nY\r\nd\ne"),
+            ("a\nb\r\nc\n", "a\nb\nc", "a\nb\nc\nd", "a\nb\r\nc\nd\n"),
+            ("a\nb\r\nc\n", "b\nc", "x\nb\nc", "a\nx\r\nb\r\nc\n"),
+            ("a\r\nb\nc\r\n", "c", "C\nD", "a\r\nb\nC\r\nD\r\n"),
+            ("a\r\nb\nc\r\n", "b", "B\nD", "a\r\nB\nD\nc\r\n"),
+            ("a\r\nb\r\n", "\nb", "", "a\r\n"),
+            ("x\ry\r\nz\r\n", "x\ry\nz", "x\ry\nZ", "x\ry\r\nZ\r\n"),
+        ],
+    )
+    def test_a_file_keeps_its_own(self, content: str, old: str, new: str, changed: str) -> None:
+        edited = replace_once(content, old, new)
+        assert edited.content == changed
+        at, end = edited.at, edited.at + edited.length
+        assert changed[:at] == content[:at]
+        assert content.endswith(changed[end:])
 
+    def test_a_text_that_occurs_twice_with_other_ends_is_ambiguous(self) -> None:
+        assert "occurs 2 times, at lines 1, 3." in refusal("a\r\nb\r\na\r\nb\r\n", "a\nb")
+
+    def test_a_change_of_nothing_is_refused(self) -> None:
+        assert "are the same" in refusal("a\r\nb\r\n", "a\nb", "a\r\nb")
+
+    @given(st.text(st.sampled_from("ab\n"), max_size=30), st.text(st.sampled_from("ab\n"), min_size=1, max_size=5))
+    def test_a_file_of_crlf_is_edited_like_one_of_lf(self, content: str, old: str) -> None:
+        try:
+            plain = replace_once(content, old, "N\nM").content
+        except ToolError:
+            assert refusal(content.replace("\n", "\r\n"), old, "N\nM")
+        else:
+            windows = plain.replace("\n", "\r\n") if "\n" in content else plain
+            assert replace_once(content.replace("\n", "\r\n"), old, "N\nM").content == windows
+
+
+class TestHint:
     def test_other_white_space(self) -> None:
         content = "first\n\n\tdef f(x):\n\t\treturn x\n"
         assert "text at line 3 differs from it only in whitespace" in refusal(content, "    def f(x):\n    return x")

@@ -78,7 +78,7 @@ async def test_files_that_are_not_notes_are_refused(bench: Workbench, content: b
         await bench.run(MemoryRead())
 
 
-async def test_links_are_not_followed(bench: Workbench) -> None:
+async def test_links_to_the_outside_are_not_followed(bench: Workbench) -> None:
     (bench.root.parent / "outside").mkdir()
     (bench.root.parent / "outside" / "secret.md").write_text("secret")
     (bench.root / "MEMORY.md").symlink_to("../outside/secret.md")
@@ -87,7 +87,7 @@ async def test_links_are_not_followed(bench: Workbench) -> None:
             await bench.run(tool, **arguments)
     text, outcome = await bench.run(MemorySearch(), query="secret")
     assert text == ""
-    assert "[not searched: MEMORY.md goes through a link.]" in outcome.note
+    assert "[not searched: MEMORY.md leads outside through a link.]" in outcome.note
     (bench.root / "MEMORY.md").unlink()
     (bench.root / "memory").symlink_to("../outside")
     with pytest.raises(PalimpsestError):

@@ -300,6 +300,35 @@ class TestCollector:
         await taken.finish()
         assert peak < 1024 * 1024
 
+    async def test_a_progress_bar_takes_no_room_and_is_stored_whole(self, store: FileOutputStore) -> None:
+        live: list[tuple[str, int]] = []
+        taken = collector(store, on_live=lambda _, text, offset: live.append((text, offset)))
+        taken.as_terminal()
+        bar = [f"\rDownloading {percent}%".encode() for percent in range(101)]
+        for piece in [b"begin\n", *bar, b"\n\x1b[32mend\x1b", b"[0m\n"]:
+            taken.write("stdout", piece)
+        got = await taken.finish("[note]")
+        raw = b"".join([b"begin\n", *bar, b"\n\x1b[32mend\x1b[0m\n"])
+        assert (got.text, got.truncated) == ("begin\nDownloading 100%\nend\n[note]", False)
+        assert (got.ref, got.bytes, await store.read(KEY)) == (KEY, len(raw), raw)
+        assert "".join(text for text, _ in live).encode() == raw
+        assert [offset for _, offset in live][-1] == len(raw) - len("[0m\n")
+
+    async def test_a_line_that_is_overwritten_forever_takes_no_memory(self, store: FileOutputStore) -> None:
+        taken = collector(store)
+        taken.as_terminal()
+        piece = b"\rDownloading" * 1000
+        tracemalloc.start()
+        try:
+            for _ in range(1000):
+                taken.write("stdout", piece)
+                await asyncio.sleep(0)
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert (await taken.finish()).text == "Downloading"
+        assert peak < 2 * MAX_WAITING_BYTES + 1024 * 1024
+
 
 class TestFileOutputStore:
     async def test_ranges_and_size(self, store: FileOutputStore) -> None:

@@ -135,7 +135,19 @@ class TestEveryEngine:
             assert text == ""
         assert os.listdir(workbench.root) == ["a"]
 
-    async def test_links_are_not_followed(self, workbench: Workbench) -> None:
+    async def test_links_in_a_path_are_followed(self, workbench: Workbench) -> None:
+        fill(workbench.root, {"d/sub/a": "needle\n", "d/b": "needle\n"})
+        (workbench.root / "dir").symlink_to("d")
+        (workbench.root / "file").symlink_to("d/b")
+        for path in ("dir", "file", "dir/sub"):
+            text, _ = await workbench.run(search, pattern="needle", path=path)
+            assert {line.partition(":")[0] for line in text.splitlines()} == {
+                "dir": {"dir/b", "dir/sub/a"},
+                "file": {"file"},
+                "dir/sub": {"dir/sub/a"},
+            }[path]
+
+    async def test_links_to_the_outside_are_not_followed(self, workbench: Workbench) -> None:
         outside = workbench.root.parent / "outside"
         fill(outside, {"secret": "needle\n"})
         (workbench.root / "dir").symlink_to(outside)

@@ -118,11 +118,9 @@ class DirectorySandbox:
         relative = os.path.relpath(path, WORKSPACE) if path.startswith("/") else os.path.normpath(path)
         if relative == ".." or relative.startswith("../"):
             raise ForbiddenError(f"{path} is outside the workspace.", code="outside_workspace")
-        at = self.root
-        for step in Path(relative).parts:
-            at = at / step
-            if at.is_symlink():
-                raise ForbiddenError(f"{path} goes through a link.", code="outside_workspace")
+        at = (self.root / relative).resolve()
+        if not at.is_relative_to(self.root.resolve()):
+            raise ForbiddenError(f"{path} leads outside through a link.", code="outside_workspace")
         if must_exist and not at.exists():
             raise NotFoundError(f"There is no {path}.", code="file_not_found")
         return at
@@ -146,6 +144,8 @@ class Recorded:
     def __init__(self) -> None:
         self.data = bytearray()
         self.seen = asyncio.Event()
+
+    def as_terminal(self) -> None: ...
 
     def write(self, stream: Stream, data: bytes) -> None:
         self.data += data

@@ -318,25 +318,36 @@ async def test_files_are_read_from_a_snapshot(keeping: Keeping, root: Path) -> N
     data = os.urandom(2 * BLOB_BYTES + 100)
     (root / "a" / "large").write_bytes(data)
     (root / "b").touch()
-    (root / "link").symlink_to("a")
+    links = {"link": "a", "out": "/etc/passwd", "up": "a/../..", "dangling": "a/x", "circle": "circle"}
+    links |= {"chain": "/workspace/link/../link/large"}
+    for name, target in links.items():
+        (root / name).symlink_to(target)
     snapshot = await keeping.take()
     assert snapshot is not None
     view = SnapshotView(keeping.objects, snapshot, now())
     file = await view.open("/workspace/a/large")
     for part in (range(len(data)), range(5), range(BLOB_BYTES - 3, BLOB_BYTES + 3), range(len(data) - 1, len(data))):
         assert b"".join([piece async for piece in file.read(part)]) == data[part.start : part.stop]
+    for path in ("link/large", "chain"):
+        assert (await view.open(path)).size == len(data)
+    assert [info.path for info in await view.list("link")] == ["link/large"]
     entries, pieces = (await view.scan(10)).entries, dict[bytes, bytes]()
-    assert [entry.path for entry in entries] == [b"a", b"a/large", b"b", b"link"]
+    named = sorted(["a", "a/large", "b", *links])
+    assert [entry.path.decode() for entry in entries] == named
     async for batch in view.read_entries(entries[1:]):
         for position, piece in batch:
             found = entries[1 + position].path
             pieces[found] = pieces.get(found, b"") + piece
-    assert pieces == {b"a/large": data, b"b": b"", b"link": b"a"}
-    assert [info.path for info in await view.list()] == ["a", "b", "link"]
-    assert [info.path for info in await view.list(recursive=True)] == ["a", "a/large", "b", "link"]
+    targets = {name.encode(): target.encode() for name, target in links.items()}
+    assert pieces == {b"a/large": data, b"b": b"", **targets}
+    assert [info.path for info in await view.list()] == [name for name in named if "/" not in name]
+    assert [info.path for info in await view.list(recursive=True)] == named
     for path, code in [
-        ("link/large", "outside_workspace"),
-        ("link", "outside_workspace"),
+        ("link", "not_a_file"),
+        ("out", "outside_workspace"),
+        ("up/x", "outside_workspace"),
+        ("dangling", "file_not_found"),
+        ("circle", "file_not_found"),
         ("a", "not_a_file"),
         ("c", "file_not_found"),
         ("a/large/x", "not_a_directory"),
