@@ -36,7 +36,10 @@ PARAMETERS = {
     "anthropic": ("output_config",),
     "responses": ("prompt_cache_key", "max_output_tokens"),
 }
-WORDS = ("zork blim quux frob the a request was unhappy about gizmo number seven of sector nine and gave up").split()
+WORDS = (
+    *("zork", "blim", "quux", "frob", "the", "a", "request", "was", "unhappy", "about"),
+    *("gizmo", "number", "seven", "of", "sector", "nine", "and", "gave", "up"),
+)
 NAMED = {
     "too long": ("The prompt of this conversation is beyond the limit.", "input exceeds what fits", "输入过长"),
     "image": ("cannot digest pictures", "no visual content here", "media is not for this one"),
