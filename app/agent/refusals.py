@@ -32,7 +32,7 @@ REFUSING = frozenset(range(400, 500)) - _NEVER
 """Statuses of refusals of a request."""
 _OUTAGE = re.compile(
     r"internal (?:server )?error|bad gateway|unavailable|overload|try again|time[- ]?d?[- ]?out|deadline|connect"
-    r"|capacity|\bbusy\b|temporar|upstream",
+    r"|capacity|\bbusy\b|temporary|temporarily|upstream",
     re.I,
 )
 """What servers say that have failed; they would refuse any request."""
