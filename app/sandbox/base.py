@@ -87,13 +87,15 @@ class ExecResult:
     """How a command ended; its output went to `on_output`. `exit_code` is None if the command was killed by its timeout
     or for exceeding a limit; a command ended by signal N has 128 + N, as a shell reports it. `remark` names a limit
     that ended the command or will stop the next one. `refused_hosts` says why the egress proxy refused each host the
-    command tried to reach."""
+    command tried to reach. `ended_with` counts the processes that still ran when the command had ended by itself, and
+    had to end with it."""
 
     exit_code: int | None
     timed_out: bool
     duration_ms: int
     remark: str | None = None
     refused_hosts: tuple[str, ...] = ()
+    ended_with: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,6 +82,11 @@ def _note(result: ExecResult, timeout_s: float, silent: bool) -> str:
         notes.append(f"[timed out after {timeout_s:g} s; every process of the command was ended]")
     elif result.exit_code:
         notes.append(f"[exit code {result.exit_code}]")
+    if result.ended_with:
+        what = (
+            "a process that still ran was" if result.ended_with == 1 else f"{result.ended_with} running processes were"
+        )
+        notes.append(f"[{what} ended with the command; background=true keeps one running]")
     if result.remark:
         notes.append(f"[{result.remark}]")
     notes += [f"[network: {refusal}]" for refusal in result.refused_hosts]

@@ -219,7 +219,7 @@ class BubblewrapSandbox(HostSandbox):
         if namespace.broken is not None:
             await watch.end()  # files without a name have gone with the processes that held them
             return replace(result, exit_code=None, remark=namespace.broken)
-        return replace(result, remark=await watch.end())
+        return replace(result, remark=await watch.end(), ended_with=namespace.left)
 
     def _begin(self, watch: HostWatch) -> None:
         """What is read at the start of a command, in one thread switch. Blocks."""

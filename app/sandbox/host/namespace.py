@@ -19,6 +19,7 @@ from app.sandbox import egress
 from app.sandbox.base import WORKSPACE, ExecRequest, SandboxLimits
 from app.sandbox.host.etc import OWN_FILES, Etc
 from app.sandbox.host.process import READ_BYTES, Process, feed, write_all
+from app.sandbox.host.process_tree import running_below, shell_below
 
 HOME = "/home/agent"
 PATH = "/usr/local/bin:/usr/bin:/bin"
@@ -36,6 +37,10 @@ _ENTER = (
     'ulimit -f "$blocks" && exec "$3" -c "$command"'
 )
 
+_SHELL_POLL_S = 0.002
+_SHELL_S = 1.0
+"""Seconds between looks for the shell of a sandbox that is just being made, which takes some milliseconds, and in
+total: after that, what it leaves is not counted."""
 _STATUS_TIMEOUT_S = 30.0
 """Only a machine that is out of CPU time comes near it."""
 
@@ -236,6 +241,9 @@ class Namespace:
         """Why the processes were ended."""
         self.lost = True
         """Whether the shell that waits for the command ended before it got it."""
+        self._bwrap: Process | None = None
+        self.left = 0
+        """The processes that still ran when the command had ended by itself."""
         self._has_no_input = False
         self._pid = 0
         self._init: int | None = None
@@ -247,13 +255,17 @@ class Namespace:
         if pid is not None:
             self._init = await asyncio.to_thread(self._meet, pid)
         if pid is not None and self._init is not None:
-            self._pid = pid
+            self._pid, self._bwrap = pid, bwrap
             await asyncio.to_thread(self._handshake.go_on)
 
     async def go(self, request: ExecRequest) -> None:
-        if self._init is not None:
+        bwrap = self._bwrap
+        if self._init is not None and bwrap is not None:
             line = await self._admit(self._pid, request)
             self._has_no_input = request.stdin is None
+            if (shell := await self._shell()) is not None:
+                bwrap.pause()
+                self._tasks.append(asyncio.create_task(self._count_left(bwrap, shell)))
             self.lost = not await self._handshake.order(line)
             self._tasks.append(asyncio.create_task(self._watch(self._pid, self._init)))
             if request.stdin is not None:
@@ -263,6 +275,22 @@ class Namespace:
         self.broken = await self._until_broken(pid)
         with suppress(ProcessLookupError):
             signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+
+    async def _shell(self) -> int | None:
+        """A pidfd of the shell's process; None if that has ended, or does not begin in time."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_SHELL_S):
+                while (shell := await asyncio.to_thread(shell_below, self._pid)) is None:  # noqa: ASYNC110 - no event
+                    await asyncio.sleep(_SHELL_POLL_S)
+                return shell if shell >= 0 else None
+        return None
+
+    async def _count_left(self, bwrap: Process, shell: int) -> None:
+        """Counts what still runs when the command's shell has ended. bubblewrap ends with the shell, and all the others
+        with bubblewrap, so that it is paused from before the command until they are counted."""
+        await _ended(shell)
+        self.left = await asyncio.to_thread(running_below, self._pid)
+        bwrap.resume()
 
     def _meet(self, pid: int) -> int | None:
         try:
@@ -283,6 +311,7 @@ class Namespace:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         # They refer to this object through the tracebacks of their cancellations.
         self._tasks.clear()
+        bwrap.resume()
         # bubblewrap itself is killed only if it has no child: one it has just created would outlive it
         if self._init is None:
             bwrap.kill()
@@ -294,6 +323,11 @@ class Namespace:
 async def _kill(pidfd: int) -> None:
     with suppress(ProcessLookupError):
         signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+    await _ended(pidfd)
+
+
+async def _ended(pidfd: int) -> None:
+    """Waits for a process's end, and closes its descriptor."""
     loop = asyncio.get_running_loop()
     dead: asyncio.Future[None] = loop.create_future()
 

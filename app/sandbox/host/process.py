@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import subprocess
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
@@ -73,6 +74,15 @@ class Process:
         os.close(self._pidfd)
         code = self._popen.wait()
         self.exited.set_result(code if code >= 0 else 128 - code)
+
+    def pause(self) -> None:
+        """Stops this one process; does nothing if it has ended."""
+        if not self.exited.done():
+            self._popen.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        if not self.exited.done():
+            self._popen.send_signal(signal.SIGCONT)
 
     def kill(self) -> None:
         """Kills this one process; does nothing if it has ended."""

@@ -77,6 +77,26 @@ def _signal(pids: Iterable[int], number: signal.Signals) -> None:
             os.kill(pid, number)
 
 
+def running_below(root: int) -> int:
+    """The number of a process's descendants that have not ended; 0 if this kernel does not list children. Blocks."""
+    return sum(1 for pid in tree(root) if pid != root and pages(living(pid)))
+
+
+def shell_below(init: int) -> int | None:
+    """A pidfd of the first process of a PID namespace that its init has started; -1 once that has ended, or if this
+    kernel does not list children; None before it is started. Blocks."""
+    if not os.path.exists(f"/proc/{init}/task/{init}/children"):
+        return -1
+    children = list(_children(init))
+    for pid in children:
+        with suppress(OSError, StopIteration):
+            status = Path(f"/proc/{pid}/status").read_bytes().splitlines()
+            numbers = next(line for line in status if line.startswith(b"NSpid:"))
+            if numbers.split()[-1] == b"2":
+                return os.pidfd_open(pid)
+    return -1 if children else None
+
+
 def tree(root: int) -> Iterator[int]:
     pending, seen = [root], {root}
     while pending:

@@ -363,3 +363,17 @@ async def test_commands_are_put_into_the_sessions_group(data_dir: Path, tmp_path
     with pytest.raises(SandboxError, match="could not start"):
         await shell.run("echo never")
     await factory.remove_orphans(set())
+
+
+@pytest.mark.parametrize(
+    ("command", "ended"),
+    [
+        ("true", 0),
+        ("sleep 100 & sleep 100 & exit 3", 2),
+        ("(setsid nohup sleep 100 &) >/dev/null 2>&1", 1),
+        ("sleep 100 & kill $!; wait; seq 9 | tail -1", 0),
+    ],
+)
+async def test_processes_that_end_with_their_command_are_counted(walled: Shell, command: str, ended: int) -> None:
+    ran = await walled.run(command)
+    assert (ran.result.ended_with, ran.result.remark) == (ended, None)
