@@ -10,6 +10,7 @@ from playwright.async_api import Page, expect
 from tests.behavior.harness import Client, command
 from tests.behavior.long_task import asks_for_summary
 from tests.dashboard import IN_BROWSER
+from tests.dashboard.browser import Faults
 from tests.dashboard.places import badge, button, messages, open_session
 from tests.dashboard.site import SMALL, Site
 from tests.provider import Gate, Hang, Reply, Text, ToolCall
@@ -75,7 +76,9 @@ async def test_a_compaction_that_the_run_waits_for_is_shown(page: Page, site: Si
     await client.until_idle(made["id"])
 
 
-async def test_a_summary_made_without_a_model_is_marked_and_redone(page: Page, site: Site, client: Client) -> None:
+async def test_a_summary_made_without_a_model_is_marked_and_redone(
+    page: Page, site: Site, client: Client, faults: Faults
+) -> None:
     name, fails, mark = "A silent summarizer", [True], "Summarized without a model"
     site.provider.respond(
         lambda _: Reply(Text(" ")),
@@ -95,6 +98,11 @@ async def test_a_summary_made_without_a_model_is_marked_and_redone(page: Page, s
     details = page.locator("#round-1 .cx-round-body")
     await expect(details).to_contain_text(re.compile(rf"{mark}\. .+ \(summary_empty\)"))
 
+    faults.allow.append("status of 409")
+    busy = {"code": "compaction_in_progress", "detail": "A compaction of this session is already running."}
+    await page.route("**/compactions/1", lambda route: route.fulfill(status=409, json=busy), times=1)
+    await button(details, "Redo with the model").click()
+    await expect(page.get_by_text(busy["detail"])).to_be_visible()
     fails[0] = False
     await button(details, "Redo with the model").click()
     await expect(page.locator("#round-2")).to_contain_text("summary by the model")

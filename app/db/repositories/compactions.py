@@ -19,7 +19,7 @@ _OURS = _C.session_id == bindparam("sid")
 _IN_FORCE = Prepared(select(_C.round, _C.checkpoint).where(_OURS, _C.checkpoint.is_not(None), _C.status == "completed"))
 _WITHOUT_MODEL = Prepared(
     select(_C.round, _C.rung, _C.error).where(
-        _OURS, _C.status == "completed", or_(_C.rung == "fold", _C.rung == "shrink")
+        _OURS, _C.checkpoint.is_not(None), _C.status == "completed", or_(_C.rung == "fold", _C.rung == "shrink")
     )
 )
 _REVERTED = Prepared(select(_C.round, _C.tokens_before, _C.tokens_after).where(_OURS, _C.status == "reverted"))

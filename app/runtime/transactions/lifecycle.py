@@ -136,7 +136,7 @@ def fork(connection: Connection, made: Fork) -> tuple[Session, list[StreamItem]]
     appender = Appender(connection, made.session_id)
     # The events that follow contain the rounds one by one.
     found = appender.session()
-    before = found.compaction.model_copy(update={"count": 0, "last_at": None, "without_model": None})
+    before = found.compaction.model_copy(update={"count": 0, "last_at": None})
     appender.emit(SessionCreated, session=found.model_copy(update={"compaction": before}))
     items = appender.flush()
     for start in range(0, len(made.messages), CHUNK):
