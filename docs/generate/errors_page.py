@@ -192,6 +192,7 @@ COMMAND_CODES: Mapping[str, str] = {
     "invalid_settings": "A variable or an option has an invalid value; the message names it.",
     "key_required": "The server would be reachable by others without a key.",
     "missing_api_key": "`palimpsest eval` was given a model whose provider has no key.",
+    "nothing_to_redo": "The session's latest round of compaction was not made without a model.",
     "no_server": "No server answers.",
     "no_text": "There is no task or message, neither as an argument nor on standard input.",
     "not_palimpsest": "The server at this URL is not a Palimpsest server.",
