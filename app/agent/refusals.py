@@ -132,13 +132,13 @@ class Refusals:
         was tried."""
         shrunk = any(remedy.kind == "shrink" for remedy in self._tried)
         self._accepted, self._tried, self.trial, self._last_text = whole, [], (), ""
+        self.refusal = None
         tokens, self._refused_tokens = self._refused_tokens, 0
         return tokens if shrunk and whole.tokens < tokens else None
 
     def remedy(self, error: AnswerError, sent: Sent) -> Remedy | None:
         """What to try next, which becomes part of the `trial`; None if the refusal is not about the request, or
         everything was tried. A remedy after which the refusal is the same did not help, and ends."""
-        self.refusal = error
         text = _CHANGING.sub(" ", error.body)
         again, repeated, self._last_text = bool(self._last_text), text == self._last_text, text
         if not _is_refusal(error, sent, self._accepted, again=again):
@@ -152,6 +152,7 @@ class Refusals:
         if repeated:
             self.trial = ()
         self._tried.append(found)
+        self.refusal = error
         if found.kind == "shrink":
             self._refused_tokens = sent.whole.tokens
         elif found.kind != "clear_images":
@@ -162,6 +163,7 @@ class Refusals:
         """Ends what is tried, and returns it; the next refusal begins again."""
         tried = tuple(self._tried)
         self._tried, self.trial, self._last_text = [], (), ""
+        self.refusal = None
         return tried
 
 
