@@ -181,9 +181,7 @@ def compact(
         Policy | None, typer.Option(help="The policy for this round only; default: the session's.")
     ] = None,
     instructions: Annotated[str | None, typer.Option(metavar="TEXT", help="What the summary should keep.")] = None,
-    redo: Annotated[
-        bool, typer.Option("--redo", help="First revert the latest round if it was summarized without a model.")
-    ] = False,
+    redo: Annotated[bool, typer.Option("--redo", help="Replace a round that was made without a model.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what it would do; change nothing.")] = False,
     json: Json = False,
     server: Server = None,
@@ -193,9 +191,7 @@ def compact(
 
     A running session does it between two steps. Nothing is lost: the history keeps all messages, and
     `palimpsest sessions revert` reverts the round. Exit status 1 if the round changed nothing.
-
-    A round whose model could not summarize, such as one whose provider was away, is summarized without a model;
-    `palimpsest sessions show` reports it. --redo replaces it, once the model answers again.
+    --redo replaces a round that was summarized without a model, which `palimpsest sessions show` reports.
     """
     from app.cli import sessions as work
     from app.cli.sessions import connected
