@@ -134,7 +134,9 @@ async def test_a_failed_summary_of_another_model_costs_one_rung(
 async def _all_fail(start: StartServer, provider: FakeProvider, settings: dict[str, Any], model: str) -> None:
     provider.respond(Failing())
     models = {name: {"context_window": WINDOW} for name in (OPENAI, ANTHROPIC)}
-    async with Client(start(models=models, provider_idle_timeout_s=1).url) as client, asyncio.TaskGroup() as tasks:
+    # A summary without which the next step does not fit waits as long as a step would.
+    server = start(models=models, provider_idle_timeout_s=1, provider_max_attempts=3)
+    async with Client(server.url) as client, asyncio.TaskGroup() as tasks:
         for kind in FAILURES:
             tasks.create_task(_fails(client, provider, kind, model, settings))
     assert provider.broken == []
