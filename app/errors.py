@@ -30,6 +30,7 @@ PalimpsestError
 │   └── WorkspaceStoreError      503  the store of workspaces' snapshots does not answer
 ├── StaleOwnerError              409  another owner has taken the session over
 ├── ProviderError                502  the model provider failed; says whether a retry may help
+│   ├── AnswerError              502  it answered with an error
 │   ├── ReshapeError             502  the provider refuses how the history treats reasoning or images
 │   └── ContextOverflowError     502  the request does not fit the model's window
 ├── SandboxError                 500  the sandbox failed
@@ -273,6 +274,20 @@ class ProviderError(PalimpsestError):
         self.http_status = http_status
 
 
+class AnswerError(ProviderError):
+    """The provider answered with an error. `body` is the text of the answer, to learn from. `meant_status` is its HTTP
+    status, or the equivalent status of an error inside a stream; None if unknown. `parameters` are the optional
+    parameters that the request had. What `is_explained` cannot be answered by another request.
+    """
+
+    def __init__(self, detail: str, *, body: str, meant_status: int | None = None, **fields: Any) -> None:
+        super().__init__(detail, **fields)
+        self.body = body
+        self.meant_status = self.http_status if meant_status is None else meant_status
+        self.parameters: tuple[str, ...] = ()
+        self.is_explained = False
+
+
 class ReshapeError(ProviderError):
     """The provider refuses how the history treats reasoning or images; the step is retried with the history reshaped:
     with the model's own reasoning sent back (`echo_reasoning`), without thinking that the provider cannot verify
@@ -288,7 +303,7 @@ class ReshapeError(ProviderError):
 class ContextOverflowError(ProviderError):
     """The request is larger than the model's window; `limit` is the window in tokens if the provider named it,
     `requested` the size that it counted. `prompt` is the prompt's part of that size, if the requested output tokens are
-    known to be counted too."""
+    known to be counted too. A `guess` is a refusal that may have another reason."""
 
     code = "context_overflow"
     title = "The request does not fit the model's context window"
@@ -301,8 +316,10 @@ class ContextOverflowError(ProviderError):
         requested: int | None = None,
         prompt: int | None = None,
         http_status: int | None = None,
+        guess: bool = False,
     ) -> None:
         super().__init__(detail, http_status=http_status)
+        self.guess = guess
         self.limit = limit
         self.requested = requested
         self.prompt = prompt

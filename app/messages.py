@@ -165,6 +165,11 @@ class FinishReason(StrEnum):
     INTERRUPTED = "interrupted"
 
 
+def is_none(value: object) -> bool:
+    """For `exclude_if` of fields that are left out of the JSON if they are null."""
+    return value is None
+
+
 class PartBase(Value):
     """`index` is the part's position in its message, `tokens` its estimated size."""
 
@@ -183,7 +188,9 @@ class TextPart(PartBase):
 
 
 class ReasoningPart(PartBase):
-    """`provider_data` is the provider's own block (signature, encrypted content), sent back unchanged or not at all."""
+    """`provider_data` is the provider's own form of the reasoning, sent back unchanged to the model that wrote it, or
+    not at all: a block with its signature or encrypted content, or of type `chat` the field in which the text came
+    (`place`) and the message's other fields (`fields`)."""
 
     type: Literal["reasoning"] = "reasoning"
     text: str
@@ -193,12 +200,15 @@ class ReasoningPart(PartBase):
 
 class ToolCallPart(PartBase):
     """A call made by the model. `call_id` is Palimpsest's own, also on the wire. `arguments_text` is the JSON exactly
-    as the model wrote it, so that the provider's prompt cache matches; `arguments` is its value."""
+    as the model wrote it, so that the provider's prompt cache matches; `arguments` is its value. `provider_data` are
+    the provider's own fields of the call and of its `function`, such as a signature, sent back to the model that made
+    it."""
 
     type: Literal["tool_call"] = "tool_call"
     call_id: str
     name: str
     arguments_text: str = Field(exclude=True)
+    provider_data: dict[str, Any] | None = Field(default=None, exclude_if=is_none)
     status: ToolStatus = ToolStatus.PENDING
 
     @computed_field  # type: ignore[prop-decorator]
@@ -222,11 +232,6 @@ class ToolResultPart(PartBase):
     duration_ms: int = 0
     compacted_at: Timestamp | None = None
     original_tokens: int | None = None
-
-
-def is_none(value: object) -> bool:
-    """For `exclude_if` of fields that are left out of the JSON if they are null."""
-    return value is None
 
 
 class ImagePart(PartBase):

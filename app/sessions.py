@@ -68,14 +68,6 @@ class ContextState(Value):
     source: Literal["reported", "estimated", "assumed"] = "estimated"
 
 
-class CompactionState(Value):
-    policy: str = "reactive"
-    settings: dict[str, Any] = Field(default_factory=dict)
-    count: int = 0
-    last_at: Timestamp | None = None
-    in_progress: bool = False
-
-
 ReasoningEffort = Literal["none", "minimal", "low", "medium", "high", "max"]
 """How much a model reasons before it answers; each adapter maps it to values that its model accepts."""
 CompactionReason = Literal["overflow", "threshold", "provider_overflow", "manual"]
@@ -93,6 +85,28 @@ class RoundError(Value):
 
     code: str
     detail: str
+
+
+class WithoutModel(Value):
+    """A round whose summary was made without a model; `code` and `detail` are why the model's summary failed, null if
+    no model was asked."""
+
+    round: int
+    rung: Rung
+    code: str | None = None
+    detail: str | None = None
+
+
+class CompactionState(Value):
+    """`without_model` is the latest round in force if its summary was made without a model; lists of sessions leave it
+    null."""
+
+    policy: str = "reactive"
+    settings: dict[str, Any] = Field(default_factory=dict)
+    count: int = 0
+    last_at: Timestamp | None = None
+    in_progress: bool = False
+    without_model: WithoutModel | None = None
 
 
 class CompactionFields(Value):

@@ -156,10 +156,10 @@ class Settings(BaseSettings):
         120, gt=0, description="Seconds without a byte from a provider after which a call fails."
     )
     provider_max_attempts: int = Field(
-        10,
+        30,
         ge=1,
-        le=20,
-        description="Maximum model calls per step, including the first; 10 cover an outage of 75 seconds.",
+        le=100,
+        description="Maximum model calls per step, including the first; 30 cover an outage of five minutes.",
     )
 
     compaction: NameOrJson = Field("reactive", description="Default compaction: JSON or a policy's name.")

@@ -263,14 +263,15 @@ Change = (
 
 
 class SummaryFailed(Exception):
-    """A model gave no summary; `code` and `detail` say why."""
+    """A model gave no summary; `code` and `detail` say why, and `is_away` that its provider did not answer."""
 
-    def __init__(self, code: RungCode, detail: str) -> None:
+    def __init__(self, code: RungCode, detail: str, *, is_away: bool = False) -> None:
         super().__init__(detail)
         self.code: RungCode = code
         self.detail = detail
+        self.is_away = is_away
 
     @classmethod
-    def by(cls, error: PalimpsestError) -> SummaryFailed:
+    def by(cls, error: PalimpsestError, *, is_away: bool = False) -> SummaryFailed:
         """From an error, with its code and detail unchanged."""
-        return cls(ErrorCode(error.code), error.detail)
+        return cls(ErrorCode(error.code), error.detail, is_away=is_away)

@@ -25,7 +25,7 @@ from app.context.selection import is_request
 from app.context.tokens import PER_MESSAGE, Calibration, estimate_text
 from app.context.validator import repair
 from app.errors import Reshape
-from app.llm.base import ModelRequest
+from app.llm.base import ModelRequest, Remedy
 from app.messages import Message, ReasoningPart, Role, TextPart, Usage, new_id, now
 from app.sessions import ContextState
 
@@ -65,6 +65,13 @@ class Conversation(ShownHistory):
             changes = [opened]
         repaired = await self.settle()
         return changes if repaired is None else [*changes, repaired]
+
+    async def try_remedies(self, config: AgentConfig, remedies: Sequence[Remedy]) -> list[Change]:
+        """Begins the generation of `remedied`, repaired."""
+        opened = self.remedied(config, remedies)
+        await self._begin(opened, config)
+        repaired = await self.settle()
+        return [opened] if repaired is None else [opened, repaired]
 
     async def clear_images(self, config: AgentConfig, ids: tuple[str, ...]) -> list[Change]:
         """Begins a generation without these images; returns what has to be recorded before its first request."""

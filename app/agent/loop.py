@@ -112,7 +112,7 @@ class AgentLoop:
         self._guard = LoopGuard(rules.guard)
         began = now() - timedelta(seconds=start.elapsed_s)
         self._is_over = start.elapsed_s > 0 and had_last_word(conversation.history, began)
-        self._cut_off = False
+        self._cut_off = self._was_empty = False
         self._answer_room = AnswerRoom()
 
     async def run(self) -> RunResult:
@@ -161,7 +161,7 @@ class AgentLoop:
         self._interrupt.clear()
         for message in messages:
             self._conversation.append(message)
-            self._cut_off = False
+            self._cut_off = self._was_empty = False
         return bool(messages)
 
     async def _refreshed(self, config: AgentConfig) -> list[Change]:
@@ -215,8 +215,10 @@ class AgentLoop:
                 self._cut_off = False
                 return None
             case Outcome.RAN_TOOLS:
-                self._cut_off = False
+                self._cut_off = self._was_empty = False
                 return await self._after_tools() if self._session.config().has_output else None
+            case Outcome.FINISHED if step.is_empty and not self._session.config().has_output:
+                return await self._after_empty()
             case Outcome.FINISHED:
                 return await self._after_text() if self._session.config().has_output else await self._finished()
             case Outcome.CUT_OFF:
@@ -248,6 +250,20 @@ class AgentLoop:
         await self._conversation.say("submit_output", self._sink)
         return None
 
+    async def _after_empty(self) -> RunResult | None:
+        """Asks once for an answer in place of one with neither text nor a call."""
+        await self._session.before_end()
+        if await self._deliver():
+            return None
+        if self._was_empty:
+            error = ProviderError(
+                "The model answered with neither text nor a call, twice in a row.", code="empty_answer"
+            )
+            return RunResult(RunOutcome.FAILED, error.problem())
+        self._was_empty = True
+        await self._conversation.say("empty_answer", self._sink)
+        return None
+
     def _after_cut_off(self) -> RunResult | None:
         """An answer that was cut off is continued once; a model cut off twice in a row will not finish."""
         if self._cut_off:
@@ -260,12 +276,15 @@ class AgentLoop:
         """Makes the next step fit after the provider refused one: with a smaller output reserve, else with a smaller
         context."""
         config = self._session.config()
-        if self._answer_room.helps(error, config, self._conversation) or await self._refits(config):
+        is_guess = error is not None and error.guess
+        if (not is_guess and self._answer_room.helps(error, config, self._conversation)) or await self._refits(config):
             return None
         with self._limits.deadline():
             room = await self._compactor.after_overflow(config, self._progress.steps)
         self._progress.add(self._compactor.take_usage())
-        return RunResult(RunOutcome.FAILED, self._compactor.problem) if room is RoomResult.NONE else None
+        if room is RoomResult.NONE and not is_guess:
+            return RunResult(RunOutcome.FAILED, self._compactor.problem)
+        return None
 
     async def _refits(self, config: AgentConfig) -> bool:
         """Whether the conversation fits with the tools and system text for the window as it is known now: a window

@@ -272,9 +272,10 @@ class WindowLessons:
             windows.accepted(opened.model, usage.prompt_tokens)
 
     async def refused(self, opened: StepOpened, written_tokens: int, error: ContextOverflowError) -> None:
-        """Records a refusal that came after `written_tokens` tokens of the answer."""
+        """Records a refusal that came after `written_tokens` tokens of the answer. A guess is recorded once it has
+        helped, unless it names a window."""
         size = opened.context.tokens + written_tokens
         fixed = self._conversation.calibration.apply(self._conversation.generation.fixed_tokens)
-        if self._windows is None or (error.limit is None and size < LEAST_GUESS * fixed):
+        if self._windows is None or (error.limit is None and (error.guess or size < LEAST_GUESS * fixed)):
             return
         await self._windows.refused(opened.model, error.limit, size)

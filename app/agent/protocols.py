@@ -27,8 +27,9 @@ class AgentConfig:
     """What a session may change between steps. `system` is the system text without the plan; `calibration` is what is
     known about the model's tokenizer; `summary_template` is the operator's summary template, None for the built-in one.
     `approval` says which calls wait for approval, `reasoning_effort` None is the model's default. `binds_thinking` and
-    `echoes_reasoning` are properties of the model, and `sees_images` is false for one known to see none; see
-    `ModelInfo`. `has_output` is whether a run ends by `submit_output` rather than with a text."""
+    `echoes_reasoning` are properties of the model, `sees_images` is false for one known to see none, and
+    `has_seen_images` is whether it has accepted any; see `ModelInfo`. `has_output` is whether a run ends by
+    `submit_output` rather than with a text."""
 
     model: str
     tools: tuple[ToolSchema, ...]
@@ -43,6 +44,7 @@ class AgentConfig:
     binds_thinking: bool = False
     echoes_reasoning: bool = False
     sees_images: bool = True
+    has_seen_images: bool = False
     has_output: bool = False
 
 

@@ -209,13 +209,15 @@ class Generations:
         echo: bool = False,
         drop_block: bool = False,
         sees_images: bool = True,
+        anew: bool = False,
     ) -> GenerationOpened:
         """The next generation, which begins when it is taken; its context is made from what is `in_force`. How the
-        model needs its reasoning (`echo`, `drop_block`), and that it sees no images, is kept until the model changes.
+        model needs its reasoning (`echo`, `drop_block`), and that it sees no images, is kept until the model changes,
+        unless they are set `anew`.
         """
         current = self.current
         number = current.number + 1 if current is not None else 1
-        if current is not None and current.model == model:
+        if current is not None and current.model == model and not anew:
             echo, drop_block = echo or current.echo_reasoning, drop_block or current.drop_block
             sees_images = sees_images and current.sees_images
         generation = Generation(

@@ -17,7 +17,7 @@ from app.context.prompts import Generation, GenerationReason, with_plan
 from app.context.tokens import PER_MESSAGE, Calibration
 from app.context.truncation import LeastTokens, PromptCounts, Sent, may_shrink
 from app.errors import Reshape
-from app.llm.base import ToolSchema
+from app.llm.base import Remedy, ToolSchema
 from app.messages import Message, Usage
 from app.sessions import ContextState, PlanItem
 
@@ -173,6 +173,23 @@ class ShownHistory:
             return self._draft("images", old.model, old.tools, system, self._in_force, sees_images=False)
         echo, drop_block = reshape == "echo_reasoning", reshape == "drop_block"
         return self._draft("reasoning", old.model, old.tools, system, self._in_force, echo=echo, drop_block=drop_block)
+
+    def remedied(self, config: AgentConfig, remedies: Sequence[Remedy]) -> GenerationOpened:
+        """The draft of the generation that tries these remedies, and no others."""
+        old = self.generation
+        kinds = {remedy.kind for remedy in remedies}
+        refused = {name for remedy in remedies if remedy.kind == "drop_tools" for name in remedy.names}
+        return self._draft(
+            "images" if "drop_images" in kinds else "tools" if refused else "reasoning",
+            old.model,
+            tuple(tool for tool in config.tools if tool.key not in refused),
+            with_plan(config.system, self.plan),
+            self._in_force,
+            echo=(config.echoes_reasoning or "echo_reasoning" in kinds) and "drop_reasoning" not in kinds,
+            drop_block=old.drop_block,
+            sees_images=config.sees_images and "drop_images" not in kinds,
+            anew=True,
+        )
 
     def begin(self, opened: GenerationOpened, shown: Shown, config: AgentConfig) -> None:
         """Begins the generation of `due_generation`, with the result of `shown_by` for it."""

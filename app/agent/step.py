@@ -20,9 +20,11 @@ from app.agent.conversation import Conversation
 from app.agent.interrupt import Interrupt, Stopped
 from app.agent.model_calls import Attempt, ModelCalls, Spent, WindowLessons
 from app.agent.protocols import AgentConfig, Sink
+from app.agent.refusals import REFUSING, Accepted, Refusals, RemedyError, Sent, advice, overflow_of
 from app.agent.stream_processor import DEGENERATE
 from app.agent.tool_executor import ToolExecutor
 from app.errors import (
+    AnswerError,
     ContextOverflowError,
     InvalidRequestError,
     PalimpsestError,
@@ -33,7 +35,7 @@ from app.errors import (
     StorageError,
 )
 from app.llm.base import ModelRequest, delay_s
-from app.messages import FinishReason, Usage, new_id
+from app.messages import FinishReason, TextPart, Usage, new_id
 
 log = structlog.get_logger(__name__)
 
@@ -42,6 +44,8 @@ LOGGED = ("step", "attempt", "message_id")
 the error, who then unbinds them."""
 
 
+MAX_PAID = 4
+"""How often an answer that broke off is asked for again; a provider that is away costs nothing, and is waited for."""
 _AT_ONCE = {
     **dict.fromkeys((f"reshape_{reshape}" for reshape in get_args(Reshape)), 1),
     "endpoint_switched": 2,
@@ -66,13 +70,15 @@ class Outcome(Enum):
 @dataclass(frozen=True, slots=True)
 class StepResult:
     """`usage` is the step's own, over all attempts, and `known_cost_usd` the part of its cost with a known price;
-    `error` is the outcome's problem, if any, and `overflow` the refusal of a request that was too large."""
+    `error` is the outcome's problem, if any, `overflow` the refusal of a request that was too large, and `is_empty`
+    whether the answer had neither text nor a call."""
 
     outcome: Outcome
     usage: Usage
     known_cost_usd: float = 0.0
     error: dict[str, Any] | None = None
     overflow: ContextOverflowError | None = None
+    is_empty: bool = False
 
     @classmethod
     def of(cls, outcome: Outcome, spent: Spent, error: dict[str, Any] | None = None) -> StepResult:
@@ -106,6 +112,7 @@ class Step:
         self._lessons = WindowLessons(conversation, models.windows)
         self._tools = tools
         self._interrupt = interrupt
+        self._refusals = Refusals()
 
     async def run(
         self, number: int, config: AgentConfig, before: Sequence[Change] = (), refusal: str | None = None
@@ -121,22 +128,35 @@ class Step:
     ) -> StepResult:
         spent = Spent()
         tried: Counter[str] = Counter()
-        failed = 0
+        failed = paid = 0
         for attempt_number in count(1):
             attempt = self._open(number, attempt_number, config, before)
-            match await self._send(attempt, self._conversation.request(config)):
+            request = replace(self._conversation.request(config), remedies=self._refusals.trial)
+            failure = await self._send(attempt, request)
+            if isinstance(failure, ReshapeError) and self._refusals.trial:
+                # What is tried has broken a rule that is known.
+                failure = self._refusals.refusal
+            if isinstance(failure, AnswerError) and not attempt.processor.has_content:
+                failure = await self._remedied(failure, request, attempt)
+            match failure:
                 case None:
+                    await self._accepted(request, attempt)
                     return await self._answered(attempt, spent, refusal)
+                case RemedyError() as error:
+                    await self._void(attempt, spent, error, 0.0)
+                    before = await self._try(error, config)
+                    continue
                 case ProviderError() as error if tried[error.code] < _AT_ONCE.get(error.code, 0):
                     tried[error.code] += 1
                     await self._void(attempt, spent, error, 0.0)
                     before = await self._changed(error, config)
                     continue
-                case ProviderError() as error if (delay := self._delay_s(failed + 1, error)) is not None:
+                case ProviderError() as error if (delay := self._delay_s(failed + 1, paid, error)) is not None:
                     failed += 1
+                    paid += bool(attempt.processor.written_tokens)
                     await self._void(attempt, spent, error, delay)
                     before = ()
-                case failure:
+                case _:
                     return await self._failed(attempt, spent, failure)
             try:
                 await self._interrupt.guard(sleep(delay))
@@ -159,6 +179,39 @@ class Step:
         if error.code == DEGENERATE:
             await self._conversation.say("repetition", self._sink)
         return ()
+
+    async def _remedied(self, error: AnswerError, request: ModelRequest, attempt: Attempt) -> ProviderError:
+        """The error of a refused request that no list explains, with what to try next, if anything."""
+        sent = Sent.of(request, self._whole(request, attempt), knows_images=attempt.config.has_seen_images)
+        remedy = self._refusals.remedy(error, sent)
+        if remedy is None:
+            return error if error.retryable else self._given_up(error, sent)
+        return overflow_of(error) if remedy.kind == "shrink" else RemedyError(error, remedy)
+
+    def _given_up(self, error: AnswerError, sent: Sent) -> AnswerError:
+        """The refusal with what was tried, and what else can be done."""
+        if error.meant_status not in REFUSING:
+            return error
+        error.detail += advice(self._refusals.give_up(), sent)
+        return error
+
+    async def _try(self, error: RemedyError, config: AgentConfig) -> Sequence[Change]:
+        """Makes what has to be different in the next attempt; returns the changes to record before it."""
+        if error.remedy.kind == "clear_images":
+            ids = tuple(image.id for image in self._conversation.transcript.images)
+            return await self._conversation.clear_images(config, ids)
+        return await self._conversation.try_remedies(config, self._refusals.trial)
+
+    async def _accepted(self, request: ModelRequest, attempt: Attempt) -> None:
+        """Learns from an answer what helped against the refusals before it."""
+        refused = self._refusals.accepted(self._whole(request, attempt))
+        if refused is not None and self._models.windows is not None:
+            await self._models.windows.refused(attempt.opened.model, None, refused)
+
+    def _whole(self, request: ModelRequest, attempt: Attempt) -> Accepted:
+        images = frozenset(image.id for image in self._conversation.transcript.images)
+        settings = (request.model, request.reasoning_effort, request.temperature, request.max_output_tokens)
+        return Accepted(request.model, attempt.opened.context.tokens, settings, tuple(request.tools), images)
 
     async def go_on(self, waiting: WaitingStep, config: AgentConfig) -> StepResult:
         """Finishes a step that was left waiting; its message is in the conversation already."""
@@ -193,8 +246,11 @@ class Step:
             return _CRASH
         return None
 
-    def _delay_s(self, failures: int, error: ProviderError) -> float | None:
-        """How long to wait after this many failures, this one included; None if another attempt would not help."""
+    def _delay_s(self, failures: int, paid: int, error: ProviderError) -> float | None:
+        """How long to wait after this many failures, this one included; None if another attempt would not help. Before
+        it, `paid` answers had begun: those cost money."""
+        if paid >= MAX_PAID:
+            return None
         return delay_s(failures, error, self._models.rng, max_attempts=self._models.max_attempts)
 
     async def _answered(self, attempt: Attempt, spent: Spent, refusal: str | None) -> StepResult:
@@ -221,7 +277,8 @@ class Step:
             return await self._run_tools(ending, batch, reason)
         # In one commit, so that a final answer never belongs to an open step.
         await self._sink.record(closed, self._closed(ending, reason))
-        return StepResult.of(_OUTCOMES[reason], spent, _REFUSALS.get(reason))
+        says = any(isinstance(part, TextPart) and part.text.strip() for part in attempt.processor.parts)
+        return replace(StepResult.of(_OUTCOMES[reason], spent, _REFUSALS.get(reason)), is_empty=not says)
 
     async def _run_tools(self, ending: _Ending, batch: Batch, reason: FinishReason) -> StepResult:
         outcome = Outcome.RAN_TOOLS

@@ -90,7 +90,12 @@ class _Block:
         assert live.call_id is not None
         assert live.name is not None
         return ToolCallPart(
-            id=live.part_id, index=live.index, call_id=live.call_id, name=live.name, arguments_text=text
+            id=live.part_id,
+            index=live.index,
+            call_id=live.call_id,
+            name=live.name,
+            arguments_text=text,
+            provider_data=provider_data,
         )
 
 
@@ -193,6 +198,11 @@ class StreamProcessor:
     def ordered_parts(self) -> tuple[ClosedPart, ...]:
         """The closed parts by their index in the message; interleaved calls may close in another order."""
         return tuple(sorted(self.parts, key=lambda part: part.index))
+
+    @property
+    def has_content(self) -> bool:
+        """Whether the model has begun its answer."""
+        return bool(self._count)
 
     @property
     def written_tokens(self) -> int:

@@ -181,6 +181,7 @@ def compact(
         Policy | None, typer.Option(help="The policy for this round only; default: the session's.")
     ] = None,
     instructions: Annotated[str | None, typer.Option(metavar="TEXT", help="What the summary should keep.")] = None,
+    redo: Annotated[bool, typer.Option("--redo", help="Replace a round that was made without a model.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what it would do; change nothing.")] = False,
     json: Json = False,
     server: Server = None,
@@ -190,12 +191,13 @@ def compact(
 
     A running session does it between two steps. Nothing is lost: the history keeps all messages, and
     `palimpsest sessions revert` reverts the round. Exit status 1 if the round changed nothing.
+    --redo replaces a round that was summarized without a model, which `palimpsest sessions show` reports.
     """
     from app.cli import sessions as work
     from app.cli.sessions import connected
 
     def make(client: Client) -> Coroutine[Any, Any, int]:
-        return work.compact(client, session, policy, instructions, dry_run=dry_run, as_json=json)
+        return work.compact(client, session, policy, instructions, redo=redo, dry_run=dry_run, as_json=json)
 
     raise typer.Exit(connected(server, key, make))
 

@@ -23,6 +23,7 @@ from app.cli.run import read_text, take_out
 from app.cli.screen import (
     COMPLETED,
     FAILED,
+    CliError,
     ConnectionLostError,
     Screen,
     ServerRefusedError,
@@ -124,6 +125,7 @@ def _facts(session: dict[str, Any]) -> list[tuple[str, str]]:
         ("tokens", screen.tokens(usage)),
         ("cost", screen.money(usage["cost_usd"])),
         ("context", f"{session['context']['tokens']:,} of {session['context']['usable']:,} tokens"),
+        ("compaction", _compaction(session)),
         ("sandbox", _sandbox(session["sandbox"])),
         ("node", session.get("node")),
         ("parent", session["parent_id"]),
@@ -131,6 +133,12 @@ def _facts(session: dict[str, Any]) -> list[tuple[str, str]]:
         ("limits", ", ".join(f"{name} {value}" for name, value in session["limits"].items() if value is not None)),
     ]
     return [(name, value) for name, value in facts if value]
+
+
+def _compaction(session: dict[str, Any]) -> str:
+    """Only what asks for an action; an older server does not report it."""
+    mark = view.without_model(session["compaction"].get("without_model"))
+    return mark and f"{mark}; to redo it: `palimpsest compact {session['id']} --redo`"
 
 
 def _sandbox(sandbox: dict[str, Any]) -> str:
@@ -189,11 +197,20 @@ def _print_json(value: Any) -> None:
 
 
 async def compact(
-    client: Client, prefix: str, policy: str | None, instructions: str | None, *, dry_run: bool, as_json: bool
+    client: Client,
+    prefix: str,
+    policy: str | None,
+    instructions: str | None,
+    *,
+    redo: bool = False,
+    dry_run: bool,
+    as_json: bool,
 ) -> int:
-    """Starts a round and waits for its end, or with `dry_run` shows what it would do. Ctrl-C only stops waiting; the
-    round continues."""
+    """Starts a round and waits for its end, or with `dry_run` shows what it would do. With `redo` it replaces the
+    latest round, which was made without a model. Ctrl-C only stops waiting; the round continues."""
     session = await client.session(await client.find(prefix))
+    if redo:
+        session = await _undone(client, session, dry_run=dry_run)
     wishes = {"policy": policy, "instructions": instructions, "dry_run": dry_run or None}
     body = {name: value for name, value in wishes.items() if value is not None}
     accepted = await client.call("POST", f"/v1/sessions/{session['id']}/compactions", json=body)
@@ -205,6 +222,21 @@ async def compact(
     if as_json:
         typer.echo(json.dumps(await _round(client, session["id"], accepted["round"]), indent=2))
     return status
+
+
+async def _undone(client: Client, session: dict[str, Any], *, dry_run: bool) -> dict[str, Any]:
+    """The session after a revert of its latest round. Raises `CliError` unless that was made without a model."""
+    if dry_run:
+        raise UsageError("--redo reverts a round, which --dry-run cannot show. Use one of them.", code="bad_options")
+    made = session["compaction"].get("without_model")
+    if made is None:
+        raise CliError(
+            f"There is nothing to redo: the latest round of {session['id']} was not made without a model.",
+            code="nothing_to_redo",
+        )
+    await client.call("DELETE", f"/v1/sessions/{session['id']}/compactions/{made['round']}")
+    _say(f"reverted round {made['round']}, which was summarized without a model")
+    return await client.session(session["id"])
 
 
 async def _watch(client: Client, session_id: str, after: int, round: int, *, quiet: bool) -> int:

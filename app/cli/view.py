@@ -34,6 +34,8 @@ _RUNGS = {
     "fold": "notes written without a model",
     "shrink": "a shorter tail",
 }
+WITHOUT_MODEL = ("fold", "shrink")
+"""The rungs whose summary no model wrote."""
 NOTHING_TO_COMPACT = "nothing_to_compact"
 """The code of a round that had nothing to compact."""
 _PRUNED = {"trigger": "", "run_end": " at the end of the run", "model_change": " after a change of model"}
@@ -275,7 +277,12 @@ def completed(data: Data) -> str:
         f"{plural(cleared, 'old output')} cleared" if cleared else "",
         screen.seconds(data["duration_ms"] / 1000),
         cost(data.get("usage")),
+        _redo(data) if data["rung"] in WITHOUT_MODEL else "",
     )
+
+
+def _redo(data: Data) -> str:
+    return f"summarized without a model; to redo it: `palimpsest compact {data.get('session_id', 'ID')} --redo`"
 
 
 def failed(data: Data) -> str:
@@ -324,6 +331,14 @@ def cost(usage: Data | None) -> str:
     return screen.joined(screen.tokens(usage), screen.money(usage["cost_usd"]))
 
 
+def without_model(state: Data | None) -> str:
+    """`round 2 was summarized without a model (summary_empty: …)`; empty if no such round is in force."""
+    if not state:
+        return ""
+    why = f" ({state['code']}: {one_line(state['detail'].removesuffix('.'), 200)})" if state["code"] else ""
+    return f"round {state['round']} was summarized without a model{why}"
+
+
 def list_line(item: Data) -> str:
     """One round of a list: number, state, policy, time, and result, in columns."""
     created = item["created_at"][:16].replace("T", " ")
@@ -334,7 +349,8 @@ def _done(item: Data) -> str:
     if item["status"] in ("completed", "reverted"):
         by = f"{_RUNGS.get(item['rung'], item['rung'])} for {plural(item['messages_compacted'], 'message')}"
         cleared = f"{plural(item['outputs_pruned'], 'old output')} cleared" if item["outputs_pruned"] else ""
-        return screen.joined(change(item), by, cleared, cost(item.get("usage")))
+        mark = "summarized without a model" if item["rung"] in WITHOUT_MODEL else ""
+        return screen.joined(change(item), by, cleared, cost(item.get("usage")), mark)
     error = item.get("error")
     why = f"{one_line(error['detail'].removesuffix('.'), 200)} ({error['code']})" if error else ""
     return screen.joined(str(_REASONS.get(item["reason"], item["reason"])), why, cost(item.get("usage")))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID, uuid5
@@ -18,8 +19,10 @@ from app.messages import (
     ToolResultPart,
 )
 
-BOUND_KINDS = frozenset({"thinking", "redacted_thinking"})
-"""Types of reasoning blocks that a provider verifies against everything before them."""
+_BOUND_KINDS = frozenset({"thinking", "redacted_thinking"})
+"""Types of reasoning blocks that a provider verifies against everything before them, if they are signed."""
+_SIGNED = frozenset({"signature", "data"})
+"""Members of blocks that a provider verifies; `data` is encrypted thinking."""
 
 _NAMESPACE = UUID("7f0c2f62-9d0e-4d57-8b55-64d1c6a3a1e9")
 
@@ -57,15 +60,31 @@ def sendable(message: Message, rule: ReasoningRule) -> Message | None:
     if message.role is Role.SYSTEM or message.voided_at is not None:
         return None
     thinking = message.seq >= rule.bound_from and _is_verbatim(message, rule)
-    parts = tuple(p for p in message.parts if _goes_out(p, message, rule) and (thinking or not is_bound(p)))
-    if all(isinstance(part, ReasoningPart) for part in parts):
+    kept = [p for p in message.parts if _goes_out(p, message, rule) and (thinking or not is_bound(p))]
+    if all(isinstance(part, ReasoningPart) for part in kept):
         return None
-    return message if len(parts) == len(message.parts) else with_parts(message, parts)
+    parts = [_for_model(part, message, rule) for part in kept]
+    same = len(parts) == len(message.parts) and all(map(operator.is_, parts, message.parts))
+    return message if same else with_parts(message, parts)
+
+
+def _for_model(part: Part, message: Message, rule: ReasoningRule) -> Part:
+    """The part without what only the model that wrote it may get."""
+    if not isinstance(part, ToolCallPart) or part.provider_data is None or message.model == rule.model:
+        return part
+    return part.model_copy(update={"provider_data": None, "tokens": 0})
 
 
 def is_bound(part: Part) -> bool:
-    """Whether it is a thinking block that its provider verifies against everything before it."""
-    return isinstance(part, ReasoningPart) and (part.provider_data or {}).get("type") in BOUND_KINDS
+    """Whether it is a thinking block that its provider verifies against everything before it, passed on by another
+    server or not."""
+    if not isinstance(part, ReasoningPart) or part.provider_data is None:
+        return False
+    data = part.provider_data
+    if data.get("type") in _BOUND_KINDS:
+        return not _SIGNED.isdisjoint(data)
+    details = (data.get("fields") or {}).get("reasoning_details")
+    return any("signature" in entry for entry in details or () if isinstance(entry, dict))
 
 
 def counted_for(message: Message, model: str) -> Message:
@@ -156,10 +175,16 @@ def _goes_out(part: Part, message: Message, rule: ReasoningRule) -> bool:
         case TextPart():
             return bool(part.text) and not part.text.isspace()
         case ReasoningPart():
-            own = assistant and message.model == rule.model and not part.interrupted
-            return own and (part.provider_data is not None or (rule.echo and bool(part.text.strip())))
+            return assistant and message.model == rule.model and not part.interrupted and _is_sent(part, rule)
         case ToolCallPart():
             return assistant
         case ImagePart():
             return not assistant
     return isinstance(part, ToolResultPart)
+
+
+def _is_sent(part: ReasoningPart, rule: ReasoningRule) -> bool:
+    """Whether there is anything to send of the model's own reasoning: its text, or what only its provider reads."""
+    data = part.provider_data or {"type": "chat"}
+    is_plain = data.get("type") == "chat" and not data.get("fields")
+    return not is_plain or (rule.echo and bool(part.text.strip()))

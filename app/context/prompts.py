@@ -67,11 +67,16 @@ ControlKind = Literal[
     "loop_guard",
     "repetition",
     "submit_output",
+    "empty_answer",
 ]
 _CONTROL: dict[ControlKind, str] = {
     "repetition": (
         "[Your last message repeated the same characters endlessly and was discarded. Phrase it differently, or"
         " continue with the next part of the task.]"
+    ),
+    "empty_answer": (
+        "[Your last message had neither text nor a tool call. Continue with the task, or give your final answer as"
+        " text.]"
     ),
     "resume": "[The run was resumed. Check where the work stands, then continue with the task.]",
     "continue": (

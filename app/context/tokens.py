@@ -83,7 +83,8 @@ def estimate_part(part: Part) -> int:
             return max(estimate_text(part.text), sealed - SIGNATURE_TOKENS) if part.text else sealed
         case ToolCallPart():
             head = f'{{"id":"{part.call_id}","name":"{part.name}","arguments":'
-            return estimate_text(f"{head}{part.arguments_text or '{}'}}}")
+            own = _json_tokens(part.provider_data) if part.provider_data else 0
+            return own + estimate_text(f"{head}{part.arguments_text or '{}'}}}")
         case ImagePart():
             return image_tokens(part)
         case CompactionMarkerPart():

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from asyncio import sleep
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterator, Mapping
 from contextlib import aclosing
 from time import monotonic
 from typing import Any, ClassVar, Protocol
 
-from app.errors import ProviderError, Reshape, ReshapeError
+from app.errors import AnswerError, ProviderError, Reshape, ReshapeError
 from app.llm.base import InputTransformed, ModelRequest, StreamEvent, UsageReport
-from app.llm.http import AnswerError, ProviderClient, error_message
+from app.llm.http import ANSWER_BYTES, ProviderClient, error_message
 from app.llm.quirks import QuirkMemory, Quirks, image_refusal
 from app.llm.reachability import Reach
 from app.llm.sse import SseParser
-from app.llm.wire import ResponseStream
+from app.llm.wire import ResponseStream, UnknownEndError
 from app.messages import ImagePart
 
 _MAX_CORRECTIONS = 10
@@ -39,18 +39,20 @@ _PIECE = 16 * 1024
 _AT_ONCE = 256
 """Events read between two checks of the clock: about a millisecond of the smallest ones."""
 
+_BLANK = b" \t\r\n\xef\xbb\xbf"
+"""What may precede a body, with the bytes of a BOM."""
+_DOCUMENT_STARTS = (b"{", b"[")
+_STREAM_STARTS = (b"", b":")
+"""How a body begins that may have no events: not at all, or with a comment."""
+
 _MAY_POINT = frozenset({400, 404, 405, 501})
 """Statuses of refusals that may mean that the model has to be called at the other endpoint."""
 
 
 class Body(Protocol):
-    """The body of a successful answer: a complete document if `is_json`, else a stream."""
-
-    is_json: bool
+    """The body of a successful answer."""
 
     def chunks(self) -> AsyncGenerator[bytes]: ...
-
-    async def read(self) -> bytes: ...
 
 
 class WireFormat(Protocol):
@@ -61,9 +63,9 @@ class WireFormat(Protocol):
 
     def parameters(self, request: ModelRequest, quirks: Quirks) -> dict[str, Any]: ...
 
-    def encode(self, request: ModelRequest, parameters: dict[str, Any]) -> bytes: ...
+    def encode(self, request: ModelRequest, parameters: dict[str, Any], quirks: Quirks) -> bytes: ...
 
-    def open_stream(self) -> ResponseStream[Any]: ...
+    def open_stream(self) -> ResponseStream: ...
 
     def corrects(self, error: AnswerError, request: ModelRequest) -> bool: ...
 
@@ -72,6 +74,8 @@ class HttpProvider(ABC):
     """A provider over HTTP; a subclass defines the format of its requests and streams."""
 
     path: ClassVar[str]
+    required: ClassVar[frozenset[str]] = frozenset()
+    """Parameters that every request has to have."""
 
     def __init__(
         self, name: str, base_url: str, headers: Mapping[str, str], api_key: str | None, *, idle_timeout_s: float
@@ -81,6 +85,8 @@ class HttpProvider(ABC):
         self._quirks: dict[str, Quirks] = {}
         self._recalled: dict[str, Mapping[str, Any] | None] = {}
         """The memory that the quirks already include, by model."""
+        self._own_ends: dict[str, set[str]] = {}
+        """Words of unknown meaning with which answers have ended, by model."""
         self._origin = base_url
         self._memory: QuirkMemory | None = None
 
@@ -123,8 +129,12 @@ class HttpProvider(ABC):
         """The optional parameters of this request that its model accepts."""
 
     @abstractmethod
-    def encode(self, request: ModelRequest, parameters: dict[str, Any]) -> bytes:
+    def encode(self, request: ModelRequest, parameters: dict[str, Any], quirks: Quirks) -> bytes:
         """The request's body."""
+
+    def echoes(self, model: str) -> bool:
+        """Whether the model gets its own reasoning back as plain text."""
+        return False
 
     @abstractmethod
     async def window(self, model: str) -> int | None:
@@ -140,7 +150,7 @@ class HttpProvider(ABC):
         return None
 
     @abstractmethod
-    def open_stream(self) -> ResponseStream[Any]:
+    def open_stream(self) -> ResponseStream:
         """The state of a new response."""
 
     def corrects(self, error: AnswerError, request: ModelRequest) -> bool:
@@ -164,10 +174,12 @@ class HttpProvider(ABC):
         wire = self.wire_format(quirks)
         refusal: AnswerError | None = None
         body = b""
+        own_ends = self._own_ends.setdefault(request.model, set())
         traced = {} if request.traceparent is None else {"traceparent": request.traceparent}
         for correction in range(_MAX_CORRECTIONS + 1):
-            parameters = wire.parameters(request, quirks)
-            refused, body = body, wire.encode(request, parameters)
+            tried = quirks.with_remedies(request.remedies)
+            parameters = wire.parameters(request, tried)
+            refused, body = body, wire.encode(request, parameters, tried)
             if refusal is not None and body == refused:
                 quirks.fail_trial(for_good=True)
                 raise refusal
@@ -175,7 +187,7 @@ class HttpProvider(ABC):
             try:
                 async with (
                     self._client.post(wire.path, body, {**self.headers(parameters), **traced}) as answer,
-                    aclosing(read_response(wire.open_stream(), answer)) as batches,
+                    aclosing(read_response(wire.open_stream(), answer, own_ends)) as batches,
                 ):
                     async for events in batches:
                         for event in events:
@@ -184,9 +196,13 @@ class HttpProvider(ABC):
                         if shown:
                             # Not needed for a correction anymore; it may have megabytes.
                             body = refused = b""
-                await self._answered(request.model, wire)
+                await self._answered(request, wire)
                 return
             except ProviderError as error:
+                if isinstance(error, AnswerError):
+                    error.parameters = tuple(name for name in parameters if name not in self.required)
+                if isinstance(error, UnknownEndError):
+                    own_ends.add(error.word)
                 # A refusal may also come inside a stream, as long as it has no content yet.
                 may_differ = not shown and correction < _MAX_CORRECTIONS
                 if (
@@ -197,7 +213,7 @@ class HttpProvider(ABC):
                     refusal = error
                     continue
                 if shown:
-                    await self._answered(request.model, wire)
+                    await self._answered(request, wire)
                 elif wire is self.wire_format(quirks):
                     quirks.fail_trial(for_good=not error.retryable)
                 raise
@@ -228,14 +244,22 @@ class HttpProvider(ABC):
             raise ReshapeError(error.detail, reshape=reshape, http_status=error.http_status) from error
         return learned
 
-    async def _answered(self, model: str, wire: WireFormat) -> None:
-        """Stores the endpoint that a model was switched to, now that it has answered there."""
-        quirks = self.known(model)
-        if not quirks.switches or wire is not self.wire_format(quirks):
+    async def _answered(self, request: ModelRequest, wire: WireFormat) -> None:
+        """Stores what an answer proves: the endpoint that the model was switched to, the remedies that were tried, and
+        that it accepts images."""
+        quirks = self.known(request.model)
+        switched = quirks.switches and wire is self.wire_format(quirks)
+        sees = quirks.sees_images is None and request.has_images and has_images(request)
+        if not (switched or sees or request.remedies):
             return
         before = quirks.to_json()
-        quirks.confirm_trial()
-        await self._keep(model, before)
+        if switched:
+            quirks.confirm_trial()
+        if sees:
+            quirks.sees_images = True
+        for remedy in request.remedies:
+            quirks.adopt(remedy)
+        await self._keep(request.model, before)
 
     async def _keep(self, model: str, before: Mapping[str, Any]) -> None:
         """Stores what is known of a model, if it differs from `before`."""
@@ -264,16 +288,21 @@ class HttpProvider(ABC):
 
 def _image_refusal(error: AnswerError, request: ModelRequest, quirks: Quirks) -> Reshape | None:
     """What this refusal asks for, if it is about the request's images."""
-    if not any(isinstance(part, ImagePart) for message in request.messages for part in message.parts):
+    if not has_images(request):
         return None
     return image_refusal(error.meant_status, error_message(error.body), quirks)
+
+
+def has_images(request: ModelRequest) -> bool:
+    """Whether there are images in the request's messages."""
+    return any(isinstance(part, ImagePart) for message in request.messages for part in message.parts)
 
 
 class _StreamWatch:
     """Lets other tasks run while a stream never pauses, and ends a stream without content."""
 
     def __init__(self) -> None:
-        self._events = self._bytes = 0
+        self.events = self._bytes = 0
         self._worked = 0.0
         self._began = self._said = monotonic()
 
@@ -287,10 +316,10 @@ class _StreamWatch:
 
     def check(self, events: int, *, is_silent: bool) -> None:
         """Counts the events just read. Raises `ProviderError` if the stream exceeds its limits."""
-        self._events += events
+        self.events += events
         if not is_silent:
             self._said = self._began
-        if self._events > MAX_EVENTS:
+        if self.events > MAX_EVENTS:
             raise ProviderError(f"The answer has more than {MAX_EVENTS:,} events.", code="provider_bad_response")
         if self._began - self._said > SILENT_S:
             minutes = f"{SILENT_S / 60:g} minutes"
@@ -318,16 +347,24 @@ def _portions(parser: SseParser, chunk: bytes) -> Iterator[list[tuple[bytes, byt
             yield events[later : later + _AT_ONCE]
 
 
-async def read_response(stream: ResponseStream[Any], answer: Body) -> AsyncGenerator[list[StreamEvent]]:
-    """The events of an answer, some at a time as they arrive. Raises only `ProviderError`, whatever the server sent."""
-    parser, watch = SseParser(), _StreamWatch()
-    if answer.is_json:
-        yield stream.whole(await answer.read())
-        return
+async def read_response(
+    stream: ResponseStream, answer: Body, own_ends: Collection[str] = ()
+) -> AsyncGenerator[list[StreamEvent]]:
+    """The events of an answer, some at a time as they arrive. `own_ends` are words of unknown meaning with which an
+    answer of the model may end. Raises only `ProviderError`, whatever the server sent.
+
+    Its first character decides whether it is a document or a stream: gateways send either with any content type."""
+    parser, watch, first = SseParser(), _StreamWatch(), b""
     try:
         async with aclosing(answer.chunks()) as chunks:
             async for chunk in chunks:
                 watch.begin(len(chunk))
+                if not first:
+                    chunk = chunk.lstrip(_BLANK)
+                    first = chunk[:1]
+                    if first in _DOCUMENT_STARTS:
+                        yield stream.whole(await _document(chunk, chunks), own_ends)
+                        return
                 for events in _portions(parser, chunk):
                     said = stream.feed(events)
                     watch.check(len(events), is_silent=not said)
@@ -335,9 +372,22 @@ async def read_response(stream: ResponseStream[Any], answer: Body) -> AsyncGener
                     await watch.rest()
                 if stream.done:
                     break
-        yield stream.feed(parser.close())
+        yield stream.feed(last := parser.close())
+        if first not in _STREAM_STARTS and watch.events + len(last) == 0:
+            detail = "The provider sent neither a document nor a stream of events."
+            raise ProviderError(detail, code="provider_bad_response", retryable=True)
     except ProviderError:
         if not stream.finished:
             yield stream.so_far()
             raise
-    yield stream.end()
+    yield stream.end(own_ends)
+
+
+async def _document(start: bytes, chunks: AsyncGenerator[bytes]) -> bytes:
+    """The first `ANSWER_BYTES` of an answer that is one document."""
+    body = bytearray(start)
+    async for chunk in chunks:
+        body += chunk
+        if len(body) >= ANSWER_BYTES:
+            break
+    return bytes(body[:ANSWER_BYTES])

@@ -11,12 +11,12 @@ from urllib.parse import quote
 
 import orjson
 
-from app.errors import ProviderError, Reshape
+from app.errors import AnswerError, ProviderError, Reshape
 from app.json_bytes import json_to_keep
 from app.llm.adapter import HttpProvider
 from app.llm.anthropic_stream import AnthropicStream
 from app.llm.base import ModelRequest, ToolSchema
-from app.llm.http import AnswerError, error_message
+from app.llm.http import error_message
 from app.llm.known_models import wire_effort
 from app.llm.quirks import Quirks
 from app.llm.windows import entry_of, listed_window
@@ -52,6 +52,7 @@ _WITHOUT_ADAPTIVE = re.compile(r"claude-(?:3|(?:opus|sonnet|haiku)-4(?:[-.][0-5]
 _BUDGETS = {"minimal": 1_024, "low": 1_024, "medium": 4_096, "high": 16_384, "max": 32_768}
 """Tokens of thinking for those models, by effort; the first is the API's minimum."""
 
+_THINKING = b'{"type":"thinking"'
 _CACHE = b',"cache_control":{"type":"ephemeral"}}'
 _CACHED_TURNS = 2
 """User turns with a cache breakpoint: the last is for the next step, the one before was cached by the previous step.
@@ -64,6 +65,7 @@ class AnthropicProvider(HttpProvider):
     """Anthropic, or a server that speaks its format; `base_url` with or without `/v1`."""
 
     path = "/messages"
+    required = frozenset({"max_tokens"})
 
     def __init__(self, name: str, base_url: str, api_key: str | None, *, idle_timeout_s: float) -> None:
         headers = {"anthropic-version": ANTHROPIC_VERSION} | ({"x-api-key": api_key} if api_key else {})
@@ -88,8 +90,8 @@ class AnthropicProvider(HttpProvider):
     def reshape(self, error: AnswerError, quirks: Quirks) -> Reshape | None:
         return "drop_block" if error.meant_status == 400 and _BOUND.search(error_message(error.body)) else None
 
-    def encode(self, request: ModelRequest, parameters: dict[str, Any]) -> bytes:
-        return encode_body(request, parameters, self.name)
+    def encode(self, request: ModelRequest, parameters: dict[str, Any], quirks: Quirks) -> bytes:
+        return encode_body(request, parameters, self.name, form_of(quirks))
 
     async def window(self, model: str) -> int | None:
         """The window in the model's own document; other servers of this format only offer a list."""
@@ -156,7 +158,26 @@ class _Turn:
         return b'{"role":"%s","content":[%s]}' % (self.role, blocks)
 
 
-def encode_body(request: ModelRequest, parameters: dict[str, Any], provider: str) -> bytes:
+@dataclass(frozen=True, slots=True)
+class WireForm:
+    """The form of assistant messages that a server requires; see `Quirks`. Without `thinking`, unsigned thinking is
+    left out; a server that `asked` for it gets it with all calls. Without `opaque`, fields of calls that only their
+    provider understands are left out."""
+
+    thinking: bool = True
+    asked: bool = False
+    opaque: bool = True
+
+
+PLAIN = WireForm()
+
+
+def form_of(quirks: Quirks) -> WireForm:
+    """The form required by these quirks."""
+    return WireForm(quirks.echoes_reasoning is not False, quirks.echoes_reasoning is True, quirks.sends_opaque)
+
+
+def encode_body(request: ModelRequest, parameters: dict[str, Any], provider: str, form: WireForm = PLAIN) -> bytes:
     """The request's JSON; `parameters` are those that this model accepts. `provider` is its configured name, which
     identifies reasoning written by this model."""
     body = orjson.dumps({"model": request.model, "stream": True, **parameters})[:-1]
@@ -165,20 +186,22 @@ def encode_body(request: ModelRequest, parameters: dict[str, Any], provider: str
     if request.tools:
         tools = [orjson.dumps(_tool(tool)) for tool in request.tools]
         body += b',"tools":[%s]' % b",".join([*tools[:-1], _cached(tools[-1])])
-    return body + b',"messages":[%s]}' % _messages(request, provider)
+    return body + b',"messages":[%s]}' % _messages(request, provider, form)
 
 
-def to_anthropic(message: Message, *, own_reasoning: bool) -> tuple[bytes, ...]:
+def to_anthropic(message: Message, *, own_reasoning: bool, form: WireForm = PLAIN) -> tuple[bytes, ...]:
     """One message's content blocks, encoded. `own_reasoning` means that the request goes to the model that wrote the
-    message: signed reasoning is sent back unchanged; reasoning of other models is left out. Blank text is left out,
-    since the API refuses it."""
+    message: its reasoning is sent back unchanged; that of other models is left out. Blank text is left out, since the
+    API refuses it."""
     if message.role is not Role.TOOL:
-        return tuple(block for part in message.parts for block in _block(part, own_reasoning))
+        blocks = tuple(block for part in message.parts for block in _block(part, own_reasoning, form))
+        lacks = form.asked and message.tool_calls and not blocks[0].startswith(_THINKING)
+        return (b'%s,"thinking":""}' % _THINKING, *blocks) if lacks else blocks
     images = {result.call_id: _images_of(message, result) for result in message.tool_results}
     results = [json_to_keep(_result(result, images[result.call_id])) for result in message.tool_results]
     inside = {part.id for found in images.values() for part in found}
     others = (p for p in message.parts if not isinstance(p, ToolResultPart) and p.id not in inside)
-    return (*results, *(block for part in others for block in _block(part, own_reasoning)))
+    return (*results, *(block for part in others for block in _block(part, own_reasoning, form)))
 
 
 def _images_of(message: Message, result: ToolResultPart) -> list[ImagePart]:
@@ -188,11 +211,11 @@ def _images_of(message: Message, result: ToolResultPart) -> list[ImagePart]:
     return [part for part in message.parts if isinstance(part, ImagePart) and part.of_call == result.call_id]
 
 
-def _messages(request: ModelRequest, provider: str) -> bytes:
+def _messages(request: ModelRequest, provider: str, form: WireForm) -> bytes:
     cache, prefix = request.wire_cache, _cache_prefix(request)
     front = settled_front(cache, prefix, request.messages)
     start = front.count
-    turns = _turns(request, start, provider)
+    turns = _turns(request, start, provider, form)
     if settling := turns[:-_TAIL]:
         front = front.extended(settling[-1].end, settling[-1].last.id, [turn.encode() for turn in settling])
         cache[prefix] = front
@@ -202,12 +225,12 @@ def _messages(request: ModelRequest, provider: str) -> bytes:
     return joined([front.data, *(turn.encode(cached=turn in users) for turn in tail)])
 
 
-def _turns(request: ModelRequest, start: int, provider: str) -> list[_Turn]:
+def _turns(request: ModelRequest, start: int, provider: str, form: WireForm) -> list[_Turn]:
     own = (request.model, f"{provider}/{request.model}")
     prefix = _cache_prefix(request)
     turns: list[_Turn] = []
     for end, message in enumerate(request.messages[start:], start + 1):
-        blocks = _encoded(message, request.wire_cache, prefix, own_reasoning=message.model in own)
+        blocks = _encoded(message, request.wire_cache, prefix, message.model in own, form)
         if not blocks:
             continue
         role = b"assistant" if message.role is Role.ASSISTANT else b"user"
@@ -224,25 +247,26 @@ def _cache_prefix(request: ModelRequest) -> str:
 
 
 def _encoded(
-    message: Message, cache: MutableMapping[str, Any], prefix: str, *, own_reasoning: bool
+    message: Message, cache: MutableMapping[str, Any], prefix: str, own_reasoning: bool, form: WireForm
 ) -> tuple[bytes, ...]:
     key = prefix + message.id
     blocks: tuple[bytes, ...] | None = cache.get(key)
     if blocks is None:
-        blocks = cache[key] = to_anthropic(message, own_reasoning=own_reasoning)
+        blocks = cache[key] = to_anthropic(message, own_reasoning=own_reasoning, form=form)
     return blocks
 
 
-def _block(part: Part, own_reasoning: bool) -> Iterator[bytes]:
+def _block(part: Part, own_reasoning: bool, form: WireForm) -> Iterator[bytes]:
     match part:
         case TextPart() if part.text.strip():
             yield json_to_keep({"type": "text", "text": part.text})
         case ReasoningPart(provider_data={"type": "thinking" | "redacted_thinking"}) if (
-            own_reasoning and not part.interrupted
+            own_reasoning and not part.interrupted and (form.thinking or _is_signed(part))
         ):
             yield json_to_keep(part.provider_data)
         case ToolCallPart():
-            head = orjson.dumps({"type": "tool_use", "id": part.call_id, "name": wire_name(part.name)})[:-1]
+            own = (part.provider_data or {}).get("call", {}) if form.opaque else {}
+            head = orjson.dumps({**own, "type": "tool_use", "id": part.call_id, "name": wire_name(part.name)})[:-1]
             yield head + b',"input":' + wire_arguments(part.arguments_text).strip().encode() + b"}"
         case ToolResultPart():
             yield json_to_keep(_result(part, ()))
@@ -250,6 +274,10 @@ def _block(part: Part, own_reasoning: bool) -> Iterator[bytes]:
             yield json_to_keep(_image(part))
         case _:
             return
+
+
+def _is_signed(part: ReasoningPart) -> bool:
+    return not {"signature", "data"}.isdisjoint(part.provider_data or {})
 
 
 def _image(part: ImagePart) -> dict[str, Any]:

@@ -10,50 +10,35 @@ import orjson
 
 from app.errors import ProviderError
 from app.llm.base import InputTransformed, StopReason, UsageReport
-from app.llm.wire import ErrorFor, ResponseStream, check_blocks, count
-from app.messages import Usage
-
-_STOP_REASONS: dict[str, StopReason] = {
-    "end_turn": "stop",
-    "stop_sequence": "stop",
-    "max_tokens": "length",
-    "tool_use": "tool_calls",
-    "refusal": "refusal",
-    "model_context_window_exceeded": "context_overflow",
-}
-
-_STATUSES = {
-    "invalid_request_error": 400,
-    "authentication_error": 401,
-    "billing_error": 402,
-    "permission_error": 403,
-    "not_found_error": 404,
-    "request_too_large": 413,
-    "rate_limit_error": 429,
-    "api_error": 500,
-    "timeout_error": 504,
-    "overloaded_error": 529,
-}
-"""The HTTP status of each type of error when it is sent as a separate answer."""
+from app.llm.endings import end_word
+from app.llm.snapshots import Arguments, arguments_text
+from app.llm.stream_errors import bare_error_in, error_in
+from app.llm.token_usage import merged_usage, messages_usage
+from app.llm.wire import ErrorFor, ResponseStream, check_blocks
 
 MAX_HELD_BYTES = 4 * 1024 * 1024
 """Maximum bytes of signatures and encrypted thinking kept to be sent back; providers send a few kilobytes."""
+_STARTS = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "tool_use"}
+"""The kind of block that a delta belongs to."""
+_KNOWN_OF_CALL = frozenset({"type", "id", "name", "input"})
 MAX_TRANSFORMED_BYTES = 16 * 1024
 """Maximum bytes of a provider's report of changes to the input, which is kept with the step."""
 
 
 @dataclass(slots=True)
 class _Block:
-    """One content block being received; `number` is the neutral block number, None for a kind that is ignored."""
+    """One content block being received; `number` is the neutral block number, None for a kind that is ignored and once
+    it is complete."""
 
     number: int | None
     wire: dict[str, Any]
     text: list[str] = field(default_factory=list)
+    arguments: Arguments = field(default_factory=Arguments)
     signature: list[str] = field(default_factory=list)
     replayable: bool = True
 
 
-class AnthropicStream(ResponseStream[str]):
+class AnthropicStream(ResponseStream):
     """The state of one response."""
 
     def __init__(self, error_for: ErrorFor) -> None:
@@ -64,24 +49,29 @@ class AnthropicStream(ResponseStream[str]):
         self._gap = False
 
     def _document(self, response: dict[str, Any]) -> None:
-        if response.get("type") == "error":
-            self._event("", response, 0)
+        if (error := error_in(response)) is not None:
+            raise self._failure(error)
         content = response.get("content")
+        if content is None and (bare := bare_error_in(response)) is not None:
+            raise self._failure(bare)
         for index, block in enumerate(content if isinstance(content, list) else ()):
             self._start(index, _dict(block))
         self._transformed(response)
         self._message_delta({"usage": response.get("usage"), "delta": response})
 
-    def _end(self, reason: str) -> StopReason:
+    def _close(self, reason: StopReason) -> StopReason:
         for block in self._blocks.values():
             self._stop(block)
-        return _STOP_REASONS.get(reason, "other")
+        has_calls = any(block.wire.get("type") == "tool_use" for block in self._blocks.values())
+        return "tool_calls" if reason == "stop" and has_calls else reason
 
     def _event(self, name: str, event: dict[str, Any], size: int) -> None:
-        match event.get("type"):
+        if (error := error_in(event)) is not None:
+            raise self._failure(error)
+        match event.get("type") or name:
             case "content_block_delta":
-                if (block := self._blocks.get(_index(event))) is not None:
-                    delta = _dict(event.get("delta"))
+                delta = _dict(event.get("delta"))
+                if (block := self._block_of(event, delta)) is not None:
                     self._hold(size if delta.get("type") == "signature_delta" else 0)
                     self._delta(block, delta)
             case "content_block_start":
@@ -96,13 +86,23 @@ class AnthropicStream(ResponseStream[str]):
                 self._transformed(message)
             case "message_delta":
                 self._message_delta(event)
+                # Only a complete message has it, even one without a reason.
+                self._is_complete = self._has_content
             case "message_stop":
                 self.done = True
             case "error":
-                status = _STATUSES.get(str(_dict(event.get("error")).get("type")))
-                raise self._error_for(status, orjson.dumps(event).decode())
+                raise self._failure(event)
             case _:
                 return
+
+    def _block_of(self, event: dict[str, Any], delta: dict[str, Any]) -> _Block | None:
+        """The block that a delta belongs to. A few relays leave out where a block starts."""
+        index = _index(event)
+        kind = _STARTS.get(str(delta.get("type")))
+        if index not in self._blocks and kind is not None:
+            self._hold(0)
+            self._start(index, {"type": kind})
+        return self._blocks.get(index)
 
     def _hold(self, size: int) -> None:
         """Counts held bytes other than text, which is counted elsewhere. Raises `ProviderError` over the limit."""
@@ -112,6 +112,7 @@ class AnthropicStream(ResponseStream[str]):
             raise ProviderError("The answer's thinking is too large.", code="provider_bad_response")
 
     def _start(self, index: Any, wire: dict[str, Any]) -> None:
+        self._has_content, self._is_complete = True, False
         match wire.get("type"):
             case "text" | "thinking" | "redacted_thinking" as kind:
                 block = _Block(self._out.begin(), wire)
@@ -138,8 +139,8 @@ class AnthropicStream(ResponseStream[str]):
                 block.text.append(str(text))
                 self._out.reasoning(block.number, str(text))
             case "input_json_delta" if text := delta.get("partial_json"):
-                block.text.append(str(text))
-                self._out.arguments(block.number, str(text))
+                if shown := block.arguments.add(arguments_text(text), is_value=not isinstance(text, str)):
+                    self._out.arguments(block.number, shown)
             case "signature_delta":
                 block.signature.append(str(delta.get("signature") or ""))
             case _:
@@ -148,10 +149,15 @@ class AnthropicStream(ResponseStream[str]):
     def _stop(self, block: _Block) -> None:
         if block.number is None:
             return
-        if block.wire.get("type") == "tool_use" and block.wire.get("input") and not block.text:
-            block.text.append(arguments := orjson.dumps(block.wire["input"]).decode())
-            self._out.arguments(block.number, arguments)
-        self._out.end(block.number, _provider_data(block) if block.replayable else None)
+        if block.wire.get("type") == "tool_use":
+            shown = block.arguments.complete(arguments_text(block.wire.get("input"))) + block.arguments.end()
+            if shown:
+                self._out.arguments(block.number, shown)
+            data = _unknown_of_call(block.wire)
+        else:
+            data = _provider_data(block) if block.replayable else None
+        self._out.end(block.number, data)
+        block.number = None
 
     def _transformed(self, document: dict[str, Any]) -> None:
         """Stores the list of changes to the input, from the message or from the end of its stream."""
@@ -166,44 +172,40 @@ class AnthropicStream(ResponseStream[str]):
     def _message_delta(self, event: dict[str, Any]) -> None:
         self._count(_dict(event.get("usage")))
         self._transformed(event)
-        if reason := _dict(event.get("delta")).get("stop_reason"):
-            self._reason = str(reason)
+        delta = _dict(event.get("delta"))
+        if word := end_word(delta.get("stop_reason")):
+            self._ended(word, delta)
 
     def _count(self, usage: dict[str, Any]) -> None:
         """Reports usage at once, so that the input of a cancelled response is counted."""
-        known = {key: value for key, value in usage.items() if value is not None}
-        if known:
-            self._usage |= known
-            self._out.add(UsageReport(usage_of(self._usage)))
+        if any(value is not None for value in usage.values()):
+            self._usage = merged_usage(self._usage, usage)
+            self._out.add(UsageReport(messages_usage(self._usage)))
 
 
-def usage_of(raw: dict[str, Any]) -> Usage:
-    """Usage in the neutral shape; here `input_tokens` already excludes cached ones. The number of reasoning tokens in
-    the output is in `output_tokens_details`, if at all."""
-    output = count(raw.get("output_tokens"))
-    return Usage(
-        input_tokens=count(raw.get("input_tokens")),
-        cache_read_tokens=count(raw.get("cache_read_input_tokens")),
-        cache_write_tokens=count(raw.get("cache_creation_input_tokens")),
-        output_tokens=output,
-        reasoning_tokens=min(output, count(_dict(raw.get("output_tokens_details")).get("thinking_tokens"))),
-        cost_usd=None,
-    )
+def _unknown_of_call(wire: dict[str, Any]) -> dict[str, Any] | None:
+    """What the server sent with a call that only the server understands."""
+    unknown = {name: value for name, value in wire.items() if name not in _KNOWN_OF_CALL and value is not None}
+    return {"call": unknown} if unknown else None
 
 
 def _provider_data(block: _Block) -> dict[str, Any] | None:
-    """The block as it must be sent back: complete and signed, or not at all."""
+    """The block as it must be sent back, complete. Relays to models of others do not sign it, and want it back."""
     match block.wire.get("type"):
         case "redacted_thinking" if isinstance(block.wire.get("data"), str):
             return block.wire
-        case "thinking" if signature := "".join([str(block.wire.get("signature") or ""), *block.signature]):
-            return {**block.wire, "signature": signature, "thinking": "".join(block.text)}
+        case "thinking":
+            signature = "".join([str(block.wire.get("signature") or ""), *block.signature])
+            wire = {**block.wire, "signature": signature, "thinking": "".join(block.text)}
+            if not signature:
+                del wire["signature"]
+            return wire if signature or wire["thinking"] else None
         case _:
             return None
 
 
 def _index(event: dict[str, Any]) -> int | str | None:
-    """The block that an event belongs to, None for a missing or invalid index."""
+    """The index of the block that an event belongs to, None for a missing or invalid one."""
     index = event.get("index")
     return index if isinstance(index, int | str) else None
 

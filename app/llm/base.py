@@ -3,6 +3,8 @@ to wait before a failed call is tried again."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import AsyncIterator, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
@@ -34,6 +36,34 @@ class ToolSchema:
     description: str
     parameters: dict[str, Any]
 
+    @property
+    def key(self) -> str:
+        """Its name with a digest of all that a provider may refuse of it."""
+        text = json.dumps([self.description, self.parameters], sort_keys=True)
+        return f"{self.name}:{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+
+
+RemedyKind = Literal[
+    "echo_reasoning",
+    "sign_calls",
+    "drop_reasoning",
+    "drop_opaque",
+    "drop_images",
+    "clear_images",
+    "drop_tools",
+    "drop_parameters",
+    "shrink",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """What may make a provider accept a request that it refused. `names` are the keys of tools, the parameters, or the
+    field that has to hold the reasoning."""
+
+    kind: RemedyKind
+    names: tuple[str, ...] = ()
+
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
@@ -46,7 +76,8 @@ class ModelRequest:
     that a provider can route them to a warm prompt cache.
     `wire_cache` belongs to the caller and lives as long as a context generation: an adapter caches the encoded form of
     a message in it under the message's id, so that a long history is encoded once and not at every step.
-    Without `has_images` no message is searched for them. `traceparent` is the trace that the call belongs to, as W3C
+    Without `has_images` no message is searched for them. `remedies` are tried with this request, and kept for its model
+    once it is answered. `traceparent` is the trace that the call belongs to, as W3C
     Trace Context names it.
     """
 
@@ -62,6 +93,7 @@ class ModelRequest:
     cache_key: str | None = None
     wire_cache: MutableMapping[str, Any] = field(default_factory=dict)
     has_images: bool = True
+    remedies: tuple[Remedy, ...] = ()
     traceparent: str | None = None
 
 
@@ -96,8 +128,17 @@ class ToolArgumentsDelta:
 
 @dataclass(frozen=True, slots=True)
 class BlockEnd:
-    """The block is complete. `provider_data` is a reasoning block's wire form, to be sent back unchanged, or a text
-    block's `phase`."""
+    """The block is complete. `provider_data` is what only the provider understands and gets back, None if there is
+    nothing:
+
+    - for reasoning in Anthropic Messages and Responses the block or item itself, unchanged; unsigned thinking has no
+      `signature`;
+    - for reasoning in Chat Completions `{"type": "chat", "place": ..., "fields": {...}}`: where its text was (a `Place`
+      of `openai_reasoning`; absent without text), and the fields of the message that are not understood (absent
+      without any). A block without text has fields that came after the reasoning, or without it;
+    - for a call `{"call": {...}, "function": {...}}`: the keys of the call, and of its `function`, that are not
+      understood, each only if there are any;
+    - for a text its `phase`."""
 
     block: int
     provider_data: dict[str, Any] | None = None
@@ -190,8 +231,8 @@ of any model."""
 class ModelInfo:
     """What is known about a model: `context_window` and `max_output_tokens` in tokens. `reasoning_efforts` are those
     that it accepts, None if unknown; `binds_thinking` means that it verifies replayed thinking against everything
-    before it, `echoes_reasoning` that it expects its own reasoning back as plain text, and `sees_images` None that
-    images are sent until it refuses one."""
+    before it, `echoes_reasoning` that it gets its own reasoning back as plain text, `sees_images` None that images are
+    sent until it refuses one, and `refused_tools` are the keys of tools that it does not accept."""
 
     name: str
     provider: str
@@ -205,6 +246,7 @@ class ModelInfo:
     binds_thinking: bool = False
     echoes_reasoning: bool = False
     sees_images: bool | None = None
+    refused_tools: frozenset[str] = frozenset()
 
 
 def delay_s(

@@ -16,7 +16,7 @@ import aiohttp
 import httpx
 import orjson
 
-from app.errors import ProviderError
+from app.errors import AnswerError, ProviderError
 from app.json_bounds import has_more_values
 from app.llm.reachability import UNREACHABLE, Reach, make_transport
 from app.llm.windows import classify
@@ -46,6 +46,14 @@ _CODES = {
     503: "provider_overloaded",
     529: "provider_overloaded",
 }
+_MONEY = frozenset({400, 402, 403, 429})
+_UNPAID = re.compile(
+    r"^(?!.*retrydelay).*(?:insufficient[_ ](?:quota|balance|credits?|funds)|exceeded your current quota|credit balance"
+    r"|billing[_ ](?:error|hard)|payment required|requires more credits|out of credits|余额不足|欠费)",
+    re.I | re.S,
+)
+"""An account without money, which asking again does not fill. Gemini words a limit per minute in the same way, but says
+when to retry."""
 _KEY_LIKE = re.compile(r"\b(?:sk|pk|xai|gsk|key)-[A-Za-z0-9_\-]{12,}|(?<=Bearer )\S+|(?<=://)[^/@\s]+(?=@)")
 _SSL_NOTE = re.compile(r" ssl:(?:default|True|False|None|<[^>]*>)")
 """Internals that aiohttp puts into its error texts."""
@@ -56,16 +64,6 @@ _MALFORMED_CALL = re.compile(
 )
 """How Groq, Ollama and llama.cpp report that they could not parse a call. A retry may succeed, and the text quotes the
 model's output, so nothing must be learned from it."""
-
-
-class AnswerError(ProviderError):
-    """The provider answered with an error. `body` is the text of the answer, for adapters that learn from it.
-    `meant_status` is its HTTP status, or the equivalent status of an error inside a stream; None if unknown."""
-
-    def __init__(self, detail: str, *, body: str, meant_status: int | None = None, **fields: Any) -> None:
-        super().__init__(detail, **fields)
-        self.body = body
-        self.meant_status = self.http_status if meant_status is None else meant_status
 
 
 def unpacker(encoding: str) -> Callable[[bytes], Iterable[bytes]]:
@@ -219,7 +217,10 @@ class ProviderClient:
         if not malformed and (overflow := classify(status, body)):
             return overflow
         said = self.scrub(error_message(body))
+        wait_s = retry_after_s(headers or {})
+        unpaid = status in _MONEY and wait_s is None and _UNPAID.search(body) is not None
         retryable = malformed or status is None or status in _RETRYABLE or status >= 500
+        retryable = retryable and not unpaid
         if not malformed and (retryable or status in _KEY_REFUSED):
             self.reach.failed(_code(status))
         what = f"{self._name} answered {status}" if status else f"{self._name} reported an error"
@@ -227,9 +228,9 @@ class ProviderClient:
             f"{what}: {said}" if said else f"{what}.",
             body="" if malformed else body,
             meant_status=status,
-            code=_code(status),
+            code="provider_quota" if unpaid else _code(status),
             retryable=retryable,
-            retry_after=retry_after_s(headers or {}),
+            retry_after=wait_s,
             http_status=http_status,
         )
 

@@ -10,10 +10,9 @@ from contextlib import aclosing
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from app.errors import ProviderError, Reshape
+from app.errors import AnswerError, ProviderError, Reshape
 from app.llm.adapter import HttpProvider, WireFormat
 from app.llm.base import ModelRequest, StreamEvent
-from app.llm.http import AnswerError
 from app.llm.known_models import wire_effort
 from app.llm.openai_responses import ResponsesFormat, is_unknown_path, points_elsewhere
 from app.llm.openai_stream import OpenAiStream
@@ -82,8 +81,8 @@ class OpenAiProvider(HttpProvider):
         }
         return quirks.parameters(wanted, request.max_output_tokens)
 
-    def encode(self, request: ModelRequest, parameters: dict[str, Any]) -> bytes:
-        return encode_body(request, parameters, form_of(self.known(request.model)))
+    def encode(self, request: ModelRequest, parameters: dict[str, Any], quirks: Quirks) -> bytes:
+        return encode_body(request, parameters, form_of(quirks))
 
     def learn(self, error: AnswerError, body: bytes, parameters: dict[str, Any], quirks: Quirks) -> bool:
         learned = self._is_chat(quirks) and learn_messages(error.body, body, quirks)
@@ -91,6 +90,10 @@ class OpenAiProvider(HttpProvider):
 
     def reshape(self, error: AnswerError, quirks: Quirks) -> Reshape | None:
         return "echo_reasoning" if self._is_chat(quirks) and wants_reasoning(error.body, quirks) else None
+
+    def echoes(self, model: str) -> bool:
+        quirks = self.look_up(model)
+        return self._is_chat(quirks) and quirks.echoes_reasoning is not False
 
     def wire_format(self, quirks: Quirks) -> WireFormat:
         return self if self._is_chat(quirks) else self._responses
@@ -100,7 +103,9 @@ class OpenAiProvider(HttpProvider):
         third refusal is the error. For a non-default endpoint an unknown path is enough to switch back."""
         current = self._endpoint_of(quirks)
         is_gone = current != self._endpoint and is_unknown_path(error, whatever=quirks.trial is not None)
-        if quirks.switches >= _MOST_SWITCHES or not (is_gone or points_elsewhere(current, error)):
+        points = points_elsewhere(current, error)
+        if quirks.switches >= _MOST_SWITCHES or not (is_gone or points):
+            error.is_explained = points and not is_unknown_path(error)
             return False
         other: Endpoint = "responses" if current == "chat_completions" else "chat_completions"
         quirks.trial = None if other == (quirks.endpoint or self._endpoint) else other

@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 
 import orjson
 
+from app.errors import AnswerError
 from app.json_bytes import json_to_keep
 from app.llm.base import ModelRequest, ToolSchema
-from app.llm.http import AnswerError
 from app.llm.known_models import reasons, wire_effort
 from app.llm.openai_responses_stream import ResponsesStream
 from app.llm.quirks import Endpoint, Quirks
@@ -55,8 +55,8 @@ class ResponsesFormat:
             wanted["include"] = ["reasoning.encrypted_content"]
         return quirks.parameters(wanted, None)
 
-    def encode(self, request: ModelRequest, parameters: dict[str, Any]) -> bytes:
-        return encode_body(request, parameters, self._provider)
+    def encode(self, request: ModelRequest, parameters: dict[str, Any], quirks: Quirks) -> bytes:
+        return encode_body(request, parameters, self._provider, opaque=quirks.sends_opaque)
 
     def open_stream(self) -> ResponsesStream:
         return ResponsesStream(self._error_for)
@@ -91,23 +91,24 @@ def _code(body: str) -> Any:
         return None
 
 
-def encode_body(request: ModelRequest, parameters: dict[str, Any], provider: str) -> bytes:
+def encode_body(request: ModelRequest, parameters: dict[str, Any], provider: str, *, opaque: bool = True) -> bytes:
     """The request's JSON; `parameters` are the optional ones that this model accepts, with dotted names for members of
-    objects. `provider` is its configured name, which identifies reasoning written by this model."""
+    objects. `provider` is its configured name, which identifies reasoning written by this model. Without `opaque`,
+    fields of calls that only their provider understands are left out."""
     head = {"model": request.model, "stream": True, "store": False, **_nested(parameters)}
     if request.system.strip():
         head["instructions"] = request.system
     if request.tools:
         head["tools"] = [_tool(tool) for tool in request.tools]
-    return b'%s,"input":[%s]}' % (orjson.dumps(head)[:-1], _items(request, provider))
+    return b'%s,"input":[%s]}' % (orjson.dumps(head)[:-1], _items(request, provider, opaque))
 
 
-def to_items(message: Message, *, own_reasoning: bool) -> list[dict[str, Any]]:
+def to_items(message: Message, *, own_reasoning: bool, opaque: bool = True) -> list[dict[str, Any]]:
     """One message's items. `own_reasoning` means that the request goes to the model that wrote the message: encrypted
     reasoning is sent back unchanged before the item it belongs to. Reasoning without a following item is left out,
     since the API refuses it ("was provided without its required following item")."""
     if message.role is Role.ASSISTANT:
-        return _assistant(message, own_reasoning)
+        return _assistant(message, own_reasoning, opaque)
     items = [_output(result.call_id, result.output) for result in message.tool_results]
     if content := [block for part in message.parts if (block := _input(part)) is not None]:
         role = "system" if message.role is Role.SYSTEM else "user"
@@ -128,13 +129,13 @@ def leave_reasoning_out(request: ModelRequest) -> bool:
     return True
 
 
-def _items(request: ModelRequest, provider: str) -> bytes:
+def _items(request: ModelRequest, provider: str, opaque: bool) -> bytes:
     cache, prefix = request.wire_cache, _cache_prefix(request)
     own = (request.model, f"{provider}/{request.model}")
     unreadable: Collection[str] = cache.get(_unreadable_key(prefix), ())
     front = settled_front(cache, prefix, request.messages)
     tail = request.messages[front.count :]
-    pieces = [_encoded(m, cache, prefix, m.model in own and m.id not in unreadable) for m in tail]
+    pieces = [_encoded(m, cache, prefix, m.model in own and m.id not in unreadable, opaque) for m in tail]
     if (settling := len(tail) - _TAIL) > 0:
         last = tail[settling - 1]
         front, pieces = front.extended(front.count + settling, last.id, pieces[:settling]), pieces[settling:]
@@ -152,11 +153,13 @@ def _unreadable_key(prefix: str) -> str:
     return "unreadable:" + prefix
 
 
-def _encoded(message: Message, cache: MutableMapping[str, Any], prefix: str, own_reasoning: bool) -> bytes:
+def _encoded(
+    message: Message, cache: MutableMapping[str, Any], prefix: str, own_reasoning: bool, opaque: bool
+) -> bytes:
     key = prefix + message.id
     data = cache.get(key)
     if data is None:
-        data = cache[key] = b",".join(map(json_to_keep, to_items(message, own_reasoning=own_reasoning)))
+        data = cache[key] = b",".join(map(json_to_keep, to_items(message, own_reasoning=own_reasoning, opaque=opaque)))
     return bytes(data)
 
 
@@ -184,14 +187,14 @@ def _tool(tool: ToolSchema) -> dict[str, Any]:
     }
 
 
-def _assistant(message: Message, own_reasoning: bool) -> list[dict[str, Any]]:
+def _assistant(message: Message, own_reasoning: bool, opaque: bool) -> list[dict[str, Any]]:
     items: list[dict[str, Any]] = []
     for part in reversed(message.parts):
         match part:
             case TextPart() if part.text.strip():
                 items.append(_text(message, part))
             case ToolCallPart():
-                items.append(_call(part))
+                items.append(_call(part, opaque))
             case ReasoningPart() if own_reasoning and items and _is_reasoning(part):
                 items.append(part.provider_data or {})
             case _:
@@ -211,8 +214,10 @@ def _text(message: Message, part: TextPart) -> dict[str, Any]:
     return item if part.phase is None else {**item, "phase": part.phase}
 
 
-def _call(part: ToolCallPart) -> dict[str, Any]:
+def _call(part: ToolCallPart, opaque: bool) -> dict[str, Any]:
+    own = (part.provider_data or {}) if opaque else {}
     return {
+        **own.get("call", {}),
         "type": "function_call",
         "call_id": part.call_id,
         "name": wire_name(part.name),

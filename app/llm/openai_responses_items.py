@@ -7,9 +7,10 @@ may not announce items, and repeat complete items at the end of the response.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
+from app.llm.snapshots import Arguments, GrowingText
 from app.llm.wire import check_blocks
 
 Kind = Literal["message", "reasoning", "function_call"]
@@ -26,7 +27,10 @@ class Item:
     phase: str | None = None
     block: int | None = None
     part: tuple[str, int] | None = None
-    is_written: bool = False
+    text: GrowingText = field(default_factory=GrowingText)
+    arguments: Arguments = field(default_factory=Arguments)
+    unshown: list[str] = field(default_factory=list)
+    """Arguments that wait for the call's name."""
     data: dict[str, Any] | None = None
     place: int | None = None
     item_id: str = ""
@@ -35,6 +39,23 @@ class Item:
     """Whether the stream has completed it."""
     is_final: bool = False
     """Whether it was found in the final response."""
+
+    @property
+    def is_written(self) -> bool:
+        """Whether any of its text has arrived."""
+        return bool(self.text or self.arguments)
+
+    def add(self, text: str) -> str:
+        """Takes the next piece of its text or arguments; returns what can be shown."""
+        return self.arguments.add(text) if self.kind == "function_call" else self.text.add(text)
+
+    def complete(self, text: str) -> str:
+        """Takes the complete text or arguments; returns what can be shown in addition."""
+        return self.arguments.complete(text) if self.kind == "function_call" else self.text.complete(text)
+
+    def end(self) -> str:
+        """What is left to show."""
+        return self.arguments.end() if self.kind == "function_call" else self.text.settle()
 
 
 class Items:

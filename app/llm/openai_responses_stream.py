@@ -8,33 +8,17 @@ import orjson
 
 from app.errors import ProviderError
 from app.llm.base import StopReason, UsageReport
-from app.llm.openai_responses_items import Item, Items
-from app.llm.openai_stream import MAX_NAME_CHARS, usage_of
+from app.llm.endings import end_word
+from app.llm.openai_calls import MAX_NAME_CHARS
+from app.llm.openai_responses_items import Item, Items, Kind
+from app.llm.snapshots import arguments_text
+from app.llm.stream_errors import bare_error_in, error_in
+from app.llm.token_usage import merged_usage, responses_usage
 from app.llm.wire import ErrorFor, ResponseStream
-from app.messages import Usage
 
-_INCOMPLETE: dict[str, StopReason] = {"max_output_tokens": "length", "content_filter": "content_filter"}
-
-_STATUSES = {
-    "rate_limit_exceeded": 429,
-    "insufficient_quota": 429,
-    "slow_down": 503,
-    "server_error": 500,
-    "server_is_overloaded": 503,
-    "vector_store_timeout": 504,
-    "invalid_prompt": 400,
-    "invalid_encrypted_content": 400,
-    "data_residency_mismatch": 400,
-    "bio_policy": 400,
-    "cyber_policy": 400,
-    "misalignment_policy_violation": 400,
-    "invalid_request_error": 400,
-    "authentication_error": 401,
-    "permission_error": 403,
-    "rate_limit_error": 429,
-}
-"""The HTTP status of each code or type of error when it is sent as a separate answer. Unknown and missing codes count
-as server errors, which may be transient."""
+_ENDS = ("completed", "incomplete", "failed", "cancelled", "done")
+"""What the last event of a response is named after; `done` has the response's own status."""
+_KNOWN_OF_CALL = frozenset({"type", "id", "call_id", "name", "arguments", "status"})
 
 MAX_HELD_BYTES = 16 * 1024 * 1024
 """Maximum bytes of items with encrypted reasoning kept to be sent back; the provider sends a few kilobytes."""
@@ -43,28 +27,33 @@ MAX_SEALED_BYTES = 4 * 1024 * 1024
 MAX_PHASE_CHARS = 64
 
 
-class ResponsesStream(ResponseStream[StopReason]):
+class ResponsesStream(ResponseStream):
     """The state of one response."""
 
     def __init__(self, error_for: ErrorFor) -> None:
         super().__init__(error_for)
         self._items = Items()
-        self._usage: Usage | None = None
+        self._usage: dict[str, Any] | None = None
         self._refused = False
         self._held = 0
         self._sealed = 0
 
     def _document(self, response: dict[str, Any]) -> None:
-        if response.get("status") is None and response.get("error"):
-            raise self._error(response)
-        self._response(response)
+        status = response.get("status")
+        if status is None and response.get("output") is None and (bare := bare_error_in(response)) is not None:
+            raise self._failure(bare)
+        if status is None or status in _ENDS:
+            self._response(response, "completed")
 
-    def _end(self, reason: StopReason) -> StopReason:
+    def _close(self, reason: StopReason) -> StopReason:
         for item in self._items:
-            self._close(item)
+            if item.data is None:
+                self._close_item(item)
         if self._usage is not None:
-            self._out.add(UsageReport(self._usage))
-        return reason
+            self._out.add(UsageReport(responses_usage(self._usage)))
+        if reason == "stop" and any(item.kind == "function_call" for item in self._items):
+            return "tool_calls"
+        return "refusal" if reason == "stop" and self._refused else reason
 
     def _event(self, name: str, event: dict[str, Any], size: int) -> None:
         kind = event.get("type") if isinstance(event.get("type"), str) else name
@@ -77,45 +66,56 @@ class ResponsesStream(ResponseStream[StopReason]):
             case "response.reasoning_text.delta":
                 self._add_reasoning(event, ("content", _number(event.get("content_index"))))
             case "response.function_call_arguments.delta":
-                self._write(self._items.of_delta(event, "function_call"), _text(event.get("delta")))
+                self._write(self._items.of_delta(event, "function_call"), arguments_text(event.get("delta")))
+            case "response.output_text.done":
+                self._complete_text(self._items.of_delta(event, "message"), _text(event.get("text")))
             case "response.function_call_arguments.done":
-                self._write_whole(self._items.of_delta(event, "function_call"), _text(event.get("arguments")))
+                self._complete_text(
+                    self._items.of_delta(event, "function_call"), arguments_text(event.get("arguments"))
+                )
             case "response.output_item.added":
                 self._announce(event, _dict(event.get("item")))
             case "response.output_item.done":
                 self._hold(size)
                 data = _dict(event.get("item"))
                 self._complete(self._items.of_end(event, data), data)
-            case "response.completed" | "response.incomplete" | "response.failed":
+            case str() if (status := kind.removeprefix("response.")) in _ENDS:
                 self._hold(size)
-                self._response({"status": kind.rpartition(".")[2], **_dict(event.get("response"))})
+                self._response(_dict(event.get("response")), status)
+            case _ if (error := error_in(event)) is not None:
+                raise self._failure(error)
             case "error":
-                raise self._error(event)
-            case _ if event.get("error"):
-                raise self._error(event)
+                raise self._failure(event)
 
-    def _response(self, response: dict[str, Any]) -> None:
-        """Handles a finished response, whose items may contain what the stream left out."""
+    def _response(self, response: dict[str, Any], status: str) -> None:
+        """Handles a finished response, whose items may contain what the stream left out. `status` is what the event
+        says of it; the response's own status goes before."""
         if isinstance(usage := response.get("usage"), dict):
-            self._usage = responses_usage(usage)
-        status = response.get("status")
-        if status == "failed" or response.get("error"):
-            raise self._error(response)
+            self._usage = merged_usage(self._usage or {}, usage)
+        if self.done:
+            # Sent twice: its items would be, too.
+            return
+        if (own := response.get("status")) in _ENDS:
+            status = str(own)
+        error = error_in(response)
+        if status == "failed" or error is not None:
+            raise self._failure(response if error is None else error)
         output = response.get("output")
         for index, item in enumerate(output if isinstance(output, list) else ()):
             data = _dict(item)
             self._complete(self._items.of_response(index, data), data)
-        if status == "completed":
-            self._reason = self._completed()
-        elif status == "incomplete":
-            reason = _dict(response.get("incomplete_details")).get("reason")
-            self._reason = _INCOMPLETE.get(str(reason), "other")
-        self.done = self._reason is not None
+        self._end_with(status, _dict(response.get("incomplete_details")))
+        self.done = True
 
-    def _completed(self) -> StopReason:
-        if any(item.kind == "function_call" for item in self._items):
-            return "tool_calls"
-        return "refusal" if self._refused else "stop"
+    def _end_with(self, status: str, details: dict[str, Any]) -> None:
+        """Takes the status of a finished response, and why it is incomplete."""
+        reason = end_word(details.get("reason")) if status == "incomplete" else None
+        if reason is not None:
+            self._ended(reason, details)
+        elif status == "incomplete":
+            self._word, self._reason = status, "other"
+        else:
+            self._ended("completed" if status == "done" else status, details)
 
     def _announce(self, event: dict[str, Any], data: dict[str, Any]) -> None:
         item = self._items.announced(event, data)
@@ -131,15 +131,27 @@ class ResponsesStream(ResponseStream[StopReason]):
 
     def _open(self, item: Item) -> int:
         if item.block is None:
+            self._has_content = True
             item.block = self._out.begin_call(item.name) if item.kind == "function_call" else self._out.begin()
         return item.block
 
     def _write(self, item: Item | None, text: str) -> None:
-        if item is None or item.kind is None or not text:
+        if item is not None and item.kind is not None and text:
+            self._show(item, item.add(text))
+
+    def _show(self, item: Item, text: str) -> None:
+        if item.kind == "function_call" and not (item.name or item.is_done):
+            # The name may come with the complete item.
+            item.unshown.append(text)
             return
-        block = self._open(item)
-        item.is_written = True
-        match item.kind:
+        if item.unshown:
+            text = "".join([*item.unshown, text])
+            item.unshown.clear()
+        if text:
+            self._put(item.kind, self._open(item), text)
+
+    def _put(self, kind: Kind | None, block: int, text: str) -> None:
+        match kind:
             case "message":
                 self._out.text(block, text)
             case "reasoning":
@@ -147,10 +159,10 @@ class ResponsesStream(ResponseStream[StopReason]):
             case "function_call":
                 self._out.arguments(block, text)
 
-    def _write_whole(self, item: Item | None, text: str) -> None:
-        """Adds text that a server sent only at the end."""
-        if item is not None and not item.is_written:
-            self._write(item, text)
+    def _complete_text(self, item: Item | None, text: str) -> None:
+        """Adds what a server sent only at the end."""
+        if item is not None and item.kind is not None and text:
+            self._show(item, item.complete(text))
 
     def _add_reasoning(self, event: dict[str, Any], part: tuple[str, int]) -> None:
         """Adds to an item's reasoning; parts of a summary become paragraphs."""
@@ -168,15 +180,17 @@ class ResponsesStream(ResponseStream[StopReason]):
             return
         self._describe(item, data)
         self._refused = self._refused or any(_dict(part).get("type") == "refusal" for part in _list(data, "content"))
-        self._write_whole(item, _text_of(data))
-        if item.kind == "function_call":
-            self._open(item)
+        self._complete_text(item, _text_of(data))
         if item.kind != "reasoning" or data.get("encrypted_content"):
             # Otherwise the item stays open: some servers send this only at the end of the response.
             item.data = data
-            self._close(item)
+            self._close_item(item)
 
-    def _close(self, item: Item) -> None:
+    def _close_item(self, item: Item) -> None:
+        item.is_done = True
+        self._show(item, item.end())
+        if item.kind == "function_call":
+            self._open(item)
         held = _reasoning(item.data) if item.kind == "reasoning" else None
         self._sealed += len(orjson.dumps(held)) if held is not None else 0
         if self._sealed > MAX_SEALED_BYTES:
@@ -185,8 +199,11 @@ class ResponsesStream(ResponseStream[StopReason]):
             self._out.reasoning(self._open(item), "")
         if item.block is None:
             return
-        phase = {"phase": item.phase} if item.kind == "message" and item.phase is not None else None
-        self._out.end(item.block, held or phase)
+        if item.kind == "function_call":
+            held = _unknown_of_call(item.data or {})
+        elif item.kind == "message" and item.phase is not None:
+            held = {"phase": item.phase}
+        self._out.end(item.block, held)
 
     def _hold(self, size: int) -> None:
         """Counts held bytes other than text, which is counted elsewhere. Raises `ProviderError` over the limit."""
@@ -194,24 +211,11 @@ class ResponsesStream(ResponseStream[StopReason]):
         if self._held > MAX_HELD_BYTES:
             raise ProviderError("The answer's items are too large.", code="provider_bad_response")
 
-    def _error(self, document: dict[str, Any]) -> ProviderError:
-        inner = _dict(document.get("error")) or document
-        named = (inner.get("code"), inner.get("type"))
-        status = next((_STATUSES[name] for name in named if isinstance(name, str) and name in _STATUSES), None)
-        return self._error_for(status, orjson.dumps({"error": inner}).decode())
 
-
-def responses_usage(raw: dict[str, Any]) -> Usage:
-    """Usage in the neutral shape: the same as in Chat Completions, under other names."""
-    return usage_of(
-        {
-            **raw,
-            "prompt_tokens": raw.get("input_tokens"),
-            "prompt_tokens_details": raw.get("input_tokens_details"),
-            "completion_tokens": raw.get("output_tokens"),
-            "completion_tokens_details": raw.get("output_tokens_details"),
-        }
-    )
+def _unknown_of_call(data: dict[str, Any]) -> dict[str, Any] | None:
+    """What the server sent with a call that only the server understands."""
+    unknown = {name: value for name, value in data.items() if name not in _KNOWN_OF_CALL and value is not None}
+    return {"call": unknown} if unknown else None
 
 
 def _reasoning(data: dict[str, Any] | None) -> dict[str, Any] | None:
@@ -222,7 +226,7 @@ def _reasoning(data: dict[str, Any] | None) -> dict[str, Any] | None:
 def _text_of(data: dict[str, Any]) -> str:
     """All text of a complete item."""
     if data.get("type") == "function_call":
-        return _text(data.get("arguments"))
+        return arguments_text(data.get("arguments"))
     parts = [_dict(part) for part in _list(data, "content")]
     if data.get("type") != "reasoning":
         return "".join(_text(part.get("text") or part.get("refusal")) for part in parts)
@@ -235,9 +239,6 @@ def _number(value: Any) -> int:
 
 
 def _text(value: Any) -> str:
-    """Text as it is; some servers send arguments as the object itself."""
-    if isinstance(value, dict):
-        return orjson.dumps(value).decode()
     return value if isinstance(value, str) else ""
 
 

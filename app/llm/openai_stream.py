@@ -2,239 +2,220 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
-import orjson
-
-from app.errors import ProviderError
 from app.llm.base import StopReason, UsageReport
-from app.llm.wire import ErrorFor, ResponseStream, check_blocks, count
-from app.messages import Usage, parse_arguments
-
-_STOP_REASONS: dict[str, StopReason] = {
-    "stop": "stop",
-    "length": "length",
-    "max_tokens": "length",
-    "model_length": "length",
-    "tool_calls": "tool_calls",
-    "function_call": "tool_calls",
-    "content_filter": "content_filter",
-    "refusal": "refusal",
-}
-
-MAX_NAME_CHARS = 1_000
-"""Maximum length of a name that comes in pieces; no provider accepts more than 64 characters."""
-MAX_LOOKED_AT_CHARS = 20_000_000
-"""Total characters of arguments parsed to check whether calls are complete: five times the longest answer. Servers that
-send neither index nor id send each call in one piece."""
-MAX_COST_USD = 1e6
-"""US dollars for one call; a higher cost is an error of the server."""
+from app.llm.endings import end_word
+from app.llm.held import HeldBytes
+from app.llm.openai_calls import Call, CallDelta, Calls, deltas_in
+from app.llm.openai_reasoning import Place, Reasoning, ThinkTag, text_in
+from app.llm.snapshots import GrowingText
+from app.llm.stream_errors import bare_error_in, error_in
+from app.llm.token_usage import chat_usage, merged_usage
+from app.llm.wire import ErrorFor, ResponseStream
 
 
-@dataclass(slots=True)
-class _Call:
-    """One tool call being received. `block` is None until the call is announced, once its name is complete."""
-
-    id: str | None
-    name: str = ""
-    pieces: list[str] = field(default_factory=list)
-    block: int | None = None
-
-
-class OpenAiStream(ResponseStream[str]):
+class OpenAiStream(ResponseStream):
     """The state of one response."""
 
     def __init__(self, error_for: ErrorFor) -> None:
         super().__init__(error_for)
+        held = HeldBytes()
         self._text: int | None = None
-        self._reasoning: int | None = None
-        self._calls = _Calls()
-        self._refused = False
-        self._usage: Usage | None = None
+        self._reasoning: tuple[int, Place] | None = None
+        self._kept: tuple[int, Place] | None = None
+        """Reasoning that stays open for fields that may come later."""
+        self._texts, self._thoughts, self._refusals = GrowingText(), GrowingText(), GrowingText()
+        self._place: Place = "reasoning"
+        self._tag = ThinkTag()
+        self._beside = Reasoning(held)
+        self._calls = Calls(held)
+        self._has_deltas = False
+        self._usage: dict[str, Any] | None = None
 
     def _event(self, name: str, event: dict[str, Any], size: int) -> None:
         if name == "error":
-            raise self._error(event)
+            raise self._failure(error_in(event) or event)
         self._document(event)
 
     def _document(self, response: dict[str, Any]) -> None:
-        if response.get("error") or response.get("object") == "error":
-            raise self._error(response)
-        if isinstance(usage := response.get("usage"), dict):
-            self._usage = usage_of(usage)
+        if (error := error_in(response)) is not None:
+            raise self._failure(error)
         choices = response.get("choices")
-        if isinstance(choices, list) and choices and isinstance(choices[0], dict):
-            self._choice(choices[0])
+        if choices is None and (bare := bare_error_in(response)) is not None:
+            raise self._failure(bare)
+        choice = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {}
+        has_content = self._choice(choice)
+        self._count(choice.get("usage"), has_content=has_content)
+        self._count(response.get("usage"), has_content=has_content)
+        if word := end_word(choice.get("finish_reason")):
+            self._ended(word, choice)
 
-    def _end(self, reason: str) -> StopReason:
-        for call in self._calls.all:
-            self._announce(call)
-        self._out.end_all()
+    def _close(self, reason: StopReason) -> StopReason:
+        self._close_prose()
+        for call in self._calls:
+            self._announce(call, call.arguments.end())
+        self._end_kept()
+        for call in self._calls:
+            self._out.end(call.block or 0, call.provider_data)
         if self._usage is not None:
-            self._out.add(UsageReport(self._usage))
-        return self._stop_reason(reason)
+            self._out.add(UsageReport(chat_usage(self._usage)))
+        if reason == "stop":
+            # Some servers send `stop` after calls.
+            return "refusal" if self._refusals else "tool_calls" if len(self._calls) else "stop"
+        return reason
 
-    def _choice(self, choice: dict[str, Any]) -> None:
-        delta = choice.get("delta") or choice.get("message")
-        if isinstance(delta, dict):
-            self._delta(delta)
-        if isinstance(usage := choice.get("usage"), dict):
-            self._usage = usage_of(usage)
-        if reason := choice.get("finish_reason"):
-            if reason == "error":
-                raise self._error(choice)
-            self._reason = str(reason)
+    def _count(self, usage: Any, *, has_content: bool) -> None:
+        """Adds a report of usage. One after the content means that the response is complete, unless the server reports
+        it with every piece."""
+        if isinstance(usage, dict):
+            is_first = not self._usage
+            self._usage = merged_usage(self._usage or {}, usage)
+            self._is_complete = any(self._usage.values()) and (is_first or not has_content)
 
-    def _delta(self, delta: dict[str, Any]) -> None:
-        if text := delta.get("content"):
-            self._add_text(_plain(text))
-        if text := delta.get("reasoning_content") or delta.get("reasoning"):
-            self._add_reasoning(_plain(text))
-        if text := delta.get("refusal"):
-            self._refused = True
-            self._add_text(_plain(text))
-        if isinstance(calls := delta.get("tool_calls"), list):
-            for call in calls:
-                self._add_call(call)
-        if isinstance(function := delta.get("function_call"), dict):
-            self._add_call({"index": 0, "function": function})
+    def _choice(self, choice: dict[str, Any]) -> bool:
+        """Reads the delta, or the complete message; returns whether it has content."""
+        delta, message = choice.get("delta"), choice.get("message")
+        has_content = False
+        if isinstance(delta, dict) and delta:
+            self._has_deltas = True
+            has_content = self._delta(delta)
+        if isinstance(message, dict) and message:
+            if self._has_deltas:
+                self._message(message)
+            else:
+                # Of a server that does not stream, or that calls its deltas so.
+                has_content = self._delta(message, is_whole=True)
+        return has_content
+
+    def _delta(self, delta: dict[str, Any], *, is_whole: bool = False) -> bool:
+        has_content = False
+        if found := self._beside.read(delta):
+            text, self._place = found
+            self._add_reasoning(self._thoughts.add(text))
+            has_content = True
+        if (content := delta.get("content")) and (text := text_in(content)):
+            self._add_content(self._texts.add(text))
+            has_content = True
+        if (refusal := delta.get("refusal")) and (text := text_in(refusal)):
+            self._add_text(self._refusals.add(text))
+            has_content = True
+        for entry in self._entries(delta):
+            self._show(*self._calls.add(entry))
+            has_content = True
+        self._beside.keep(delta, is_whole=is_whole)
+        if has_content:
+            self._has_content, self._is_complete = True, False
+        return has_content
+
+    def _message(self, message: dict[str, Any]) -> None:
+        """Adds what a complete message has in addition to the deltas before it."""
+        if found := self._beside.read(message):
+            self._add_reasoning(self._thoughts.complete(found[0]))
+        if text := text_in(message.get("content")):
+            self._add_content(self._texts.complete(text))
+        if text := text_in(message.get("refusal")):
+            self._add_text(self._refusals.complete(text))
+        for place, entry in enumerate(self._entries(message)):
+            self._show(*self._calls.complete(place, entry))
+        self._beside.keep(message, is_whole=True)
+        self._has_content = self._is_complete = True
+
+    def _entries(self, message: dict[str, Any]) -> list[CallDelta]:
+        entries = deltas_in(calls) if (calls := message.get("tool_calls")) else []
+        if isinstance(function := message.get("function_call"), dict):
+            entries += deltas_in({"index": 0, "function": function})
+        return entries
+
+    def _add_content(self, text: str) -> None:
+        if text:
+            if self._text is None:
+                self._write_reasoning(self._thoughts.settle(), self._place)
+            self._write_content(text)
 
     def _add_text(self, text: str) -> None:
-        if self._text is None:
-            self._close_prose()
-            self._text = self._out.begin()
-        self._out.text(self._text, text)
+        if text and self._text is None:
+            self._write_reasoning(self._thoughts.settle(), self._place)
+        self._write_text(text)
 
     def _add_reasoning(self, text: str) -> None:
-        if self._reasoning is None:
-            self._close_prose()
-            self._reasoning = self._out.begin()
-        self._out.reasoning(self._reasoning, text)
+        if text and self._reasoning is None:
+            self._write_content(self._texts.settle())
+        self._write_reasoning(text, self._place)
 
-    def _add_call(self, delta: Any) -> None:
-        function = delta.get("function") if isinstance(delta, dict) else None
-        if not isinstance(function, dict):
-            return
-        name, text = str(function.get("name") or ""), _arguments(function.get("arguments"))
-        call = self._calls.find(delta.get("index"), delta.get("id"), name)
-        if call.block is None and name and name != call.name:
-            call.name = (call.name + name)[:MAX_NAME_CHARS]
+    def _write_content(self, text: str) -> None:
+        if text and not self._tag.is_over:
+            reasoning, text = self._tag.feed(text)
+            self._write_reasoning(reasoning, "think_tag")
+        self._write_text(text)
+
+    def _write_text(self, text: str) -> None:
         if text:
-            call.pieces.append(text)
-            self._announce(call)
-            self._out.arguments(call.block or 0, text)
+            if self._text is None:
+                self._close_reasoning()
+                self._text = self._out.begin()
+            self._out.text(self._text, text)
 
-    def _announce(self, call: _Call) -> None:
+    def _write_reasoning(self, text: str, place: Place) -> None:
+        if text:
+            if self._reasoning is None:
+                self._close_text()
+                self._reasoning = (self._out.begin(), place)
+            self._out.reasoning(self._reasoning[0], text)
+
+    def _show(self, call: Call, text: str) -> None:
+        """Shows a call's arguments as they come, once its name is known."""
+        if text and call.name:
+            self._announce(call, text)
+        elif text:
+            call.unshown.append(text)
+
+    def _announce(self, call: Call, text: str) -> None:
+        if call.unshown:
+            text = "".join([*call.unshown, text])
+            call.unshown.clear()
         if call.block is None:
             self._close_prose()
+            for earlier in self._calls.unannounced_before(call):
+                earlier.block = self._out.begin_call(earlier.name)
             call.block = self._out.begin_call(call.name)
+        if text:
+            self._out.arguments(call.block, text)
 
     def _close_prose(self) -> None:
-        for block in (self._text, self._reasoning):
-            if block is not None:
-                self._out.end(block)
-        self._text = self._reasoning = None
+        """Ends text and reasoning, with all that was held back."""
+        self._write_reasoning(self._thoughts.settle(), self._place)
+        self._write_content(self._texts.settle())
+        if not self._tag.is_over:
+            reasoning, text = self._tag.flush()
+            self._write_reasoning(reasoning, "think_tag")
+            self._write_text(text)
+        self._write_text(self._refusals.settle())
+        self._close_text()
+        self._close_reasoning()
 
-    def _stop_reason(self, reason: str) -> StopReason:
-        """Corrects the reason: some servers send `stop` after calls."""
-        known = _STOP_REASONS.get(reason, "other")
-        if known == "stop" and self._refused:
-            return "refusal"
-        return "tool_calls" if known == "stop" and self._calls.all else known
+    def _close_text(self) -> None:
+        if self._text is not None:
+            self._out.end(self._text)
+        self._text = None
 
-    def _error(self, chunk: dict[str, Any]) -> ProviderError:
-        inner = chunk.get("error")
-        code = inner.get("code") if isinstance(inner, dict) else chunk.get("code")
-        status = code if isinstance(code, int) and 400 <= code < 600 else None
-        if status is None and isinstance(inner, dict) and inner.get("type") == "invalid_request_error":
-            status = 400
-        return self._error_for(status, orjson.dumps(chunk).decode())
+    def _close_reasoning(self) -> None:
+        if self._reasoning is None:
+            return
+        if self._beside.has_fields and self._kept is None:
+            self._kept = self._reasoning
+        else:
+            block, place = self._reasoning
+            self._out.end(block, {"type": "chat", "place": place})
+        self._reasoning = None
 
-
-class _Calls:
-    """Finds the call that a delta belongs to.
-
-    The index decides, if there is one. Servers are known to omit it, to send 0 for every call with different ids, to
-    omit the id, and to repeat or change it in every delta of one call. A name with a new id starts a call, and so does
-    a name without index and id once the previous call's arguments are complete.
-    """
-
-    def __init__(self) -> None:
-        self.all: list[_Call] = []
-        self._by_index: dict[int, _Call] = {}
-        self._by_id: dict[str, _Call] = {}
-        self._looked_at = 0
-
-    def find(self, index: Any, call_id: Any, name: str) -> _Call:
-        call_id = call_id if isinstance(call_id, str) and call_id else None
-        known = self._known(index, call_id, name)
-        if known is None or (name and known.id and call_id and call_id != known.id):
-            check_blocks(len(self.all))
-            known = _Call(call_id)
-            self.all.append(known)
-            if call_id:
-                self._by_id.setdefault(call_id, known)
-        if isinstance(index, int):
-            self._by_index[index] = known
-        return known
-
-    def _known(self, index: Any, call_id: str | None, name: str) -> _Call | None:
-        if isinstance(index, int):
-            return self._by_index.get(index)
-        if call_id and (same := self._by_id.get(call_id)):
-            return same
-        last = self.all[-1] if self.all else None
-        return None if name and last is not None and self._is_whole(last) else last
-
-    def _is_whole(self, call: _Call) -> bool:
-        """Whether a call's arguments are complete. Raises `ProviderError` if the checks take too much work."""
-        text = "".join(call.pieces)
-        self._looked_at += len(text)
-        if self._looked_at > MAX_LOOKED_AT_CHARS:
-            raise ProviderError("The answer's calls cannot be told apart.", code="provider_bad_response")
-        return isinstance(parse_arguments(text), dict)
-
-
-def usage_of(raw: dict[str, Any]) -> Usage:
-    """Usage in the neutral shape: the prompt's tokens exclude cached ones, the output's include reasoning.
-
-    Some servers do not count reasoning as completion, which shows in their total. `cost_usd` is what OpenRouter billed.
-    """
-    details = raw.get("prompt_tokens_details")
-    details = details if isinstance(details, dict) else {}
-    out = raw.get("completion_tokens_details")
-    reasoning = count(out.get("reasoning_tokens")) if isinstance(out, dict) else 0
-    prompt, output = count(raw.get("prompt_tokens")), count(raw.get("completion_tokens"))
-    read = min(prompt, count(details.get("cached_tokens")) or count(raw.get("prompt_cache_hit_tokens")))
-    write = min(prompt - read, count(details.get("cache_write_tokens")))
-    if reasoning and count(raw.get("total_tokens")) == prompt + output + reasoning:
-        output += reasoning
-    return Usage(
-        input_tokens=prompt - read - write,
-        cache_read_tokens=read,
-        cache_write_tokens=write,
-        output_tokens=output,
-        reasoning_tokens=min(reasoning, output),
-        cost_usd=_cost(raw.get("cost")),
-    )
-
-
-def _cost(value: Any) -> float | None:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if is_number and 0 <= value <= MAX_COST_USD else None
-
-
-def _plain(content: Any) -> str:
-    """The text of a delta's content; a few servers (Mistral) send a list of typed pieces."""
-    if isinstance(content, str):
-        return content
-    pieces = content if isinstance(content, list) else []
-    return "".join(str(piece.get("text") or "") for piece in pieces if isinstance(piece, dict))
-
-
-def _arguments(value: Any) -> str:
-    """Arguments as text; some servers send the object itself."""
-    if isinstance(value, dict):
-        return orjson.dumps(value).decode()
-    return value if isinstance(value, str) else ""
+    def _end_kept(self) -> None:
+        """Ends the reasoning that has the fields which only the server understands; a block of its own if there was no
+        reasoning before them."""
+        fields = self._beside.end()
+        if self._kept is not None:
+            block, place = self._kept
+            self._out.end(block, {"type": "chat", "place": place, "fields": fields})
+        elif fields:
+            self._out.reasoning(block := self._out.begin(), "")
+            self._out.end(block, {"type": "chat", "fields": fields})

@@ -28,7 +28,11 @@ GO_ON = "Continue."
 
 @dataclass(frozen=True, slots=True)
 class WireForm:
-    """The form of messages that a server requires; see `Quirks`. `reasoning_field` None sends no reasoning back.
+    """The form of messages that a server requires; see `Quirks`.
+
+    Reasoning is sent back in the form in which it came, or in `reasoning_field` if that is unknown; None sends none. A
+    server that `asked` for it gets that field with all calls. Without `opaque`, fields that only their provider
+    understands are left out.
 
     The form of a message depends only on the message and the one before it, so a growing history keeps its prefix of
     bytes in every form.
@@ -39,14 +43,22 @@ class WireForm:
     tools_as_text: bool = False
     short_call_ids: bool = False
     reasoning_field: str | None = None
+    asked: bool = False
+    opaque: bool = True
+    signs_calls: bool = False
 
     @property
     def key(self) -> str:
         """The cache key, which keeps the bytes of different forms apart."""
         forms = f"{self.bridges_roles:d}{self.no_system_role:d}{self.tools_as_text:d}{self.short_call_ids:d}"
-        return f"openai{forms}{self.reasoning_field or ''}"
+        return f"openai{forms}{self.asked:d}{self.opaque:d}{self.signs_calls:d}{self.reasoning_field or ''}"
 
 
+_PLAIN: dict[str, Any] = {"type": "chat"}
+"""Reasoning of which only the text is known."""
+_DETAILS = "reasoning_details"
+_STAND_IN = {"extra_content": {"google": {"thought_signature": "skip_thought_signature_validator"}}}
+"""What Google documents for calls that have no signature, because another model made them."""
 _ID_CHARS = string.ascii_letters + string.digits
 
 PLAIN = WireForm()
@@ -54,9 +66,15 @@ PLAIN = WireForm()
 
 def form_of(quirks: Quirks) -> WireForm:
     """The form required by these quirks."""
-    field = quirks.reasoning_field if quirks.echoes_reasoning else None
     return WireForm(
-        quirks.bridges_roles, quirks.no_system_role, quirks.tools_as_text, quirks.short_call_ids, reasoning_field=field
+        quirks.bridges_roles,
+        quirks.no_system_role,
+        quirks.tools_as_text,
+        quirks.short_call_ids,
+        reasoning_field=None if quirks.echoes_reasoning is False else quirks.reasoning_field,
+        asked=quirks.echoes_reasoning is True,
+        opaque=quirks.sends_opaque,
+        signs_calls=quirks.signs_calls,
     )
 
 
@@ -69,8 +87,7 @@ def encode_body(request: ModelRequest, parameters: dict[str, Any], form: WireFor
 
 
 def to_openai(message: Message, form: WireForm = PLAIN) -> list[dict[str, Any]]:
-    """One message as zero or more wire messages (one per result). Reasoning is left out unless the server has asked for
-    it: others do not accept it."""
+    """One message as zero or more wire messages (one per result)."""
     match message.role:
         case Role.ASSISTANT:
             return [_assistant(message, form)]
@@ -160,25 +177,53 @@ def _tool(tool: ToolSchema) -> dict[str, Any]:
 
 
 def _assistant(message: Message, form: WireForm) -> dict[str, Any]:
-    wire: dict[str, Any] = {"role": "assistant", "content": message.text}
-    if form.reasoning_field is not None:
-        # DeepSeek requires the field with calls even if the model has not reasoned.
-        parts = (part for part in message.parts if isinstance(part, ReasoningPart) and part.provider_data is None)
-        reasoning = "".join(part.text for part in parts)
-        wire |= {form.reasoning_field: reasoning} if reasoning or message.tool_calls else {}
+    content, fields = _with_reasoning(message, form)
+    wire: dict[str, Any] = {**fields, "role": "assistant", "content": content}
     if form.tools_as_text:
         wire["content"] = "\n".join([*filter(None, [message.text]), *map(_call_as_text, message.tool_calls)])
     elif calls := message.tool_calls:
-        wire["content"] = message.text or None
-        wire["tool_calls"] = [
-            {
-                "id": _wire_id(call.call_id, form),
-                "type": "function",
-                "function": {"name": wire_name(call.name), "arguments": wire_arguments(call.arguments_text)},
-            }
-            for call in calls
-        ]
+        wire["content"] = content or None
+        wire["tool_calls"] = [_call(call, form) for call in calls]
     return wire
+
+
+def _with_reasoning(message: Message, form: WireForm) -> tuple[str | list[dict[str, Any]], dict[str, Any]]:
+    """The content of an assistant message, and its other fields: the model's reasoning where it came from."""
+    fields: dict[str, Any] = {}
+    texts: dict[str, str] = {}
+    for part in message.parts:
+        if isinstance(part, ReasoningPart) and (data := part.provider_data or _PLAIN).get("type") == "chat":
+            fields |= data.get("fields", {}) if form.opaque else {}
+            place = data.get("place", "")
+            texts[place] = texts.get(place, "") + part.text
+    if form.reasoning_field is None:
+        return message.text, fields
+    texts = {place: text for place, text in texts.items() if text}
+    if tagged := texts.pop("think_tag", ""):
+        return f"<think>{tagged}</think>{message.text}", fields
+    if thought := texts.pop("thinking_part", ""):
+        thinking = {"type": "thinking", "thinking": [{"type": "text", "text": thought}]}
+        return [thinking, *([{"type": "text", "text": message.text}] if message.text else [])], fields
+    if form.asked:
+        # Some require the field with calls even if the model has not reasoned.
+        reasoning = "".join(texts.values())
+        return message.text, {form.reasoning_field: reasoning, **fields} if reasoning or message.tool_calls else fields
+    if _DETAILS not in fields:
+        # With the details, the text would be there twice.
+        fields = {place or form.reasoning_field: text for place, text in texts.items() if place != _DETAILS} | fields
+    return message.text, fields
+
+
+def _call(call: ToolCallPart, form: WireForm) -> dict[str, Any]:
+    own = (call.provider_data or {}) if form.opaque else {}
+    stand_in = _STAND_IN if form.signs_calls and not own else {}
+    function = {"name": wire_name(call.name), "arguments": wire_arguments(call.arguments_text)}
+    return {
+        **own.get("call", stand_in),
+        "id": _wire_id(call.call_id, form),
+        "type": "function",
+        "function": own.get("function", {}) | function,
+    }
 
 
 def _tool_results(message: Message, form: WireForm) -> Iterator[dict[str, Any]]:

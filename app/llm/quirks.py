@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Literal, Protocol
 
@@ -13,6 +13,7 @@ import orjson
 from pydantic import TypeAdapter, ValidationError
 
 from app.errors import Reshape
+from app.llm.base import Remedy
 from app.llm.known_models import SCALE
 
 TOKEN_NAMES = ("max_tokens", "max_completion_tokens")
@@ -77,6 +78,7 @@ _SHORT_IDS = re.compile(r"tool[ _]call[ _]id\b.{0,200}\blength of 9\b", re.I | r
 """Mistral's API, and the templates of its older models: "Tool call id was … but must be a-z, A-Z, 0-9, with a length of
 9" (https://github.com/mistralai/mistral-vibe/issues/1075)."""
 SHORT_ID_CHARS = 9
+REASONING_FIELDS = ("reasoning_content", "reasoning_text", "reasoning")
 _WANTS_REASONING = re.compile(
     r"\b(reasoning_content|reasoning)\b.{0,80}must be passed back"
     r"|missing \W*(reasoning_content|reasoning)\b|must include \W*(reasoning_content|reasoning)\b",
@@ -97,8 +99,10 @@ class Quirks:
     `bridges_roles` puts a placeholder between two roles that may not follow each other, `no_system_role` moves the
     system text into the first user message, and `tools_as_text` writes calls and results as text, for a chat template
     with only user and assistant roles. `short_call_ids` makes the ids of calls nine letters and digits.
-    `echoes_reasoning` is None until a server has asked for its reasoning back, and permanently False once it has
-    refused that; `reasoning_field` is its name for the field. `sees_images` is False once it has refused images."""
+    `echoes_reasoning` is True once a server has asked for its reasoning back, and False once it has refused it;
+    `reasoning_field` is its name for the field. `sends_opaque` is False once it has refused fields that it sent itself,
+    and `signs_calls` gives calls that have no signature one that stands in for it. `sees_images` is whether it has
+    accepted or refused images, and `refused_tools` are the keys of tools that it has refused."""
 
     token_name: str
     token_names: tuple[str, ...] = TOKEN_NAMES
@@ -116,7 +120,10 @@ class Quirks:
     short_call_ids: bool = False
     echoes_reasoning: bool | None = None
     reasoning_field: str = "reasoning_content"
+    sends_opaque: bool = True
+    signs_calls: bool = False
     sees_images: bool | None = None
+    refused_tools: set[str] = field(default_factory=set)
 
     def to_json(self) -> dict[str, Any]:
         """The quirks as JSON values; see `restored`."""
@@ -154,6 +161,37 @@ class Quirks:
             setattr(self, name, getattr(other, name))
         if self.trial == self.endpoint:
             self._end_trial()
+
+    def with_remedies(self, remedies: Sequence[Remedy]) -> Quirks:
+        """These quirks as they would be if these remedies were right; the same object without any."""
+        if not remedies:
+            return self
+        tried = replace(self, dropped=set(self.dropped), refused_tools=set(self.refused_tools))
+        for remedy in remedies:
+            tried.adopt(remedy)
+        return tried
+
+    def adopt(self, remedy: Remedy) -> None:
+        """Learns from a remedy that helped."""
+        match remedy.kind:
+            case "echo_reasoning":
+                self.echoes_reasoning = True
+                self.reasoning_field = remedy.names[0] if remedy.names else self.reasoning_field
+            case "sign_calls":
+                self.signs_calls = True
+            case "drop_reasoning":
+                self.echoes_reasoning = False
+            case "drop_opaque":
+                self.sends_opaque = False
+            case "drop_images":
+                self.sees_images = False
+            case "drop_tools":
+                self.refused_tools.update(remedy.names)
+            case "drop_parameters":
+                self.dropped.update(remedy.names)
+            case "clear_images" | "shrink":
+                # About one request, not about its model.
+                return
 
     def parameters(self, wanted: dict[str, Any], max_output_tokens: int | None) -> dict[str, Any]:
         """The optional parameters to send: those of `wanted` with a value and not refused, and the output limit."""
@@ -335,6 +373,6 @@ def may_follow(first: str, second: str) -> bool:
 
 
 def _refuses_echo(text: str, body: bytes, quirks: Quirks) -> bool:
-    field = quirks.reasoning_field
-    named = re.search(rf"\b{re.escape(field)}\b", text) is not None
-    return bool(quirks.echoes_reasoning) and named and says_refused(text) and b'"%s":' % field.encode() in body
+    named = (field for field in REASONING_FIELDS if re.search(rf"\b{field}\b", text) is not None)
+    sent = any(b'"%s":' % field.encode() in body for field in named)
+    return quirks.echoes_reasoning is not False and sent and says_refused(text)

@@ -79,9 +79,7 @@ class Providers:
     def info(self, model: str) -> ModelInfo:
         """What is known of a model. Raises `UnknownModelError`; a missing key is not an error here."""
         config, name = self._split(model)
-        info = replace(self._catalog.info(model, config.ready), echoes_reasoning=self._echoes(config, name))
-        if info.sees_images is None and self._is_blind(config, name):
-            info = replace(info, sees_images=False)
+        info = self._with_learned(self._catalog.info(model, config.ready), config, name)
         if self._server_decides(info) and (window := self._server_windows.get(self.place(model))) is not None:
             return replace(info, context_window=window, window_source="server")
         return info
@@ -147,15 +145,18 @@ class Providers:
             )
         return config, name
 
-    def _echoes(self, config: ProviderConfig, name: str) -> bool:
-        """Whether the model has asked for its reasoning back."""
+    def _with_learned(self, info: ModelInfo, config: ProviderConfig, name: str) -> ModelInfo:
+        """What is known of a model, with what its answers and refusals have shown."""
         provider = self._open.get(config.name)
-        return isinstance(provider, HttpProvider) and provider.look_up(name).echoes_reasoning is True
-
-    def _is_blind(self, config: ProviderConfig, name: str) -> bool:
-        """Whether the model has refused images."""
-        provider = self._open.get(config.name)
-        return isinstance(provider, HttpProvider) and provider.look_up(name).sees_images is False
+        if not isinstance(provider, HttpProvider):
+            return info
+        quirks = provider.look_up(name)
+        return replace(
+            info,
+            echoes_reasoning=provider.echoes(name),
+            sees_images=quirks.sees_images if info.sees_images is None else info.sees_images,
+            refused_tools=frozenset(quirks.refused_tools),
+        )
 
     def _build(self, config: ProviderConfig) -> Provider:
         provider = self._make(config)

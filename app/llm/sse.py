@@ -11,6 +11,10 @@ MAX_EVENT_BYTES = 5 * 1024 * 1024
 
 _BOM = b"\xef\xbb\xbf"
 
+_NEXT_EVENT = re.compile(rb"\}\n(?=(?:(?::|id:|retry:)[^\n]*\n){0,3}(?:event:|data: ?[^\s,}\]]))")
+"""Where the next event begins though the blank line is missing: after a closing brace, a JSON document continues with a
+comma or another bracket, or not at all."""
+
 _BLANK_LINES = re.compile(rb"\n{3,}")
 """Blank lines that cost as much as an event each if a stream sends millions."""
 
@@ -22,6 +26,9 @@ class SseParser:
     ignored, several `data` lines are joined by LF, an event without `data` is dropped. `event` is empty if the stream
     names no type. Works only on bytes, so a character split between chunks needs no care. `id` and `retry` are ignored,
     since they mean nothing in a model's stream.
+
+    In addition, an event may begin right after one that ends with a JSON object, since hand-written servers leave out
+    the blank line.
     """
 
     def __init__(self, max_event_bytes: int = MAX_EVENT_BYTES) -> None:
@@ -73,13 +80,23 @@ class SseParser:
         buffer += chunk
         end = buffer.rfind(b"\n\n", seen - 1)
         if end < 0:
-            return b""
+            return self._complete_lines(seen)
         whole = bytes(buffer[:end])
         del buffer[: end + 2]
         return whole
 
+    def _complete_lines(self, seen: int) -> bytes:
+        """The same for a stream without blank lines."""
+        start = max(0, seen - 9)
+        end = max(self._buffer.rfind(next_event, start) for next_event in (b"}\ndata: {", b"}\nevent:")) + 1
+        whole = bytes(self._buffer[:end])
+        del self._buffer[: end + 1 if end else 0]
+        return whole
+
     def _events(self, whole: bytes) -> list[tuple[bytes, bytes]]:
         events: list[tuple[bytes, bytes]] = []
+        if b"}\ndata:" in whole or b"}\nevent:" in whole or b"}\n:" in whole:
+            whole = _NEXT_EVENT.sub(b"}\n\n", whole)
         for block in _BLANK_LINES.sub(b"\n\n", whole).split(b"\n\n"):
             if len(block) > self._limit:
                 raise _too_large(self._limit)
@@ -99,6 +116,9 @@ def _parse_block(block: bytes) -> tuple[bytes, bytes] | None:
             data.append(value.removeprefix(b" "))
         elif key == b"event":
             name = value.removeprefix(b" ")
+    if len(data) > 1:
+        # Words before a document are events of their own, which say nothing.
+        del data[: next((at for at, line in enumerate(data) if line.startswith(b"{")), 0)]
     return (name, b"\n".join(data)) if data else None
 
 

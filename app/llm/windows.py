@@ -15,8 +15,8 @@ import structlog
 from app.errors import ContextOverflowError, PalimpsestError
 from app.llm.base import LEAST_WINDOW, MOST_WINDOW
 
-_PATTERN_STATUSES = frozenset({400, 413, 422})
-"""If the status is known, a sentence counts only with one of these."""
+_OTHER_STATUSES = frozenset({401, 402, 403, 408, 429, 503, 504, 529})
+"""Statuses about the key, the account, the rate or the server. Gateways pass refusals on with any other, also 500."""
 _RATE = re.compile(
     r"rate.?limit|per[ _-]?min|per[ _-]?(?:hour|day)\b|\btpm\b|\brpm\b|quota|throttl|too many requests", re.I
 )
@@ -42,10 +42,26 @@ _SENTENCES = re.compile(
             r"reduce the length of the messages",  # Groq
             r"(?:greater|larger|longer) than the context length",  # LM Studio
             r"too large for model with",  # Mistral
+            r"context shift is disabled",  # llama.cpp, once an answer has filled the window
         )
     ),
     re.I,
 )
+_REQUEST_TOO_LARGE = re.compile(r"request too large .{0,300}limit (\d+), requested (\d+)", re.I | re.S)
+"""Groq and OpenAI, of one request with more tokens than a minute allows: it would be refused at any time."""
+_BODY_TOO_LARGE = re.compile(r"too large|too big|maximum size|max\w* (?:body|content|size)|exceed|<html", re.I)
+"""What servers and proxies say with a 413 of a body that is too long."""
+_SIZE = re.compile(r"token|length|prompt|\binputs?\b|context|输入|长度|上下文|超长", re.I)
+_TOO_MUCH = re.compile(
+    r"exceed|too (?:long|large|big|many)|longer|larger|bigger|greater|more than|\bover\b|limit|maxim|\bmax\b|\bfull\b"
+    r"|reduce|shorten|<=|at most|range of|\bfit|超|过长|最大",
+    re.I,
+)
+_OUTPUT_LIMIT = re.compile(r"max_?(?:completion_|output_|new_)?tokens?|(?:completion|output) tokens?", re.I)
+_OTHER_SIZE = re.compile(
+    r"string|array|characters|\b(?:bytes|[mk]i?b)\b|deadline|time[- ]?d?[- ]?out|cancel|please wait", re.I
+)
+_OF_IMAGE = re.compile(r"image|picture|pixel|\bfiles?\b", re.I)
 _N = r"(\d[\d,_]{0,20})"
 """A number, bounded so that a text of only digits is not scanned again from each digit."""
 _LIMITS = tuple(
@@ -60,6 +76,12 @@ _LIMITS = tuple(
         rf"\"n_ctx\"\s*:\s*{_N}",
         rf"maximum prompt length is {_N}",
         rf"context length of (?:only )?{_N}",
+        rf"context length(?:: | \(){_N}",
+        rf"token limit: {_N}",
+        rf"maximum (?:input|model) length (?:of )?\(?{_N}",
+        rf"input length should be \[1, {_N}\]",
+        rf"context window limit \({_N}\)",
+        rf"must be <= {_N}",
     )
 )
 _REQUESTED = tuple(
@@ -74,6 +96,7 @@ _REQUESTED = tuple(
         rf"request contains {_N} tokens",
         rf"resulted in {_N} tokens",
         rf"prompt contains (?:at least )?{_N}",
+        rf"\(requested: {_N}\)",
     )
 )
 _INPUT_PLUS_OUTPUT = re.compile(rf"exceed context limit: {_N} \+ {_N}", re.I)
@@ -110,23 +133,55 @@ def classify(status: int | None, body_text: str) -> ContextOverflowError | None:
     counts as an overflow, because a smaller context fixes both, unless it mentions an image. One provider (Cerebras)
     sends a 400 or 413 without a body.
     """
-    if status == 429 or not _is_overflow(status, body_text):
+    if status in (None, 413, 429) and (over := _over_rate(status, body_text)):
+        return over
+    if not _is_overflow(status, body_text):
         return None
     limit, requested, prompt = _first(_LIMITS, body_text), _requested(body_text), _first(_PROMPTS, body_text)
     detail = _sentence(limit, requested)
     return ContextOverflowError(detail, limit=limit, requested=requested, prompt=prompt, http_status=status)
 
 
+def speaks_of_size(text: str) -> bool:
+    """Whether a refusal that is in no list may mean that the request was too large: it says of tokens, length, prompt,
+    input or context that they exceed something. The output limit, images and single texts are something else."""
+    if speaks_of_rate(text) or _OTHER_SIZE.search(text) or (_OF_IMAGE.search(text) and "token" not in text.lower()):
+        return False
+    rest = _OUTPUT_LIMIT.sub("", text)
+    return _SIZE.search(rest) is not None and _TOO_MUCH.search(rest) is not None
+
+
+def speaks_of_rate(text: str) -> bool:
+    """Whether an error is about how much may be sent in a time."""
+    return _RATE.search(text) is not None
+
+
+def named_window(text: str) -> int | None:
+    """The window in tokens that a refusal names."""
+    return plausible(_first(_LIMITS, text))
+
+
+def _over_rate(status: int | None, text: str) -> ContextOverflowError | None:
+    """The refusal of one request that is larger than what its provider accepts in a minute."""
+    match = _REQUEST_TOO_LARGE.search(text)
+    if match is None or int(match[2]) <= int(match[1]):
+        return None
+    limit, requested = int(match[1]), int(match[2])
+    return ContextOverflowError(_sentence(limit, requested), limit=limit, requested=requested, http_status=status)
+
+
 def _is_overflow(status: int | None, text: str) -> bool:
+    if status in _OTHER_STATUSES:
+        return False
     if _CODE.search(text):
         return True
-    if _RATE.search(text) or (status is not None and status not in _PATTERN_STATUSES):
+    if _RATE.search(text):
         return False
     if _SENTENCES.search(text):
         return True
-    if status == 413:
+    if status == 413 and _BODY_TOO_LARGE.search(text):
         return "image" not in text.lower()
-    return status == 400 and not text.strip()
+    return status in (400, 413) and not text.strip()
 
 
 def _sentence(limit: int | None, requested: int | None) -> str:

@@ -6,9 +6,9 @@ from __future__ import annotations
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Collection, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import orjson
 
@@ -24,6 +24,9 @@ from app.llm.base import (
     ToolArgumentsDelta,
     ToolCallStart,
 )
+from app.llm.endings import meaning
+from app.llm.stream_errors import error_in, error_status
+from app.llm.tool_names import clean_name
 from app.messages import Message, clean_text, is_deeper, parse_arguments
 
 MAX_DOCUMENT_DEPTH = 200
@@ -128,11 +131,6 @@ def _parse_leniently(data: bytes) -> Any:
         return None
 
 
-def count(value: Any) -> int:
-    """A number of tokens from a provider's usage, 0 if it is missing or invalid."""
-    return int(value) if isinstance(value, int | float) and 0 <= value < 1e12 else 0
-
-
 class Blocks:
     """Block numbers in order of first appearance, and the events that are ready to be sent.
 
@@ -160,7 +158,7 @@ class Blocks:
 
     def begin_call(self, name: str) -> int:
         number = self.begin()
-        self._events.append(ToolCallStart(number, name))
+        self._events.append(ToolCallStart(number, clean_name(name)))
         return number
 
     def text(self, block: int, text: str) -> None:
@@ -188,49 +186,98 @@ class Blocks:
 
 
 ErrorFor = Callable[[int | None, str], ProviderError]
-Reason = TypeVar("Reason", bound=str)
+
+MAX_OWN_WORDS = 20
+"""Unknown words for an end that are retried, for each model. A model with more of them invents words."""
+_KEEP_ALIVE = (b"ping", b"keepalive", b"keep-alive", b"heartbeat")
+_ENDS = (b"[DONE]", b'"[DONE]"')
 
 
-class ResponseStream(ABC, Generic[Reason]):
+class UnknownEndError(ProviderError):
+    """The answer ended with a word of unknown meaning, which may be a failure."""
+
+    def __init__(self, word: str) -> None:
+        super().__init__(f'The answer ended with "{word}".', code="provider_stream_ended", retryable=True)
+        self.word = word
+
+
+class ResponseStream(ABC):
     """Folds one response's server-sent events into neutral events, up to `done`. `error_for` converts an error document
     inside the stream."""
 
     def __init__(self, error_for: ErrorFor) -> None:
         self._error_for = error_for
         self._out = Blocks()
-        self._reason: Reason | None = None
+        self._word: str | None = None
+        self._reason: StopReason | None = None
+        self._has_content = False
+        self._is_complete = False
+        """Whether the server has sent, after the content, what only follows a complete answer."""
         self.done = False
 
     @property
     def finished(self) -> bool:
         """Whether the server has sent how the response ended; a connection error after that does no harm."""
-        return self._reason is not None
+        return self._word is not None
 
     def feed(self, events: list[tuple[bytes, bytes]]) -> list[StreamEvent]:
-        """Converts server-sent events. Raises `ProviderError` for an error or an invalid event."""
+        """Converts server-sent events; those without a document say nothing. Raises `ProviderError` for an error or an
+        invalid event."""
         for name, data in events:
-            if data == b"[DONE]":
-                self.done = True
-            elif data:
+            if name in _KEEP_ALIVE:
+                continue
+            if data.startswith(b"{") or (data := data.strip()).startswith(b"{"):
                 self._event(name.decode("utf-8", "replace"), parse_document(data), len(data))
+            elif data in _ENDS:
+                self.done = True
+            elif name == b"error" and data:
+                raise self._failure(data.decode("utf-8", "replace"))
         return self._out.take()
 
     def so_far(self) -> list[StreamEvent]:
         """The events that preceded an error in the same chunk."""
         return self._out.take()
 
-    def whole(self, body: bytes) -> list[StreamEvent]:
+    def whole(self, body: bytes, own_words: Collection[str] = ()) -> list[StreamEvent]:
         """Converts the response of a server that does not stream; raises its error if it sent one with status 200."""
-        self._document(parse_document(body))
-        return self.end()
+        self._document(parse_document(_unlisted(body)))
+        self.done = True
+        return self.end(own_words)
 
-    def end(self) -> list[StreamEvent]:
-        """The last events. Raises a retryable `ProviderError` if the stream ended before the response."""
-        if self._reason is None:
-            detail = "The provider's stream ended before the response was complete."
-            raise ProviderError(detail, code="provider_stream_ended", retryable=True)
-        self._out.add(Finish(self._end(self._reason)))
+    def end(self, own_words: Collection[str] = ()) -> list[StreamEvent]:
+        """The last events. Raises a retryable `ProviderError` if the stream ended before the response, or with a word
+        of unknown meaning that is not one of the model's `own_words`.
+
+        Some servers send no reason at all: then an answer is complete if it was followed by the stream's last event, or
+        by what only a complete answer has."""
+        reason = self._reason
+        if self._word is None:
+            if not (self._has_content and (self.done or self._is_complete)):
+                detail = "The provider's stream ended before the response was complete."
+                raise ProviderError(detail, code="provider_stream_ended", retryable=True)
+            reason = "stop"
+        elif reason is None:
+            if self._word not in own_words and len(own_words) < MAX_OWN_WORDS:
+                raise UnknownEndError(self._word)
+            reason = "other"
+        self._out.add(Finish(self._close(reason)))
         return self._out.take()
+
+    def _ended(self, word: str, document: dict[str, Any]) -> None:
+        """Takes the provider's word for the end. Raises a retryable `ProviderError` if it means that the provider broke
+        off; `document` may say why."""
+        end = meaning(word)
+        if end == "failure":
+            if (error := error_in(document)) is not None:
+                raise self._failure(error)
+            detail = f'The provider broke off the answer: "{word}".'
+            raise ProviderError(detail, code="provider_server_error", retryable=True)
+        if end is not None or self._reason is None:
+            self._word, self._reason = word, end
+
+    def _failure(self, error: Any) -> ProviderError:
+        """An error that was reported inside the stream, as an object or a text."""
+        return self._error_for(error_status(error), orjson.dumps({"error": error}).decode())
 
     @abstractmethod
     def _event(self, name: str, event: dict[str, Any], size: int) -> None:
@@ -241,8 +288,14 @@ class ResponseStream(ABC, Generic[Reason]):
         """Handles a complete response."""
 
     @abstractmethod
-    def _end(self, reason: Reason) -> StopReason:
-        """Closes what is open; returns the neutral reason."""
+    def _close(self, reason: StopReason) -> StopReason:
+        """Closes what is open; returns the reason, `stop` corrected by what there was."""
+
+
+def _unlisted(body: bytes) -> bytes:
+    """A document without the list around it, in which Gemini sends its errors."""
+    body = body.strip()
+    return body[1:-1] if body.startswith(b"[") and body.endswith(b"]") else body
 
 
 def check_blocks(count: int) -> None:

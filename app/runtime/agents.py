@@ -99,9 +99,12 @@ class AgentSetup:
         tools = self.registry.schemas(tools_for(budget.limit) if row.tools is None else row.tools, hidden=hidden)
         clients = [spec.schema for spec in client.load(row.client_tools)]
         reach = offer(budget.limit)
+        offered = (*tools, *clients, *reach.schemas, *([output.tool()] if output is not None else []))
+        if info.refused_tools:
+            offered = tuple(tool for tool in offered if tool.key not in info.refused_tools)
         return AgentConfig(
             model=row.model,
-            tools=(*tools, *clients, *reach.schemas, *([output.tool()] if output is not None else [])),
+            tools=offered,
             system=self.system(row, budget, notes),
             budget=budget,
             calibration=self.calibration(row.model),
@@ -112,6 +115,7 @@ class AgentSetup:
             binds_thinking=info.binds_thinking,
             echoes_reasoning=info.echoes_reasoning,
             sees_images=info.sees_images is not False,
+            has_seen_images=info.sees_images is True,
             has_output=output is not None,
         )
 

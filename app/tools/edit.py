@@ -126,7 +126,7 @@ class EditFile:
     name: ClassVar[str] = "edit_file"
     description: ClassVar[str] = (
         "Replaces text that occurs exactly once in a file, including whitespace; otherwise nothing is changed. Line "
-        "ends stay. Returns the lines around the change."
+        "endings stay. Returns the lines around the change."
     )
     parallel_safe: ClassVar[bool] = False
     arguments: type[Arguments] = EditFileArguments

@@ -9,6 +9,7 @@ from typing import get_args
 
 from app.agent.changes import RoundCode
 from app.errors import Reshape
+from app.llm.base import RemedyKind
 from docs.generate import APP
 from docs.generate.error_codes import ErrorCode, classes_in, descendants, error_classes, made_codes, parse_sources
 from docs.generate.markdown import table
@@ -97,6 +98,7 @@ RUN_CODES: Mapping[str, tuple[str, str]] = {
     "output_invalid": (FAILED, "The model did not submit an output that meets the schema, in three attempts."),
     "refusal": (FAILED, "The model refused to answer."),
     "content_filter": (FAILED, "The provider's content filter ended the answer."),
+    "empty_answer": (FAILED, "The model answered with neither text nor a tool call, twice in a row."),
     "degenerate_output": (FAILED, "The model repeated the same characters endlessly, twice in a row."),
     "unknown_model": (FAILED, "The session's model or its provider is no longer configured."),
     "missing_api_key": (FAILED, "The key of the model's provider is no longer configured."),
@@ -105,6 +107,7 @@ RUN_CODES: Mapping[str, tuple[str, str]] = {
     "provider_bad_response": (FAILED, "The provider's response is invalid or too large."),
     "provider_error": (FAILED, "The provider's stream ended before the response was complete."),
     "provider_not_found": (FAILED, "The provider does not know the model, or its base URL is wrong (404)."),
+    "provider_quota": (FAILED, "The account has no money or quota left; asking again does not help."),
     "provider_overloaded": (FAILED, "The provider is overloaded (503, 529)."),
     "provider_rate_limited": (FAILED, "The provider's rate limit or quota is exceeded (429)."),
     "provider_server_error": (FAILED, "The provider failed (another 5xx, or an error inside its stream)."),
@@ -120,6 +123,11 @@ RUN_CODES: Mapping[str, tuple[str, str]] = {
         FAILED,
         "The model takes no images; the step is retried with texts that say what was left out.",
     ),
+    "reshape_drop_opaque": (FAILED, "The step is retried without the provider's own fields in the history."),
+    "reshape_drop_parameters": (FAILED, "The step is retried without an optional parameter."),
+    "reshape_drop_reasoning": (FAILED, "The step is retried without the model's earlier reasoning."),
+    "reshape_drop_tools": (FAILED, "The step is retried without tools whose definitions the provider may not accept."),
+    "reshape_sign_calls": (FAILED, "The step is retried with signatures that stand in for those of calls."),
     "reshape_drop_block": (
         FAILED,
         "The provider refused replayed thinking; the step is retried without what it cannot verify.",
@@ -184,6 +192,7 @@ COMMAND_CODES: Mapping[str, str] = {
     "invalid_settings": "A variable or an option has an invalid value; the message names it.",
     "key_required": "The server would be reachable by others without a key.",
     "missing_api_key": "`palimpsest eval` was given a model whose provider has no key.",
+    "nothing_to_redo": "The session's latest round of compaction was not made without a model.",
     "no_server": "No server answers.",
     "no_text": "There is no task or message, neither as an argument nor on standard input.",
     "not_palimpsest": "The server at this URL is not a Palimpsest server.",
@@ -222,7 +231,9 @@ def sorted_out(root: Path) -> Codes:
     elsewhere = {entry for place, entry in made if not place.startswith((*RUN_PLACES, *FRONT))}
     never = descendants(sources, OF_RUNS_ALONE) | {c.name for s, c in classes_in(sources) if s.place.startswith(FRONT)}
     answers = {entry for entry in elsewhere | set(classes.values()) if entry.error not in never}
-    reshaped = {f"reshape_{reshape}" for reshape in get_args(Reshape)}
+    # A context that is made smaller has its own events.
+    remedies = set(get_args(RemedyKind)) - {"shrink"}
+    reshaped = {f"reshape_{kind}" for kind in {*get_args(Reshape), *remedies}}
     return Codes(
         sorted(answers), {entry.code for entry in runs} | reshaped, sorted(commands, key=lambda e: (e.code, e.error))
     )

@@ -227,7 +227,7 @@ async def test_a_summary_that_is_not_needed_is_discarded_with_its_cost(
             provider.script_when(lambda r: True, Reply(Gate("held")))
             await cancel(client, session_id)
         elif ends == "failed":
-            provider.script_when(lambda r: not asks_for_summary(r), HttpError(400))
+            provider.script_when(lambda r: not asks_for_summary(r), HttpError(402))
         provider.open("near")
         events = await client.until_idle(session_id)
 

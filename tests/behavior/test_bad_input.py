@@ -553,7 +553,7 @@ async def test_a_session_whose_provider_was_removed_from_the_settings(start_serv
 
 async def test_a_nul_from_a_provider_reaches_no_one(client: Client, provider: FakeProvider) -> None:
     said = "no such \0 thing"
-    provider.script(Reply(HttpError(400, body={"error": {"message": said, "type": "invalid_request_error"}})))
+    provider.script(Reply(HttpError(402, body={"error": {"message": said, "type": "invalid_request_error"}})))
     session, events = await client.run("Say hello.")
     assert "no such \ufffd thing" in session["error"]["detail"]
     assert "no such" in json.dumps([event.data for event in events])

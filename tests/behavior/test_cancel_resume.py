@@ -257,7 +257,7 @@ async def test_a_resume_is_recorded_in_the_history(client: Client, provider: Fak
 
 
 async def test_resume_continues_after_a_failure(client: Client, provider: FakeProvider) -> None:
-    provider.script(HttpError(400), Reply(Text("now")))
+    provider.script(HttpError(402), Reply(Text("now")))
     session, _ = await client.run("task")
     assert session["outcome"] == "failed"
 

@@ -95,6 +95,33 @@ async def test_a_failing_model_is_skipped_and_reported(
     assert "by notes written without a model, round 1: " in completed
 
 
+async def test_a_round_without_a_model_is_shown_and_redone(
+    at_server: Terminal, client: Client, task: LongTask, provider: FakeProvider
+) -> None:
+    session = await long_session(client)
+    none = await at_server.run("compact", session, "--redo")
+    assert none.status == 1
+    assert "There is nothing to redo" in none.err
+    assert "without a model" not in (await at_server.ok("sessions", "show", session)).out
+
+    provider.respond(lambda request: Reply(Text(" ")) if asks_for_summary(request) else task(request))
+    made = (await at_server.ok("compact", session)).out.splitlines()[-1]
+    assert made.endswith(f" · summarized without a model; to redo it: `palimpsest compact {session} --redo`")
+    shown = (await at_server.ok("sessions", "show", session)).out
+    assert "\ncompaction round 1 was summarized without a model (summary_empty: " in shown
+    assert f"); to redo it: `palimpsest compact {session} --redo`\n" in shown
+    listed = (await at_server.ok("sessions", "compactions", session)).out
+    assert listed.endswith(" · summarized without a model\n")
+
+    provider.respond(task)
+    redone = await at_server.ok("compact", session, "--redo")
+    assert "reverted round 1, which was summarized without a model" in redone.err
+    assert "by a summary, round 2: " in redone.out
+    assert "without a model" not in (await at_server.ok("sessions", "show", session)).out
+    statuses = json.loads((await at_server.ok("sessions", "compactions", session, "--json", "status")).out)
+    assert [item["status"] for item in statuses] == ["reverted", "completed"]
+
+
 async def test_a_failed_round_has_an_exit_status(at_server: Terminal, client: Client) -> None:
     session = (await client.create())["id"]
     made = await at_server.run("compact", session)

@@ -153,7 +153,7 @@ async def test_old_outputs_are_cleared_when_a_run_ends_near_the_trigger(
     start_server: StartServer, provider: FakeProvider, model: str, outcome: str
 ) -> None:
     provider.configure(window=ROOMY)
-    ends: dict[str, Answer] = {"completed": Reply(Text("done")), "failed": HttpError(400)}
+    ends: dict[str, Answer] = {"completed": Reply(Text("done")), "failed": HttpError(402)}
     provider.respond(filling(0.94, lambda _: ends[outcome]))
     async with Client(start_server(models=WINDOWS).url) as client:
         session, events = await client.run("the task", model=model, compaction="seed-reactive")

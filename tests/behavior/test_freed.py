@@ -52,7 +52,7 @@ async def test_a_command(start_server: StartServer, provider: FakeProvider) -> N
 
 
 async def test_a_failed_model_call(start_server: StartServer, provider: FakeProvider) -> None:
-    provider.script(HttpError(400))
+    provider.script(HttpError(402))
     async with Client(start_server().url) as client:
         before = holders()
         session, _ = await client.run("fail")

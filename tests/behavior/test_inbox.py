@@ -25,7 +25,7 @@ async def test_a_session_shows_what_it_does_and_whether_it_needs_someone(
 ) -> None:
     write = ToolCall("write_file", {"path": "a.py", "content": LONG})
     provider.script_for("waits", Reply(Text("I write."), write), Reply(Text("x"), Gate("held"), Text("y")))
-    provider.script_for("fails", HttpError(400))
+    provider.script_for("fails", HttpError(402))
     waits = (await client.create("waits", approval={**ALWAYS, "policy": {"tools": ["write_file"]}}))["id"]
     async with following(client, waits) as follower:
         await follower.type("approval.requested")

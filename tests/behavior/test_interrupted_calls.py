@@ -171,7 +171,7 @@ async def test_a_server_may_park_interrupted_runs(start_process: StartProcess, p
 @pytest.mark.shared_server
 async def test_follow_ups_wait_after_a_run_that_failed(client: Client, provider: FakeProvider) -> None:
     """Each would have had its own run, and probably failed; a new message delivers them too."""
-    provider.script(Reply(Gate("step"), Text("x")), HttpError(400), Reply("1"), Reply("2"), Reply("3"))
+    provider.script(Reply(Gate("step"), Text("x")), HttpError(402), Reply("1"), Reply("2"), Reply("3"))
     session_id = (await client.create("task"))["id"]
     await provider.reached("step")
     await client.post(session_id, "one more step")
@@ -191,7 +191,7 @@ async def test_follow_ups_wait_after_a_run_that_failed(client: Client, provider:
 
 @pytest.mark.shared_server
 async def test_a_steer_too_late_for_a_failed_run_starts_the_next(client: Client, provider: FakeProvider) -> None:
-    provider.script(Reply(Gate("step"), HttpError(400)), Reply("fine"), Reply("too"))
+    provider.script(Reply(Gate("step"), HttpError(402)), Reply("fine"), Reply("too"))
     session_id = (await client.create("task"))["id"]
     await provider.reached("step")
     await client.post(session_id, "later", "follow_up")

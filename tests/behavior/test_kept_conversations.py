@@ -205,7 +205,7 @@ async def test_what_was_changed_is_read_again(client: Client, provider: FakeProv
     assert was_read
     assert "with instructions" in request.user_texts
 
-    provider.script(HttpError(400))
+    provider.script(HttpError(402))
     await said("that fails")
     provider.respond(lambda _: Reply(Text("Done.")))
     request, was_read = await said("after a failure")

@@ -285,10 +285,13 @@ async def test_a_refusal_fails_with_its_code(client: Client, provider: FakeProvi
 async def test_calls_run_and_text_completes_whatever_the_reason(
     client: Client, provider: FakeProvider, model: str
 ) -> None:
-    provider.script(Reply(LOOK, finish="stop"), Reply(LOOK, finish="eldritch"), Reply(Text("end"), finish="eldritch"))
+    """An unknown reason may be a failure, but not the second time."""
+    eldritch = Reply(LOOK, finish="eldritch")
+    provider.script(Reply(LOOK, finish="stop"), eldritch, eldritch, Reply(Text("end"), finish="eldritch"))
     session, events = await client.run("task", model=model)
 
     assert (session["outcome"], session["steps"]) == ("completed", 3)
+    assert len(of_type(events, "step.retrying")) == 1
     assert len(of_type(events, "tool.result")) == 2
     assert of_type(events, "step.finished")[-1].data["finish_reason"] == "stop"
     assert provider.refusals == []

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +17,7 @@ from tests.behavior.harness import ANTHROPIC, OPENAI, Client, of_type
 from tests.behavior.long_task import LongTask, asks_for_summary, works_on
 from tests.behavior.packed import packed
 from tests.behavior.rounds import overflows
-from tests.provider import Answer, FakeProvider, HttpError, RecordedRequest, Reply, StreamError, Text, ToolCall
+from tests.provider import Answer, FakeProvider, HttpError, Raw, RecordedRequest, Reply, StreamError, Text, ToolCall
 from tests.provider.overflow import COUNTS_OUTPUT, SHAPES, OverflowStyle, Sizes
 
 MODELS = [OPENAI, ANTHROPIC]
@@ -29,6 +32,7 @@ NAMELESS = {"ollama-error", "bedrock", "groq", "lmstudio", "cerebras", "response
 """Shapes that do not state the window's size."""
 
 NOW = {"retry-after": "0"}
+TEXTS = Path(__file__).parent.parent / "provider" / "overflow_texts.json"
 
 
 @across(style=SHAPES, model=MODELS)
@@ -191,6 +195,39 @@ async def test_an_answer_that_runs_into_the_end_of_the_window(
         assert session["context"]["limit"] == pytest.approx(31_000, rel=0.3)
         await assert_sound(client, session["id"])
     assert provider.refusals == []
+
+
+def _said(entry: dict[str, Any]) -> Answer:
+    """A provider's refusal, with its status or inside a stream."""
+    if entry["status"] is None:
+        return Reply(Raw(b"data: %s\n\n" % entry["body"].encode()))
+    return HttpError(entry["status"], entry["body"].encode(), headers=NOW)
+
+
+@pytest.mark.parametrize("means_overflow", [True, False])
+async def test_only_sentences_that_mean_overflow_compact(
+    start_server: StartServer, provider: FakeProvider, means_overflow: bool
+) -> None:
+    """What providers say of a long prompt, and what sounds like it; each is a model's own."""
+    texts = json.loads(TEXTS.read_bytes())["overflow" if means_overflow else "not_overflow"]
+    answers = {f"model-{number}": _said(entry) for number, entry in enumerate(texts)}
+    provider.respond(lambda request: answers[request.model] if request.tokens > WINDOW else works_on(request))
+    compacted = {}
+    server = start_server(provider_max_attempts=2, **UNKNOWN)
+
+    async def run(client: Client, number: int) -> None:
+        model = f"{OPENAI.partition('/')[0]}/model-{number}"
+        session, _ = await client.run("go on", model=model, history=packed("the task", 9))
+        done = (session["outcome"] == "completed", session["compaction"]["count"] > 0)
+        compacted[texts[number]["provider"]] = done
+
+    async with Client(server.url) as client, asyncio.TaskGroup() as tasks:
+        for number in range(len(texts)):
+            tasks.create_task(run(client, number))
+    if means_overflow:
+        assert {name for name, done in compacted.items() if done != (True, True)} == set()
+    else:
+        assert {name for name, (_, count) in compacted.items() if count} == set()
 
 
 RATE_TEXTS = {

@@ -323,7 +323,7 @@ async def test_a_withdrawn_message_keeps_the_previous_outcome(
 ) -> None:
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(Client(start_server(max_runs=1).url))
-        provider.script(HttpError(400))
+        provider.script(HttpError(402))
         session, _ = await client.run("fails")
         await stack.enter_async_context(standing(client, provider))
         message_id = (await client.post(session["id"], "waits for its turn"))["id"]

@@ -381,7 +381,7 @@ async def test_an_endpoint_that_has_not_answered_is_forgotten(
 ) -> None:
     """It refused a parameter, which is remembered, and then failed for another reason."""
     body = {"error": {"message": "Unsupported parameter: 'stream_options'.", "param": "stream_options"}}
-    away = [HttpError(404, b"404 page not found"), HttpError(400, orjson.dumps(body)), HttpError(400)]
+    away = [HttpError(404, b"404 page not found"), HttpError(400, orjson.dumps(body)), HttpError(403)]
     provider.script(*away, Reply(Text("one")), *away)
     server = start_server()
     async with Client(server.url) as client:

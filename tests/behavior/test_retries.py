@@ -161,7 +161,6 @@ async def test_the_last_attempts_text_is_kept(start_server: StartServer, provide
 @pytest.mark.parametrize(
     ("status", "code"),
     [
-        (400, "provider_bad_request"),
         (401, "provider_auth"),
         (403, "provider_auth"),
         (404, "provider_not_found"),

@@ -138,7 +138,7 @@ async def test_a_restore_is_refused_while_a_run_is_active(page: Page, site: Site
 
 
 async def test_the_end_of_a_run_shows_its_result(page: Page, site: Site, client: Client, tmp_path: Path) -> None:
-    session_id = await edited(client, site, Reply(HttpError(400)))
+    session_id = await edited(client, site, Reply(HttpError(402)))
     await open_session(page, session_id)
     answer, card = page.locator(".row.answer"), page.locator("[data-run-end]")
     await expect(answer.locator("strong")).to_have_text("a name")

@@ -44,7 +44,7 @@ def row(page: Page, session_id: str) -> Locator:
 async def test_the_list_shows_what_needs_the_user_and_what_each_session_does(
     page: Page, site: Site, client: Client
 ) -> None:
-    failing = await client.create(site.task("inbox: fails", HttpError(400)))
+    failing = await client.create(site.task("inbox: fails", HttpError(402)))
     await client.until_idle(failing["id"])
     done = await client.create(site.task("inbox: is done", Reply(Text("All good."))))
     await client.until_idle(done["id"])

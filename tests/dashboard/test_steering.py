@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from playwright.async_api import Page, expect
 
-from tests.behavior.harness import Client
+from tests.behavior.harness import Client, command
 from tests.behavior.long_task import asks_for_summary
 from tests.dashboard import IN_BROWSER
+from tests.dashboard.browser import Faults
 from tests.dashboard.places import badge, button, messages, open_session
 from tests.dashboard.site import SMALL, Site
 from tests.provider import Gate, Hang, Reply, Text, ToolCall
@@ -58,8 +61,8 @@ async def test_a_compaction_that_the_run_waits_for_is_shown(page: Page, site: Si
         lambda _: Reply(Gate("compaction-seen"), Text("## Completed Work\n\nAll of it.")),
         when=lambda request: asks_for_summary(request) and any(name in text for text in request.user_texts),
     )
-    command = ToolCall("execute_command", {"command": f"true # {'x' * 3500}"})
-    steps = [Reply(Text(f"Reading part {step}."), command) for step in range(6)]
+    call = ToolCall("execute_command", {"command": f"true # {'x' * 3500}"})
+    steps = [Reply(Text(f"Reading part {step}."), call) for step in range(6)]
     made = await client.create(site.task(name, *steps), model=SMALL)
     await open_session(page, made["id"])
     await site.provider.reached("compaction-seen")
@@ -71,3 +74,37 @@ async def test_a_compaction_that_the_run_waits_for_is_shown(page: Page, site: Si
     site.provider.open("compaction-seen")
     await expect(page.get_by_text("Compacting the context")).to_be_hidden()
     await client.until_idle(made["id"])
+
+
+async def test_a_summary_made_without_a_model_is_marked_and_redone(
+    page: Page, site: Site, client: Client, faults: Faults
+) -> None:
+    name, fails, mark = "A silent summarizer", [True], "Summarized without a model"
+    site.provider.respond(
+        lambda _: Reply(Text(" ")),
+        when=lambda request: fails[0] and asks_for_summary(request) and any(name in t for t in request.user_texts),
+    )
+    steps = [Reply(Text(f"Part {step}."), command("seq 900")) for step in range(4)]
+    session_id = (await client.create(site.task(name, *steps)))["id"]
+    await client.until_idle(session_id)
+    await client.http.post(f"/v1/sessions/{session_id}/compactions")
+    await client.wait_for(session_id, lambda event: event.type == "compaction.completed")
+
+    await open_session(page, session_id)
+    await expect(page.locator('[data-round="1"]').get_by_text(mark)).to_be_visible()
+    await open_session(page, session_id, "context")
+    await expect(page.locator("#round-1 .badge").get_by_text(mark)).to_be_visible()
+    await page.locator("#round-1 .cx-round-head").click()
+    details = page.locator("#round-1 .cx-round-body")
+    await expect(details).to_contain_text(re.compile(rf"{mark}\. .+ \(summary_empty\)"))
+
+    faults.allow.append("status of 409")
+    busy = {"code": "compaction_in_progress", "detail": "A compaction of this session is already running."}
+    await page.route("**/compactions/1", lambda route: route.fulfill(status=409, json=busy), times=1)
+    await button(details, "Redo with the model").click()
+    await expect(page.get_by_text(busy["detail"])).to_be_visible()
+    fails[0] = False
+    await button(details, "Redo with the model").click()
+    await expect(page.locator("#round-2")).to_contain_text("summary by the model")
+    await expect(page.locator("#round-1")).to_contain_text("reverted")
+    await expect(page.get_by_text(mark)).to_have_count(0)

@@ -24,7 +24,7 @@ MAX_EVENTS = 60
 
 @dataclass(frozen=True)
 class Answer:
-    """A provider's response: `chunks` as received, a single JSON document if `is_json`. `kind` says how it was
+    """A provider's response: `chunks` as received, sent as a JSON document if `is_json`. `kind` says how it was
     generated."""
 
     wire: Wire

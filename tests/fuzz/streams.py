@@ -46,14 +46,10 @@ class Came:
 
     def __init__(self, answer: Answer) -> None:
         self._chunks = answer.chunks
-        self.is_json = answer.is_json
 
     async def chunks(self) -> AsyncGenerator[bytes]:
         for chunk in self._chunks:
             yield chunk
-
-    async def read(self) -> bytes:
-        return b"".join(self._chunks)
 
 
 class Played:
@@ -190,7 +186,9 @@ def check_sendable(message: Message, providers: Mapping[Wire, HttpProvider]) -> 
     for wire, provider in providers.items():
         request = ModelRequest("one", "Be good.", history)
         format = wire_of(provider)
-        body: Any = orjson.loads(format.encode(request, format.parameters(request, provider.quirks())))
+        body: Any = orjson.loads(
+            format.encode(request, format.parameters(request, provider.quirks()), provider.quirks())
+        )
         try:
             DIALECTS[wire].check(body, {"anthropic-version": "2023-06-01"}, Settings(), SealBook())
         except Refused as refused:

@@ -47,7 +47,7 @@ class ToolCall:
     """One call. `arguments` is an object, or raw text that need not be JSON. `chunks` pieces carry the arguments;
     `whole` puts id, name and arguments into one chunk instead. `id` is invented unless given, so two calls can be given
     the same one; `omit_id` leaves it out and `repeat_id` sends it with every piece. `pause` is played after the first
-    piece of the arguments."""
+    piece of the arguments. `extra` are more fields of the call, such as a signature."""
 
     name: str
     arguments: Mapping[str, Any] | str = field(default_factory=dict)
@@ -57,6 +57,7 @@ class ToolCall:
     omit_id: bool = False
     repeat_id: bool = False
     pause: Control | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def arguments_text(self) -> str:

@@ -7,11 +7,12 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
 
-from app.agent.changes import RoundEnded, RoundOpening, RungFailed
+from app.agent.changes import RoundEnded, RoundOpening, RungFailed, SummaryFailed
 from app.agent.compaction.background import Background
 from app.agent.compaction.ladder import RoundSetup
 from app.agent.compaction.rounds import Candidate, RoomResult, Round, Target, covering, prunable
 from app.agent.compaction.triggers import (
+    Backoff,
     Cooldown,
     Escalation,
     ManualRound,
@@ -52,6 +53,7 @@ class Compactor:
         self._background = Background(setup, unused=unused)
         self._escalation = Escalation()
         self._cooldown = Cooldown()
+        self._backoff = Backoff()
         self._step = 0
         self.problem: dict[str, Any] | None = None
         """The error to report after `RoomResult.NONE`."""
@@ -84,7 +86,7 @@ class Compactor:
                 await self._clear(config, "model_change", begin)
             await self._background.begin(config)
             return RoomResult.ENOUGH
-        if reason == "threshold" and self._cooldown.lasts(self._conversation, config):
+        if reason == "threshold" and (self._backoff.lasts() or self._cooldown.lasts(self._conversation, config)):
             return RoomResult.ENOUGH
         await begin()
         before = max(self._conversation.estimate, self._conversation.state(config.budget).tokens)
@@ -119,7 +121,7 @@ class Compactor:
         match await self._maker.make(round, covered):
             case Candidate():
                 return RoomResult.MADE
-            case RoomResult.NONE:
+            case RoomResult.NONE | RoomResult.AWAY:
                 return RoomResult.ENOUGH
             case room:
                 return room
@@ -159,7 +161,7 @@ class Compactor:
         if conversation.fixed(config) >= target.tokens:
             return self._no_room(config) if must else self._none_for_now(config)
         batch = await run_off_loop(conversation.rows, prunable, conversation, config.budget, config.settings)
-        round = Round(conversation.round + 1, config, config.settings, target, batch)
+        round = Round(conversation.round + 1, config, config.settings, target, batch, must=must)
         if await self._prune(round):
             return RoomResult.MADE
         await self._setup.know_past()
@@ -216,7 +218,11 @@ class Compactor:
         match made:
             case Candidate():
                 self._escalation.note(self._step, round.target, made.tokens)
+                self._backoff.end()
                 return RoomResult.MADE
+            case RoomResult.AWAY:
+                self._backoff.extend()
+                return RoomResult.ENOUGH
             case RoomResult.NONE if must:
                 return self._no_room(round.config)
             case RoomResult.NONE:
@@ -269,7 +275,7 @@ class RoundMaker:
         everything unchanged. The notes are read first, so that what is measured is what will be sent; model, tools and
         budget stay those that the round began with."""
         setup = self._setup
-        summarizer = setup.ladder.summarizer(round.number)
+        summarizer = setup.ladder.summarizer(round.number, waits=round.must or round.is_manual)
         try:
             config = await setup.interrupt.guard(setup.refreshed(round.config), patient=True)
             round = replace(round, config=config)
@@ -278,6 +284,8 @@ class RoundMaker:
         except Stopped:
             await setup.sink.record(RoundEnded(round.number, "cancelled"))
             return RoomResult.STOPPED
+        except SummaryFailed:
+            return RoomResult.AWAY
         finally:
             self._usage = self._usage + summarizer.usage
         if made is None:

@@ -37,15 +37,16 @@ class Ladder:
         self._models = models
         self._window_of = window_of
 
-    def summarizer(self, round: int) -> Summarizer:
-        """The summarizer for the round with this number."""
-        return Summarizer(self._sink, self._models, round)
+    def summarizer(self, round: int, *, waits: bool = False) -> Summarizer:
+        """The summarizer for the round with this number; see `Summarizer` for `waits`."""
+        return Summarizer(self._sink, self._models, round, waits=waits)
 
     async def climb(
         self, round: Round, selection: Selection, summarizer: Summarizer, *, start: Rung = "summary"
     ) -> Candidate | None:
         """The first accepted candidate, or None. The `summarizer` knows the cost of all attempts, including those of a
-        cancelled climb. No model is asked if a round only clips messages."""
+        cancelled climb. No model is asked if a round only clips messages. Raises `SummaryFailed` if the summarizer's
+        provider is away and the round could wait."""
         if start == "summary" and selection.covered:
             summarized = await self._summarized(round, selection, summarizer)
             if summarized is not None:
@@ -69,7 +70,11 @@ class Ladder:
             job = await run_off_loop(self._conversation.rows, summary_job, self._conversation, round, selection, window)
             prose = await summarizer.prose(job)
         except SummaryFailed as failure:
-            await self._failed(round, "summary", failure.code, failure.detail, summarizer.usage, "fold")
+            can_wait = failure.is_away and not round.must
+            following: Rung | None = None if can_wait else "fold"
+            await self._failed(round, "summary", failure.code, failure.detail, summarizer.usage, following)
+            if can_wait:
+                raise
             return None
         made = await self._candidate(round, selection, prose, "summary")
         if round.target.accepts(made.tokens):

@@ -68,11 +68,12 @@ class BackgroundSlots:
 
 class RoomResult(Enum):
     """The result of fitting a context; after `REVERTED` it must be looked at again, since a round was reverted
-    meanwhile."""
+    meanwhile. `AWAY`: the summarizer's provider did not answer, and the context is unchanged."""
 
     ENOUGH = "enough"
     MADE = "made"
     REVERTED = "reverted"
+    AWAY = "away"
     STOPPED = "stopped"
     NONE = "none"
 
@@ -91,7 +92,8 @@ class Target:
 @dataclass(frozen=True, slots=True)
 class Round:
     """A round in progress. `settings` are its own: a manual round's may differ from the session's, and then so does its
-    budget, `manual_budget`. `batch` are old outputs that are cleared with it."""
+    budget, `manual_budget`. `batch` are old outputs that are cleared with it. Without `must` there is room for the next
+    step, so a provider that is away is no reason for a summary without a model."""
 
     number: int
     config: AgentConfig
@@ -100,12 +102,18 @@ class Round:
     batch: PruneBatch | None = None
     instructions: str | None = None
     manual_budget: Budget | None = None
+    must: bool = False
     started: float = field(default_factory=time.monotonic)
 
     @property
     def budget(self) -> Budget:
         """The budget that it measures by."""
         return self.manual_budget or self.config.budget
+
+    @property
+    def is_manual(self) -> bool:
+        """Whether a user requested it."""
+        return self.manual_budget is not None
 
     @property
     def cleared(self) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from app.agent.compaction.rounds import Round, earlier_prose, summary_cap
 from app.agent.conversation import Conversation, run_off_loop
 from app.agent.model_calls import ModelCalls
 from app.agent.protocols import Sink
+from app.agent.refusals import is_away
 from app.agent.stream_processor import MAX_ANSWER_BYTES
 from app.context.clipping import fit_tokens
 from app.context.policies import CompactionSettings
@@ -27,7 +28,7 @@ from app.context.summary_request import (
     windows,
 )
 from app.context.tokens import PER_MESSAGE, estimate_text
-from app.errors import ContextOverflowError, PalimpsestError, ProviderError, ReshapeError
+from app.errors import AnswerError, ContextOverflowError, PalimpsestError, ProviderError, ReshapeError
 from app.llm.base import (
     Finish,
     ModelRequest,
@@ -43,11 +44,13 @@ from app.messages import Message, Role, TextPart, Usage, new_id, now, utf8_lengt
 
 log = structlog.get_logger(__name__)
 MAX_CALLS = 12
-"""Maximum model calls of one round, including retries and windows; beyond it the summary is made without a model."""
+"""Maximum model calls of one round, with all windows but without retries; beyond it the summary is made without a
+model."""
 PROBE_TOKENS = 16
 """Output tokens of a call that is made only for its token count, as in the hand-off design."""
 MAX_ATTEMPTS = 3
-"""Maximum attempts of one request with transient errors; fewer than a step's, since there is another rung."""
+"""Maximum attempts of one request with transient errors while the context still fits: the next step asks again. A
+context that does not fit waits as long as a step would."""
 
 REASONING_ROOM, REASONING_SHARE = 4_096, 1 / 8
 """Extra output tokens for a model that has reasoned in this conversation, and their maximum share of the window."""
@@ -109,7 +112,9 @@ class _Answer:
 class Summarizer:
     """The model calls of one round. `usage` is their total, since the server started."""
 
-    def __init__(self, sink: Sink, models: ModelCalls, round: int) -> None:
+    def __init__(self, sink: Sink, models: ModelCalls, round: int, *, waits: bool = False) -> None:
+        """`waits`: as long as a step, while its provider does not answer."""
+        self._max_attempts = models.max_attempts if waits else min(MAX_ATTEMPTS, models.max_attempts)
         self._sink = sink
         self._models = models
         self._round = round
@@ -202,6 +207,9 @@ class Summarizer:
 
     async def _ask(self, request: ModelRequest) -> _Answer:
         """One request, retried if that may help."""
+        if self._calls >= MAX_CALLS:
+            raise SummaryFailed("too_many_calls", f"The round has made {MAX_CALLS} model calls.")
+        self._calls += 1
         attempt = 0
         while True:
             attempt += 1
@@ -214,9 +222,11 @@ class Summarizer:
                     await self._models.windows.refused(request.model, error.limit, _size(request))
                 raise SummaryFailed("context_overflow", error.detail) from error
             except ProviderError as error:
-                delay = delay_s(attempt, error, self._models.rng, max_attempts=MAX_ATTEMPTS)
-                if delay is None or self._calls >= MAX_CALLS:
-                    raise SummaryFailed.by(error) from error
+                away = is_away(error)
+                most = self._max_attempts if away else min(MAX_ATTEMPTS, self._max_attempts)
+                delay = delay_s(attempt, error, self._models.rng, max_attempts=most)
+                if delay is None:
+                    raise SummaryFailed.by(error, is_away=away) from error
                 await sleep(delay)
             except PalimpsestError as error:
                 # The model or its key was removed.
@@ -227,9 +237,6 @@ class Summarizer:
                 raise SummaryFailed("internal_error", "Asking for the summary failed inside the service.") from error
 
     async def _ask_once(self, request: ModelRequest) -> _Answer:
-        if self._calls >= MAX_CALLS:
-            raise SummaryFailed("too_many_calls", f"The round has made {MAX_CALLS} model calls.")
-        self._calls += 1
         provider, name = self._models.resolve(request.model)
         answer = _Answer()
         try:
@@ -255,9 +262,10 @@ class Summarizer:
 
 
 def _is_about_the_form(error: BaseException | None) -> bool:
-    """Whether a provider refused the request's form, not its size, key, model or timing."""
-    refused = isinstance(error, ProviderError) and not isinstance(error, ContextOverflowError) and not error.retryable
-    return refused and (isinstance(error, ReshapeError) or getattr(error, "code", "") == "provider_bad_request")
+    """Whether a provider may have refused the request's form, not its key, model or timing."""
+    if isinstance(error, AnswerError):
+        return error.code == "provider_bad_request" or (error.retryable and not is_away(error))
+    return isinstance(error, ReshapeError)
 
 
 def _pieces(job: SummaryJob) -> list[str]:

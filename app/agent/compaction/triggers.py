@@ -3,8 +3,9 @@ result and an escalation of rounds that freed little."""
 
 from __future__ import annotations
 
+import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from math import inf
 from typing import NamedTuple
@@ -29,6 +30,8 @@ MESSAGES_A_STEP = 100
 """Messages that a step may read on average for this. A check reads the whole context, so it is followed by one step
 without a check for every hundred messages; a shorter context is checked in every step."""
 
+BACKOFF_S, BACKOFF_CAP_S = 5.0, 120.0
+"""Seconds until a provider that was away is asked for a summary again, at first and at most: its steps wait too."""
 CROWDED_STEPS = 10
 CROWDED_ROUNDS = 3
 """This many rounds within this many steps did not help enough: the next one starts a rung further up."""
@@ -104,6 +107,29 @@ class Cooldown:
     def end(self) -> None:
         """The next step looks in any case."""
         self._of = None
+
+
+class Backoff:
+    """The time without a round while the summarizer's provider is away; the first look is worth an attempt, each later
+    one waits twice as long."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._s = 0.0
+        self._until = 0.0
+
+    def extend(self) -> None:
+        """The provider was away."""
+        self._s = min(2 * self._s, BACKOFF_CAP_S) or BACKOFF_S
+        self._until = self._clock() + self._s
+
+    def lasts(self) -> bool:
+        """Whether it is too early to ask again."""
+        return self._clock() < self._until
+
+    def end(self) -> None:
+        """The provider has answered."""
+        self._s = self._until = 0.0
 
 
 def _key(conversation: Conversation, config: AgentConfig) -> tuple[str, Budget, CompactionSettings]:

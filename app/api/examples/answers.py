@@ -19,6 +19,7 @@ from app.api.examples.records import (
     CALL_MESSAGE_ID,
     CANCELLED,
     CHANGED,
+    COMPACTED,
     COMPLETED,
     CONTEXT,
     EXPIRES_AT,
@@ -158,7 +159,7 @@ _WAITING: dict[str, Any] = {
     "expires_at": EXPIRES_AT,
 }
 ANSWERS: tuple[BaseModel, ...] = (
-    COMPLETED,
+    COMPACTED,
     SessionPage(items=(COMPLETED,), next_cursor=None),
     QueueReceipt(id=MESSAGE_ID, position=1, mode=QueueMode.STEER, status="pending"),
     _QUEUED,

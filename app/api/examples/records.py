@@ -29,6 +29,7 @@ from app.sessions import (
     SandboxSpec,
     Session,
     Status,
+    WithoutModel,
 )
 
 AT = datetime(2026, 11, 22, 10, 11, 12, 345_000, tzinfo=UTC)
@@ -93,7 +94,19 @@ COMPLETED = SESSION.model_copy(
     }
 )
 CANCELLED = SESSION.model_copy(update={**_AFTER_A_RUN, "outcome": Outcome.CANCELLED, "last_seq": 12, "steps": 1})
-CHANGED = COMPLETED.model_copy(
+COMPACTED = COMPLETED.model_copy(
+    update={
+        "compaction": CompactionState(
+            count=1,
+            last_at=LATER,
+            without_model=WithoutModel(
+                round=1, rung="fold", code="summary_empty", detail="The model's answer has no text."
+            ),
+        )
+    }
+)
+"""As one session is shown; a list leaves `without_model` null."""
+CHANGED = COMPACTED.model_copy(
     update={"title": "Hello", "reasoning_effort": "low", "limits": Limits(max_steps=40), "last_seq": 19}
 )
 RESUMED = CANCELLED.model_copy(update={"status": Status.RUNNING, "outcome": None, "last_seq": 14})

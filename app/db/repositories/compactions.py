@@ -7,16 +7,21 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, bindparam, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Row, bindparam, func, insert, or_, select, update
 
 from app.db.models import compaction_events, generations, message_parts, messages
 from app.db.prepared import Prepared
 from app.messages import Usage
-from app.sessions import CompactionEvent
+from app.sessions import CompactionEvent, WithoutModel
 
 _C = compaction_events.c
 _OURS = _C.session_id == bindparam("sid")
 _IN_FORCE = Prepared(select(_C.round, _C.checkpoint).where(_OURS, _C.checkpoint.is_not(None), _C.status == "completed"))
+_WITHOUT_MODEL = Prepared(
+    select(_C.round, _C.rung, _C.error).where(
+        _OURS, _C.checkpoint.is_not(None), _C.status == "completed", or_(_C.rung == "fold", _C.rung == "shrink")
+    )
+)
 _REVERTED = Prepared(select(_C.round, _C.tokens_before, _C.tokens_after).where(_OURS, _C.status == "reverted"))
 _LAST_COMPLETED = select(func.coalesce(func.max(_C.round), 0)).where(_OURS, _C.status == "completed")
 _UNUSED = Prepared(
@@ -99,7 +104,17 @@ def view(row: Row[Any]) -> CompactionEvent:
         # Without a checkpoint no smaller context was measured, and the column has its default.
         tokens_after=row.tokens_after if row.checkpoint is not None else None,
         duration_ms=row.duration_ms or 0,
+        # One that did not fail may have the error of its model.
+        error=row.error if row.status == "failed" else None,
     )
+
+
+def without_model(connection: Connection, session_id: str) -> WithoutModel | None:
+    """The latest round in force if its summary was made without a model. Usually no round was, and this is one read of
+    the session's few rounds."""
+    rows = {row.round: row for row in _WITHOUT_MODEL.all(connection, {"sid": session_id})}
+    latest = rows.get(checkpoints(connection, session_id)[-1][0]) if rows else None
+    return None if latest is None else WithoutModel(round=latest.round, rung=latest.rung, **(latest.error or {}))
 
 
 def checkpoints(

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Row, and_, bindparam, delete, func, insert, o
 from app.db.dialects import insert_new, lock_session, streamed, upsert
 from app.db.models import message_parts, messages, server, sessions, webhook_cursors, webhooks
 from app.db.prepared import Prepared
-from app.db.repositories import parts, queue
+from app.db.repositories import compactions, parts, queue
 from app.db.repositories.events import session_not_found
 from app.db.repositories.webhooks import ACTIVE
 from app.errors import ConflictError
@@ -142,7 +142,12 @@ def remove(connection: Connection, session_id: str) -> Session:
 def snapshot(connection: Connection, session_id: str) -> Session:
     """The session as the API shows it. Raises `NotFoundError`."""
     found = row(connection, session_id)
-    return view(found, queue.count(connection, session_id), activities(connection, [found]).get(session_id))
+    shown = view(found, queue.count(connection, session_id), activities(connection, [found]).get(session_id))
+    without_model = compactions.without_model(connection, session_id) if found.compaction_count else None
+    if without_model is None:
+        return shown
+    compaction = shown.compaction.model_copy(update={"without_model": without_model})
+    return shown.model_copy(update={"compaction": compaction})
 
 
 def activities(connection: Connection, rows: Collection[Row[Any]]) -> dict[str, Activity]:

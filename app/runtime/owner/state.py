@@ -12,7 +12,6 @@ from sqlalchemy import Connection, Row
 
 from app.agent.conversation import Conversation
 from app.agent.protocols import AgentConfig
-from app.context.budget import BelievedSource
 from app.context.clipping import spill_file
 from app.context.prompts import Notes
 from app.context.tokens import estimate_text
@@ -69,7 +68,7 @@ class SessionState:
         self.row = row
         self._setup = setup
         self._config: AgentConfig | None = None
-        self._window: tuple[int, BelievedSource] | None = None
+        self._known: object = None
         self._lease: Lease | None = None
         self._starting: asyncio.Task[None] | None = None
         self._is_used = self._is_taken = False
@@ -128,11 +127,11 @@ class SessionState:
         await self._setup.agents.ask_windows(self.row.model, self.row.compaction.get("model"))
 
     def config(self) -> AgentConfig:
-        """The agent's configuration; rebuilt if the row or a window has changed."""
+        """The agent's configuration; rebuilt if the row, or what is known of its model, has changed."""
         agents = self._setup.agents
-        window = agents.window(self.row.model)
-        if self._config is None or self._window != window:
-            self._window = window
+        known = (agents.window(self.row.model), agents.model_info(self.row.model))
+        if self._config is None or self._known != known:
+            self._known = known
             self._config = agents.config(self.row, offer=self._offer)
         return self._config
 

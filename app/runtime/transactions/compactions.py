@@ -120,9 +120,12 @@ def add_usage(connection: Connection, appender: Appender, change: ModelUsed) -> 
 
 
 def fail_rung(connection: Connection, appender: Appender, change: RungFailed) -> None:
-    """Records that a rung failed; without a next one the round has failed."""
+    """Records that a rung failed; without a next one the round has failed. The error of a model's summary is kept also
+    if the round does not fail: a session shows it."""
+    error = {"code": change.code, "detail": change.detail}
+    if change.next is not None and change.rung == "summary":
+        compactions.change(connection, appender.session_id, change.round, error=error)
     if change.next is None:
-        error = {"code": change.code, "detail": change.detail}
         compactions.change(connection, appender.session_id, change.round, status="failed", error=error)
         _note_progress(connection, appender.session_id)
     appender.emit(CompactionFailed, change)

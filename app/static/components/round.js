@@ -8,13 +8,14 @@ import { savedShare } from "../state/context_marks.js";
 import { Button, Confirm, say } from "./basic.js";
 import { CoveredMessages } from "./message_list.js";
 import { Markdown } from "./markdown.js";
-import { price, REASONS, RUNGS } from "./round_labels.js";
+import { isWithoutModel, price, REASONS, RUNGS } from "./round_labels.js";
 
 export function RoundDetails({ round, state, history }) {
   if (round.status === "running") return html`<${Running} round=${round} state=${state} />`;
   const failures = history.failures.value.get(round.round) ?? [];
   return html`<div class="cx-round-body">
     <${Facts} round=${round} history=${history} />
+    ${isWithoutModel(round) && html`<${WithoutModel} round=${round} state=${state} history=${history} />`}
     <${Failures} failures=${failures} />
     ${round.error &&
     failures.length === 0 &&
@@ -97,6 +98,22 @@ function Failures({ failures }) {
       </li>`,
     )}
   </ul>`;
+}
+
+/** Why no model wrote the summary, and a button to ask it again. */
+function WithoutModel({ round, state, history }) {
+  const failure = history.failures.value.get(round.round)?.findLast(({ rung }) => rung === "summary");
+  const redo = async () => {
+    const path = sessionPath(state.id, "compactions");
+    await remove(`${path}/${round.round}`);
+    const { round: number } = await post(path, {});
+    say(`Compaction ${round.round} reverted; compaction ${number} requested.`);
+  };
+  return html`<p>
+    <b>Summarized without a model.</b>
+    ${failure && ` ${plainLine(failure.detail)} (${plainLine(failure.code)})`}
+    ${" "}${history.latest.value === round.round && html`<${Button} onClick=${redo}>Redo with the model<//>`}
+  </p>`;
 }
 
 function BothSides({ round, state, history }) {

@@ -27,6 +27,9 @@ export const RUNGS = {
   shrink: "shrinking the tail",
 };
 
+/** Whether no model wrote the round's summary. */
+export const isWithoutModel = ({ status, rung }) => status === "completed" && (rung === "fold" || rung === "shrink");
+
 /** Why outputs were cleared. */
 export const PRUNE_REASONS = {
   trigger: "context exceeded the trigger",

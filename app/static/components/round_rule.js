@@ -3,11 +3,13 @@
 import { compact } from "../core/format.js";
 import { sessionLink } from "../core/router.js";
 import { html, useContext } from "../core/ui.js";
+import { Badge } from "./basic.js";
 import { FoldsContext } from "./fold.js";
 import { Markdown } from "./markdown.js";
-import { REASONS } from "./round_labels.js";
+import { isWithoutModel, REASONS } from "./round_labels.js";
 
-export function RoundRule({ sessionId, round: { round, reason, summary, tokens_before: before, tokens_after: after } }) {
+export function RoundRule({ sessionId, round: item }) {
+  const { round, reason, summary, tokens_before: before, tokens_after: after } = item;
   const folds = useContext(FoldsContext);
   const key = `round ${round}`;
   const isOpen = folds.of(key).value;
@@ -15,6 +17,7 @@ export function RoundRule({ sessionId, round: { round, reason, summary, tokens_b
       <span title="Compaction ${round}: ${REASONS[reason] ?? reason}">
         Compacted <span class="numbers">${compact(before)} → ${compact(after)}</span>
       </span>
+      ${isWithoutModel(item) && html`<${Badge} kind="warn">Summarized without a model<//>`}
       ${summary &&
       html`<button type="button" class="link" aria-expanded=${isOpen} onClick=${() => folds.toggle(key)}>
         ${isOpen ? "hide summary" : "read summary"}

@@ -6,7 +6,7 @@ import { savedShare } from "../state/context_marks.js";
 import { Ago, Badge } from "./basic.js";
 import { OriginalOutput } from "./original_output.js";
 import { RoundDetails } from "./round.js";
-import { clearedOf, PRUNE_REASONS, REASONS, RUNGS, STATUS_KINDS } from "./round_labels.js";
+import { clearedOf, isWithoutModel, PRUNE_REASONS, REASONS, RUNGS, STATUS_KINDS } from "./round_labels.js";
 
 const SLICE = 12;
 
@@ -63,6 +63,7 @@ function Round({ id, round, state, history }) {
       <button class="plain cx-round-head" aria-expanded=${isOpen} onClick=${() => history.toggle(id)}>
         <span class="cx-round-name"><${Sign} text="◆" /> Compaction ${round.round}</span>
         <${Badge} kind=${STATUS_KINDS[round.status] ?? ""}>${round.status}<//>
+        ${isWithoutModel(round) && html`<${Badge} kind="warn">Summarized without a model<//>`}
         <${Sizes} item=${round} />
         <span class="dim cx-round-why">${round.rung ? `${RUNGS[round.rung]}; ` : ""}${why}</span>
         <span class="dim numbers">${priceOf(round)}</span>

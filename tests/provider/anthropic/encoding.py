@@ -146,7 +146,8 @@ class BlockWriter:
 
     def _call(self, call: ToolCall, number: int) -> Iterator[bytes | Control]:
         self.standing.add({"type": "tool_use", **_identity(self.answering, call, number), "input": call.arguments_text})
-        yield self._start(number, {"type": "tool_use", **_identity(self.answering, call, number), "input": {}})
+        identity = _identity(self.answering, call, number)
+        yield self._start(number, {"type": "tool_use", **identity, "input": {}, **call.extra})
         count = 1 if call.whole else call.chunks
         for at, piece in enumerate(pieces(call.arguments_text, count)):
             yield self._delta(number, {"type": "input_json_delta", "partial_json": piece})

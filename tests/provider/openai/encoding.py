@@ -130,7 +130,8 @@ def call_id(answering: Answering, call: ToolCall, index: int) -> str:
 def _call_deltas(answering: Answering, call: ToolCall, index: int) -> Iterator[JSON | Control]:
     identity: JSON = {} if call.omit_id else {"id": call_id(answering, call, index)}
     first = call.arguments_text if call.whole else ""
-    head = {"index": index, **identity, "type": "function", "function": {"name": call.name, "arguments": first}}
+    function = {"name": call.name, "arguments": first}
+    head = {"index": index, **identity, "type": "function", "function": function, **call.extra}
     yield {"tool_calls": [head]}
     if call.whole:
         return

@@ -249,6 +249,7 @@ class Writer:
             "call_id": call.id if call.id is not None else f"call_{number}_{place}",
             "name": call.name,
             "arguments": call.arguments_text,
+            **call.extra,
         }
         where = {"item_id": item["id"], "output_index": place}
         yield self._add(place, {**item, "arguments": ""})

@@ -11,7 +11,8 @@ import pytest
 from app.errors import ProviderError
 from app.llm import adapter
 from app.llm.adapter import read_response
-from app.llm.base import StreamEvent, TextDelta
+from app.llm.base import Finish, StreamEvent, TextDelta
+from app.llm.http import ANSWER_BYTES
 from app.llm.openai_stream import OpenAiStream
 
 NOTHING = b"data: {}\n\n" * 5_000
@@ -22,17 +23,12 @@ END = b'data: {"choices":[{"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\
 class Flood:
     """A body with more data always available, so that reading it never waits."""
 
-    is_json = False
-
     def __init__(self, chunks: Iterable[bytes]) -> None:
         self._chunks = chunks
 
     async def chunks(self) -> AsyncGenerator[bytes]:
         for chunk in self._chunks:
             yield chunk
-
-    async def read(self) -> bytes:
-        raise NotImplementedError
 
 
 def error(status: int | None, body: str) -> ProviderError:
@@ -85,3 +81,55 @@ async def test_a_stream_without_content_is_an_error(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(adapter, "monotonic", lambda: next(clock))
     with pytest.raises(ProviderError, match="no content for 30 minutes"):
         await said(repeat(chunk))
+
+
+DOCUMENT = b"""
+{
+  "choices": [
+    {"message": {"content": "a"}, "finish_reason": "stop"}
+  ]
+}
+"""
+
+
+@pytest.mark.parametrize("chunks", [[DOCUMENT], [bytes([byte]) for byte in DOCUMENT], [b"[", DOCUMENT, b"]"]])
+async def test_a_body_that_begins_like_json_is_a_document(chunks: list[bytes]) -> None:
+    events = await said(chunks)
+    assert "".join(event.text for event in events if isinstance(event, TextDelta)) == "a"
+    assert events[-1] == Finish("stop")
+
+
+@pytest.mark.parametrize("start", [b"", b"\n", b"\xef\xbb\xbf", b" \r\n"])
+async def test_another_body_is_a_stream(start: bytes) -> None:
+    for chunks in ([start + WORD + END], [*(bytes([byte]) for byte in start), WORD, END]):
+        assert [event.text for event in await said(chunks) if isinstance(event, TextDelta)] == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        (b"<html>Bad gateway</html>", "provider_bad_response"),
+        (b'{"choices": [', "provider_bad_response"),
+        (b"[1]", "provider_bad_response"),
+        (b": keep-alive\n\n", "provider_stream_ended"),
+        (b"\n\n", "provider_stream_ended"),
+        (b"", "provider_stream_ended"),
+    ],
+)
+async def test_a_body_that_is_neither_is_retried(body: bytes, code: str) -> None:
+    with pytest.raises(ProviderError) as caught:
+        await said([body])
+    assert (caught.value.code, caught.value.retryable) == (code, True)
+
+
+async def test_an_endless_document_is_not_kept() -> None:
+    taken = count()
+
+    def endless() -> Iterator[bytes]:
+        yield b'{"a":"'
+        while next(taken) < 1_000:
+            yield b"x" * 65_536
+
+    with pytest.raises(ProviderError, match="not JSON"):
+        await said(endless())
+    assert next(taken) <= ANSWER_BYTES // 65_536 + 1

@@ -11,7 +11,8 @@ import pytest
 from app.errors import ProviderError
 from app.llm.anthropic_stream import MAX_HELD_BYTES, AnthropicStream
 from app.llm.base import InputTransformed
-from app.llm.openai_stream import MAX_NAME_CHARS, OpenAiStream
+from app.llm.openai_calls import MAX_NAME_CHARS
+from app.llm.openai_stream import OpenAiStream
 from app.llm.windows import classify
 from app.llm.wire import MAX_BLOCKS
 from tests.fuzz.engine import Result, run
@@ -66,6 +67,11 @@ FOUND = [
         ),
         BAD,
         id="an input too deep to be written",
+    ),
+    pytest.param(
+        Answer("responses", "document", (b'{"status":["completed"]}',), is_json=True),
+        "ProviderError provider_stream_ended (retryable)",
+        id="a status that is a list",
     ),
     pytest.param(
         Answer("openai", "stream", (STOPPED + b'data: {"choices":[],"usage":{"cost":1e308}}\n\n',)),
@@ -147,12 +153,12 @@ def test_the_report_of_input_changes_is_truncated() -> None:
 def test_indistinguishable_calls_are_not_parsed_repeatedly() -> None:
     """Each name could start another call if the previous one were complete, which takes parsing all of it."""
     stream = OpenAiStream(_error)
-    long = {"function": {"name": "f", "arguments": '{"a": "' + "x" * 1_000_000}}
+    long = {"function": {"name": "f", "arguments": '{"a": "' + "x" * 1_000_000 + "}"}}
     stream.feed([(b"", orjson.dumps({"choices": [{"delta": {"tool_calls": [long]}}]}))])
-    more = orjson.dumps({"choices": [{"delta": {"tool_calls": [{"function": {"name": "f", "arguments": "x"}}] * 18}}]})
-    stream.feed([(b"", more)])
+    more = orjson.dumps({"choices": [{"delta": {"tool_calls": [{"function": {"name": "f", "arguments": "}"}}]}}]})
+    stream.feed([(b"", more)] * 18)
     with pytest.raises(ProviderError, match="told apart"):
-        stream.feed([(b"", more)])
+        stream.feed([(b"", more)] * 18)
 
 
 def test_an_endless_name_is_truncated() -> None:

@@ -8,13 +8,12 @@ from datetime import UTC, datetime
 
 import pytest
 
-from app.errors import ContextOverflowError, ProviderError
+from app.errors import AnswerError, ContextOverflowError, ProviderError
 from app.llm.http import (
     CLIP_CHARS,
     DOCUMENT_VALUES,
     ERROR_BODY_BYTES,
     UNPACKED_BYTES,
-    AnswerError,
     ProviderClient,
     error_message,
     retry_after_s,

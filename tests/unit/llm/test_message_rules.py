@@ -114,7 +114,7 @@ def test_a_server_that_refuses_the_field_never_gets_it_again() -> None:
 
 
 def test_calls_without_reasoning_have_an_empty_field_and_texts_none() -> None:
-    form = WireForm(reasoning_field="reasoning_content")
+    form = WireForm(reasoning_field="reasoning_content", asked=True)
     sent = wire(request(*STEPS, assistant(text("done")), user("v")), form)
     assert [m.get("reasoning_content") for m in sent if m["role"] == "assistant"] == ["", None]
 

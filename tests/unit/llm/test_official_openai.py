@@ -148,7 +148,7 @@ async def test_its_types_accept_the_adapters_requests(endpoint: Endpoint, params
         reasoning_effort="high",
         cache_key="k",
     )
-    body = wire.encode(request, wire.parameters(request, quirks))
+    body = wire.encode(request, wire.parameters(request, quirks), quirks)
     adapter: TypeAdapter[Any] = TypeAdapter(params)
     taken = adapter.validate_json(body)
     assert taken.keys() == adapter.validate_json(body, extra="forbid").keys()

@@ -8,9 +8,8 @@ from typing import Any
 import orjson
 import pytest
 
-from app.errors import ContextOverflowError, ProviderError
+from app.errors import AnswerError, ContextOverflowError, ProviderError
 from app.llm.base import BlockEnd, Finish, ModelRequest, ReasoningDelta, StreamEvent, TextDelta, ToolCallStart
-from app.llm.http import AnswerError
 from app.llm.openai import OpenAiProvider
 from app.llm.openai_responses import encode_body, points_elsewhere, to_items
 from app.llm.openai_responses_stream import MAX_HELD_BYTES, MAX_SEALED_BYTES, ResponsesStream
@@ -409,3 +408,52 @@ async def test_two_concurrent_requests_are_both_switched(provider: FakeProvider)
     assert list(await asyncio.gather(refused(), refused())) == ["endpoint_switched"] * 2
     assert await collect(adapter.stream(ModelRequest("gpt-6", "", [user("hi")])))
     await adapter.aclose()
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        ['{"path":', '"a"}'],
+        ['{"pa', '{"path":', '{"path":"a"}'],
+        ['{"path":', '"a"}', '{"path":"a"}'],
+        ['{"path":'],
+        [orjson.dumps('{"path":"a"}').decode()],
+    ],
+)
+async def test_arguments_that_come_as_snapshots_are_not_doubled(pieces: list[str]) -> None:
+    events = await said(
+        item("added", {**CALL, "arguments": ""}),
+        *(delta("function_call_arguments", piece) for piece in pieces),
+        item("done", CALL),
+        COMPLETED,
+    )
+    assert calls(events) == [("ls", '{"path":"a"}')]
+
+
+async def test_a_call_gets_its_name_with_its_end_or_none() -> None:
+    arguments = delta("function_call_arguments", '{"path":"a"}')
+    assert calls(await said(arguments, item("done", CALL), COMPLETED)) == [("ls", '{"path":"a"}')]
+    assert calls(await said(arguments, COMPLETED)) == [("unknown", '{"path":"a"}')]
+
+
+async def test_text_that_comes_only_or_once_more_at_the_end_is_told_once() -> None:
+    whole = {"type": "response.output_text.done", "output_index": 0, "text": "Hello."}
+    for events in ([whole], [delta("output_text", "Hel"), whole], [delta("output_text", "Hello."), whole]):
+        assert prose(await said(*events, COMPLETED)) == "Hello."
+
+
+async def test_what_only_the_server_understands_of_a_call_is_kept() -> None:
+    novel = {**CALL, "id": "fc", "status": "completed", "signature": "s", "other": None}
+    assert BlockEnd(0, {"call": {"signature": "s"}}) in await said(item("done", novel), COMPLETED)
+
+
+async def test_an_error_with_status_200_is_an_error() -> None:
+    for error in ({"error": "It broke"}, {"base_resp": {"status_code": 1000, "status_msg": "It broke"}}):
+        assert "It broke" in (await failed(error)).detail
+
+
+async def test_a_response_that_is_completed_twice_has_its_items_once() -> None:
+    end = {"type": "response.completed", "response": {"status": "completed", "output": [ITEM, MESSAGE]}}
+    events = await said(end, end)
+    assert prose(events) == "Hello."
+    assert len([event for event in events if isinstance(event, BlockEnd)]) == 2

@@ -97,6 +97,33 @@ def test_an_event_is_returned_with_the_byte_that_completes_it(stream: bytes) -> 
     assert counts == [0] * (len(stream) - 1) + [1]
 
 
+SINGLE = [
+    (b'data: {"a":1}\ndata: {"b":2}\ndata: [DONE]\n\n', [(b"", b'{"a":1}'), (b"", b'{"b":2}'), (b"", b"[DONE]")]),
+    (b'event: e\ndata: {"a":1}\nevent: f\ndata: {"b":2}\n', [(b"e", b'{"a":1}'), (b"f", b'{"b":2}')]),
+    (b'data:{"a":1}\r\n: c\r\nid: 1\r\ndata:{"b":2}\r\n', [(b"", b'{"a":1}'), (b"", b'{"b":2}')]),
+    (b'data: ping\ndata: {"a":1}\ndata: null\n', [(b"", b'{"a":1}'), (b"", b"null")]),
+    (b'data: {\ndata: "a": {\ndata: }\ndata: , "b": [{}\ndata: ]}\n\n', [(b"", b'{\n"a": {\n}\n, "b": [{}\n]}')]),
+]
+
+
+@pytest.mark.parametrize(("stream", "events"), SINGLE)
+def test_a_document_ends_its_event_even_without_a_blank_line(stream: bytes, events: list[Event]) -> None:
+    for size in (1, 2, 7, len(stream)):
+        assert parse(*(stream[at : at + size] for at in range(0, len(stream), size))) == events
+
+
+def test_a_stream_without_blank_lines_is_returned_as_it_comes() -> None:
+    parser = SseParser(100)
+    count = sum(len(parser.feed(b'data: {"number": %d}\n' % number)) for number in range(1_000))
+    assert count >= 998
+
+
+def test_endless_comments_after_braces_are_cheap() -> None:
+    started = time.process_time()
+    parse(b"data: {}\n" + b":}\n" * 300_000 + b"\n", limit=1024 * 1024)
+    assert time.process_time() - started < 5
+
+
 def test_an_event_over_the_limit_is_refused_while_it_grows() -> None:
     parser = SseParser(100)
     parser.feed(b"data: " + b"x" * 90)

@@ -13,7 +13,8 @@ from app.errors import ProviderError
 from app.llm import anthropic as anthropic_wire
 from app.llm import openai_wire
 from app.llm.base import ModelRequest
-from app.llm.wire import count, parse_document, wire_arguments, wire_name
+from app.llm.token_usage import count
+from app.llm.wire import parse_document, wire_arguments, wire_name
 from app.messages import CompactionMarkerPart, Message, Role, ToolStatus
 
 from .values import (

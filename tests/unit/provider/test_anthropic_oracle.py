@@ -91,7 +91,7 @@ REQUESTS: list[ModelRequest] = [
 def test_its_types_take_what_the_adapter_sends(wanted: ModelRequest) -> None:
     provider = AnthropicProvider("acme", "http://127.0.0.1:9", None, idle_timeout_s=1)
     parameters = provider.parameters(wanted, provider.quirks())
-    body = orjson.loads(provider.encode(wanted, parameters))
+    body = orjson.loads(provider.encode(wanted, parameters, provider.quirks()))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         TypeAdapter(MessageCreateParamsStreaming).validate_python(body)

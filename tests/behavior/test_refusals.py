@@ -1,0 +1,165 @@
+"""Refusals that no list explains: whatever the provider dislikes, and however it says so, the session goes on, and the
+model is not asked in that way again."""
+
+from __future__ import annotations
+
+import base64
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from tests.behavior.checks import assert_sound
+from tests.behavior.conftest import StartServer
+from tests.behavior.harness import ANTHROPIC, OPENAI, RESPONSES, Client, of_type
+from tests.behavior.long_task import asks_for_summary
+from tests.load import LONG
+from tests.provider import Answer, FakeProvider, HttpError, Reasoning, RecordedRequest, Reply, Text, ToolCall
+
+WIRES = {"openai": OPENAI, "anthropic": ANTHROPIC, "responses": f"{RESPONSES.partition('/')[0]}/gpt-5.2"}
+SEEDS = range(20) if LONG else range(2)
+STATUSES = (400, 404, 413, 422, 500, 502)
+MOST_REFUSED = 16
+STEPS = 5
+OUTPUT_CHARS = 9_000
+SIGNATURE = {"sealed_by": {"them": "c2VhbA=="}}
+SCHEMA = {"type": "object", "properties": {"what": {"type": "string"}}}
+LOOK_UP = {"type": "client", "name": "look_up", "description": "Looks something up.", "parameters": SCHEMA}
+TOOLS = ["execute_command", "read_file", LOOK_UP]
+PNG = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+PARAMETERS = {
+    "openai": ("stream_options", "max_tokens", "reasoning_effort"),
+    "anthropic": ("output_config",),
+    "responses": ("prompt_cache_key", "max_output_tokens"),
+}
+WORDS = (
+    *("zork", "blim", "quux", "frob", "the", "a", "request", "was", "unhappy", "about"),
+    *("gizmo", "number", "seven", "of", "sector", "nine", "and", "gave", "up"),
+)
+NAMED = {
+    "too long": ("The prompt of this conversation is beyond the limit.", "input exceeds what fits", "输入过长"),
+    "image": ("cannot digest pictures", "no visual content here", "media is not for this one"),
+    "tool": ("look_up is malformed", "tools[{tool}]: schema is odd"),
+    "parameter": ("{parameter} makes no sense", "got an unwelcome `{parameter}`"),
+    "opaque": ("a signature is missing", "sealed_by must be provided"),
+    "reasoning": ("reasoning_content is missing at index 2", "the thinking has to be passed back"),
+}
+
+
+@dataclass
+class Cause:
+    """What a model refuses, and in which words; `base` are the tokens of its first request."""
+
+    kind: str
+    wire: str
+    rng: random.Random
+    refused: list[str] = field(default_factory=list)
+    base: int = 0
+    made: int = 0
+
+    def __post_init__(self) -> None:
+        self.parameter = self.rng.choice(PARAMETERS[self.wire])
+        self.status = self.rng.choice(STATUSES)
+        self.sentence = self._sentence()
+
+    def _sentence(self) -> str:
+        if self.rng.random() < 0.5:
+            return self.rng.choice(NAMED[self.kind]).format(parameter=self.parameter, tool="{tool}")
+        return " ".join(self.rng.choices(WORDS, k=self.rng.randint(1, 12)))
+
+    def refuses(self, request: RecordedRequest) -> bool:
+        self.base = self.base or request.tokens
+        return bool(_REFUSES[self.kind](self, request))
+
+    def answer(self, request: RecordedRequest) -> HttpError:
+        tools = [
+            str(tool.get("name") or tool.get("function", {}).get("name")) for tool in request.body.get("tools", ())
+        ]
+        place = tools.index("look_up") if "look_up" in tools else 0
+        self.refused.append(self.sentence)
+        text = self.sentence.replace("{tool}", str(place)) + self.rng.choice(["", f" (request {len(self.refused)})"])
+        return HttpError(self.status, {"error": {"message": text}})
+
+    def work(self, request: RecordedRequest) -> Reply:
+        """A model that reasons, prints, looks at an image and prints again."""
+        if asks_for_summary(request):
+            return Reply(Text("## Completed Work\nSome of it."))
+        self.made += 1
+        if self.made > STEPS:
+            return Reply(Text("All done."))
+        call = ToolCall("read_file", {"path": "a.png"}, extra=SIGNATURE)
+        if self.made != 2:
+            command = f"echo {self.made}; head -c {OUTPUT_CHARS} /dev/zero | tr '\\0' x"
+            call = ToolCall("execute_command", {"command": command}, extra=SIGNATURE)
+        return Reply(Reasoning(f"thought {self.made}"), Text(f"Step {self.made}."), call)
+
+
+def _calls(request: RecordedRequest) -> Iterator[dict[str, Any]]:
+    """The calls in a request, in the form of its format."""
+    for message in request.messages:
+        yield from message.get("tool_calls") or ()
+        blocks = message.get("content")
+        yield from (b for b in (blocks if isinstance(blocks, list) else ()) if b.get("type") == "tool_use")
+        if message.get("type") == "function_call":
+            yield message
+
+
+def _lacks_reasoning(_: Cause, request: RecordedRequest) -> bool:
+    """Whether calls come without the reasoning that led to them."""
+    match request.wire:
+        case "openai":
+            return any(m.get("tool_calls") and not m.get("reasoning_content") for m in request.messages)
+        case "anthropic":
+            answers = [m["content"] for m in request.messages if m["role"] == "assistant"]
+            return any(c[-1]["type"] == "tool_use" and c[0]["type"] != "thinking" for c in answers)
+    kinds = [item.get("type") for item in request.messages]
+    return kinds.count("reasoning") < kinds.count("function_call")
+
+
+_REFUSES: dict[str, Callable[[Cause, RecordedRequest], bool]] = {
+    "too long": lambda cause, request: request.tokens > cause.base + 2.5 * OUTPUT_CHARS / 4,
+    "image": lambda _, request: b"iVBORw0KGgo" in request.raw,
+    "tool": lambda _, request: b'"look_up"' in request.raw.partition(b'"messages"')[0].partition(b'"input":[')[0],
+    "parameter": lambda cause, request: cause.parameter in request.body,
+    "opaque": lambda _, request: any("sealed_by" not in call for call in _calls(request)),
+    "reasoning": _lacks_reasoning,
+}
+
+
+async def work(client: Client, model: str, task: str) -> dict[str, Any]:
+    """A session from its creation to its end."""
+    created = await client.create(model=model, tools=TOOLS, reasoning_effort="low", limits={"max_steps": None})
+    response = await client.http.put(f"/v1/sessions/{created['id']}/files/a.png", content=PNG)
+    assert response.is_success, response.text
+    events = await client.say(created["id"], task)
+    await assert_sound(client, created["id"])
+    session = await client.session(created["id"])
+    session["retries"] = [event.data["code"] for event in of_type(events, "step.retrying")]
+    return session
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("kind", NAMED)
+async def test_a_refusal_that_nobody_listed_is_found_out_once(
+    start_server: StartServer, provider: FakeProvider, kind: str, wire: str, seed: int
+) -> None:
+    cause = Cause(kind, wire, random.Random(f"{kind} {wire} {seed}"))
+
+    def answer(request: RecordedRequest) -> Answer:
+        return cause.answer(request) if cause.refuses(request) else cause.work(request)
+
+    provider.respond(answer)
+    async with Client(start_server().url) as client:
+        first = await work(client, WIRES[wire], "the first task")
+        assert (first["outcome"], first["error"]) == ("completed", None), cause
+        assert len(cause.refused) <= MOST_REFUSED, cause
+        found_out, cause.base, cause.made = len(cause.refused), 0, 0
+        second = await work(client, WIRES[wire], "the second task")
+        assert (second["outcome"], second["retries"]) == ("completed", []), cause
+        assert len(cause.refused) == found_out, cause
