@@ -263,7 +263,8 @@ class Namespace:
         if self._init is not None and bwrap is not None:
             line = await self._admit(self._pid, request)
             self._has_no_input = request.stdin is None
-            if (shell := await self._shell()) is not None:
+            # One with an input is a server itself, whose end is reported.
+            if self._has_no_input and (shell := await self._shell()) is not None:
                 bwrap.pause()
                 self._tasks.append(asyncio.create_task(self._count_left(bwrap, shell)))
             self.lost = not await self._handshake.order(line)
