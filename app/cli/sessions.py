@@ -219,6 +219,8 @@ async def compact(
         typer.echo(json.dumps(accepted, indent=2) if as_json else visible(view.preview(accepted, own)))
         return COMPLETED
     status = await _watch(client, session["id"], session["last_seq"], accepted["round"], quiet=as_json)
+    if redo and status == FAILED:
+        _say("the round before it stays reverted; the next step compacts again if the context is too large")
     if as_json:
         typer.echo(json.dumps(await _round(client, session["id"], accepted["round"]), indent=2))
     return status

@@ -114,6 +114,8 @@ async def test_a_round_without_a_model_is_shown_and_redone(
     assert listed.endswith(" · summarized without a model\n")
 
     provider.respond(task)
+    both = await at_server.run("compact", session, "--redo", "--dry-run")
+    assert "(bad_options)" in both.err
     redone = await at_server.ok("compact", session, "--redo")
     assert "reverted round 1, which was summarized without a model" in redone.err
     assert "by a summary, round 2: " in redone.out
