@@ -21,7 +21,7 @@ from app.tools.submit import NAME as SUBMIT
 MAX_REMEDIES = 16
 """Maximum remedies between two accepted requests: a refusal has one cause, rarely two."""
 MAX_SHRINKS = 3
-"""Times that a context is made smaller if the refusal speaks of its size; a tenth less each time at least."""
+"""Times that a context is made smaller; a tenth less each time at least."""
 OWN_TOOLS = frozenset({*(tool.name for tool in default_tools()), SUBMIT})
 """All others are defined by clients and MCP servers, with schemas that a provider may not accept."""
 LEAST_MESSAGES = 2
@@ -236,7 +236,7 @@ def _suspects(error: AnswerError, sent: Sent, accepted: Accepted | None) -> Iter
     if added := tuple(key for key in keys if key not in known):
         yield Remedy("drop_tools", added)
     if sent.can_shrink and (accepted is None or sent.whole.tokens > accepted.tokens):
-        yield Remedy("shrink", ("0",))
+        yield from (Remedy("shrink", (str(number),)) for number in range(MAX_SHRINKS))
 
 
 def _given_back(text: str, sent: Sent) -> Iterator[Remedy]:

@@ -138,6 +138,7 @@ EXCLUDED: Mapping[str, Sequence[str]] = {
         "test_pressure.py::test_runs_beyond_the_limit_wait_in_order",
     ),
     LEARNED: (
+        "test_refusals.py::test_a_refusal_that_nobody_listed_is_found_out_once",
         "test_effort.py::test_a_model_without_efforts_is_called_without_one",
         "test_effort.py::test_a_refused_effort_is_replaced_by_the_nearest_accepted_one",
         "test_images.py::test_a_model_that_refuses_images_gets_texts[fake-anthropic/model]",

@@ -21,7 +21,8 @@ from tests.provider import Answer, FakeProvider, HttpError, Reasoning, RecordedR
 WIRES = {"openai": OPENAI, "anthropic": ANTHROPIC, "responses": f"{RESPONSES.partition('/')[0]}/gpt-5.2"}
 SEEDS = range(20) if LONG else range(2)
 STATUSES = (400, 404, 413, 422, 500, 502)
-MOST_REFUSED = 16
+MOST_REFUSED = 24
+"""The remedies for one request, with the retries of server errors and the switches of endpoints in between."""
 STEPS = 5
 OUTPUT_CHARS = 9_000
 SIGNATURE = {"sealed_by": {"them": "c2VhbA=="}}
