@@ -88,7 +88,7 @@ class Reasoning:
         self.has_fields = False
 
     def read(self, message: dict[str, Any]) -> tuple[str, Place] | None:
-        """The reasoning in a delta or a message, and its place; None if there is none."""
+        """The reasoning in a delta or a message, and its place; None without any."""
         if message.keys() <= _WITHOUT_REASONING and isinstance(message.get("content", ""), str):
             return None
         found = next(self._texts(message), None)
