@@ -1,5 +1,5 @@
-"""Refusals that no list explains: whatever the provider dislikes, and however it says so, the session continues, and the
-model is not asked in that way again."""
+"""Refusals that no list explains: whatever the provider dislikes, and however it says so, the session continues, and
+the model is not asked in that way again."""
 
 from __future__ import annotations
 
