@@ -193,7 +193,8 @@ class Calls:
     def _continues(self, last: Call, known: Call | None, delta: CallDelta) -> bool:
         """Whether arguments belong to the call that began last, though another one, or none, has their index."""
         if known is None:
-            return last.arguments.size == 0 or not self._is_done(last)
+            is_other = bool(delta.id and last.id and delta.id != last.id)
+            return not is_other and (last.arguments.size == 0 or not self._is_done(last))
         waits = last.arguments.size == 0 < known.arguments.size
         return waits and delta.arguments.lstrip().startswith(("{", '"')) and self._is_done(known)
 

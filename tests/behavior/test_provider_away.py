@@ -16,10 +16,10 @@ from tests.behavior.harness import Client, of_type
 from tests.behavior.long_task import LongTask, asks_for_summary
 from tests.behavior.rounds import POLICIES, SMALL, settings
 from tests.load import LONG
-from tests.provider import Answer, FakeProvider, HttpError, RecordedRequest, Reply, Reset
+from tests.provider import Answer, FakeProvider, Hang, HttpError, RecordedRequest, Reply, Reset
 
 STEPS = 12
-AWAY = (HttpError(503), Reply(Reset()), HttpError(502, b"<html>Bad Gateway</html>"))
+AWAY = (HttpError(503), Reply(Hang()), Reply(Reset()), HttpError(502, b"<html>Bad Gateway</html>"))
 """How a provider is away, in turn."""
 
 PLACES: dict[str, Callable[[RecordedRequest], bool]] = {
@@ -73,6 +73,7 @@ async def test_a_provider_that_is_away_is_waited_for(
     outages.append(Outage("handoff", "recount", seconds))
     by_task = {outage.task: outage for outage in outages}
     provider.respond(lambda request: next(by_task[task] for task in by_task if task.encode() in request.raw)(request))
-    async with Client(start_server(models=SMALL).url) as client, asyncio.TaskGroup() as tasks:
+    url = start_server(models=SMALL, provider_idle_timeout_s=1).url
+    async with Client(url) as client, asyncio.TaskGroup() as tasks:
         for outage in outages:
             tasks.create_task(outage.check(client))

@@ -102,6 +102,11 @@ CALLS = [
         id="the name last",
     ),
     pytest.param(
+        [tools(entry(0, "a", "f", "null")), tools(entry(1, "b", "", "")), tools(entry(1, None, None, Y))],
+        [("f", "null"), ("unknown", Y)],
+        id="a call without a name after arguments that are no object",
+    ),
+    pytest.param(
         [tools(entry(0, "a", "read", "")), tools(entry(0, "a", "read_file", "")), tools(entry(0, "a", None, X))],
         [("read_file", X)],
         id="a growing name",
