@@ -76,7 +76,9 @@ class Conversation(ShownHistory):
     async def clear_images(self, config: AgentConfig, ids: tuple[str, ...]) -> list[Change]:
         """Begins a generation without these images; returns what has to be recorded before its first request."""
         in_force, before = self.in_force.clearing(ids), self.estimate
-        opened = self.draft(config, "images", in_force)
+        old = self.generation
+        form = {"echo": old.echo_reasoning, "drop_block": old.drop_block, "sees_images": config.sees_images}
+        opened = self.draft(config, "images", in_force, anew=True, **form)
         shown = await run_off_loop(self.rows, self.shown_by, opened.generation, in_force)
         self.adopt(opened, shown, in_force)
         return [OutputsPruned("images", (), (), before, self.estimate, image_ids=ids), opened]

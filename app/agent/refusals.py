@@ -155,7 +155,7 @@ class Refusals:
         self.refusal = error
         if found.kind == "shrink":
             self._refused_tokens = sent.whole.tokens
-        elif found.kind != "clear_images":
+        else:
             self.trial = (*self.trial, found)
         return found
 
@@ -257,7 +257,7 @@ def _without_reasoning(sent: Sent) -> Iterator[Remedy]:
 
 def _without_images(sent: Sent) -> Remedy:
     """A model that has seen images before is not blind: then it is about these."""
-    return Remedy("clear_images" if sent.knows_images else "drop_images")
+    return Remedy("clear_images", tuple(sorted(sent.whole.images))) if sent.knows_images else Remedy("drop_images")
 
 
 def _named_tools(text: str, sent: Sent) -> tuple[str, ...]:

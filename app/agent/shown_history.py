@@ -180,14 +180,14 @@ class ShownHistory:
         kinds = {remedy.kind for remedy in remedies}
         refused = {name for remedy in remedies if remedy.kind == "drop_tools" for name in remedy.names}
         return self._draft(
-            "images" if "drop_images" in kinds else "tools" if refused else "reasoning",
+            "images" if kinds & {"drop_images", "clear_images"} else "tools" if refused else "reasoning",
             old.model,
             tuple(tool for tool in config.tools if tool.key not in refused),
             with_plan(config.system, self.plan),
             self._in_force,
             echo=(config.echoes_reasoning or "echo_reasoning" in kinds) and "drop_reasoning" not in kinds,
             drop_block=old.drop_block,
-            sees_images=config.sees_images and "drop_images" not in kinds,
+            sees_images=config.sees_images and not kinds & {"drop_images", "clear_images"},
             anew=True,
         )
 
@@ -202,11 +202,11 @@ class ShownHistory:
         self._record.restore(found)
         self._in_force = in_force
 
-    def draft(self, config: AgentConfig, reason: GenerationReason, in_force: InForce) -> GenerationOpened:
+    def draft(self, config: AgentConfig, reason: GenerationReason, in_force: InForce, **form: bool) -> GenerationOpened:
         """The generation for other checkpoints or marks; it begins when it is adopted. Model and tools stay those it
         was measured with: only `refresh` changes them, before the next step."""
         old = self.generation
-        return self._draft(reason, old.model, old.tools, with_plan(config.system, self.plan), in_force)
+        return self._draft(reason, old.model, old.tools, with_plan(config.system, self.plan), in_force, **form)
 
     def _draft(
         self,

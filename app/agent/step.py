@@ -113,6 +113,8 @@ class Step:
         self._tools = tools
         self._interrupt = interrupt
         self._refusals = Refusals()
+        self._has_trial_form = False
+        """Whether the conversation has the form of a trial, which is not known to help."""
 
     async def run(
         self, number: int, config: AgentConfig, before: Sequence[Change] = (), refusal: str | None = None
@@ -140,11 +142,15 @@ class Step:
                 failure = await self._remedied(failure, request, attempt)
             match failure:
                 case None:
-                    await self._accepted(request, attempt)
-                    return await self._answered(attempt, spent, refusal)
+                    images = await self._accepted(request, attempt)
+                    result = await self._answered(attempt, spent, refusal)
+                    if images:
+                        await self._sink.record(*await self._conversation.clear_images(config, images))
+                    return result
                 case RemedyError() as error:
                     await self._void(attempt, spent, error, 0.0)
-                    before = await self._try(error, config)
+                    self._has_trial_form = True
+                    before = await self._conversation.try_remedies(config, self._refusals.trial)
                     continue
                 case ProviderError() as error if tried[error.code] < _AT_ONCE.get(error.code, 0):
                     tried[error.code] += 1
@@ -157,7 +163,11 @@ class Step:
                     await self._void(attempt, spent, error, delay)
                     before = ()
                 case _:
-                    return await self._failed(attempt, spent, failure)
+                    result = await self._failed(attempt, spent, failure)
+                    if self._has_trial_form and result.outcome is not Outcome.OVERFLOWED:
+                        self._has_trial_form = False
+                        await self._sink.record(*await self._conversation.try_remedies(config, ()))
+                    return result
             try:
                 await self._interrupt.guard(sleep(delay))
             except Stopped:
@@ -195,18 +205,14 @@ class Step:
         error.detail += advice(self._refusals.give_up(), sent)
         return error
 
-    async def _try(self, error: RemedyError, config: AgentConfig) -> Sequence[Change]:
-        """Makes what has to be different in the next attempt; returns the changes to record before it."""
-        if error.remedy.kind == "clear_images":
-            ids = tuple(image.id for image in self._conversation.transcript.images)
-            return await self._conversation.clear_images(config, ids)
-        return await self._conversation.try_remedies(config, self._refusals.trial)
-
-    async def _accepted(self, request: ModelRequest, attempt: Attempt) -> None:
-        """Learns from an answer what helped against the refusals before it."""
+    async def _accepted(self, request: ModelRequest, attempt: Attempt) -> tuple[str, ...]:
+        """Learns from an answer what helped against the refusals before it; returns the images to clear."""
+        self._has_trial_form = False
+        images = next((remedy.names for remedy in self._refusals.trial if remedy.kind == "clear_images"), ())
         refused = self._refusals.accepted(self._whole(request, attempt))
         if refused is not None and self._models.windows is not None:
             await self._models.windows.refused(attempt.opened.model, None, refused)
+        return images
 
     def _whole(self, request: ModelRequest, attempt: Attempt) -> Accepted:
         images = frozenset(image.id for image in self._conversation.transcript.images)

@@ -58,8 +58,8 @@ RemedyKind = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """What may make a provider accept a request that it refused. `names` are the keys of tools, the parameters, or the
-    field that has to hold the reasoning."""
+    """What may make a provider accept a request that it refused. `names` are the keys of tools, the parameters, the
+    field that has to hold the reasoning, or the ids of images."""
 
     kind: RemedyKind
     names: tuple[str, ...] = ()

@@ -24,6 +24,8 @@ from tests.databases import database_settings
 from tests.provider import FakeProvider, ToolCall
 
 OPENAI, ANTHROPIC, RESPONSES = "fake-openai/model", "fake-anthropic/model", "fake-responses/model"
+Content = str | list[dict[str, Any]]
+"""A message: its text, or its parts."""
 """One strict provider under a name per wire format."""
 
 
@@ -194,12 +196,12 @@ class Client:
     async def __aexit__(self, *_: object) -> None:
         await self.http.aclose()
 
-    async def create(self, task: str | None = None, **fields: Any) -> dict[str, Any]:
+    async def create(self, task: Content | None = None, **fields: Any) -> dict[str, Any]:
         """A new session, of the strict provider's OpenAI model unless `model` is given."""
         body = {"model": OPENAI, **({"task": task} if task is not None else {}), **fields}
         return _ok(await self.http.post("/v1/sessions", json=body))
 
-    async def post(self, session_id: str, content: str, mode: str = "steer", **fields: Any) -> dict[str, Any]:
+    async def post(self, session_id: str, content: Content, mode: str = "steer", **fields: Any) -> dict[str, Any]:
         """Queues a message."""
         body = {"content": content, "mode": mode, **fields}
         return _ok(await self.http.post(f"/v1/sessions/{session_id}/queue", json=body))
@@ -254,7 +256,7 @@ class Client:
         """All events until the session is idle."""
         return [event async for event in self.events(session_id, after=after, until_idle=True)]
 
-    async def say(self, session_id: str, content: str, after: int | None = None) -> list[Event]:
+    async def say(self, session_id: str, content: Content, after: int | None = None) -> list[Event]:
         """Queues a message and waits until the session is idle; the events until then."""
         await self.post(session_id, content)
         return await self.until_idle(session_id, after)
@@ -267,7 +269,7 @@ class Client:
                     return event
         raise AssertionError("the stream ended without the event")
 
-    async def run(self, task: str, **fields: Any) -> tuple[dict[str, Any], list[Event]]:
+    async def run(self, task: Content, **fields: Any) -> tuple[dict[str, Any], list[Event]]:
         """Creates a session with a task and follows it to its end; returns the final session and its events."""
         made = await self.create(task, **fields)
         events = await self.until_idle(made["id"])

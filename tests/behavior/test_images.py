@@ -162,7 +162,7 @@ async def test_a_task_has_images_also_of_its_archive(client: Client, provider: F
 async def test_forks_exports_and_edits_keep_images(client: Client, provider: FakeProvider) -> None:
     provider.script(Reply(Text("seen")), Reply(Text("again")))
     data, other = png(8, 6), png(9, 7)
-    session, _ = await client.run([text("see"), image(data)])  # type: ignore[arg-type]
+    session, _ = await client.run([text("see"), image(data)])
     fork = (await client.http.post(f"/v1/sessions/{session['id']}/fork", json={})).json()
     assert (await client.http.delete(f"/v1/sessions/{session['id']}")).status_code == 204
     digest = hashlib.sha256(data).hexdigest()
@@ -251,7 +251,7 @@ async def test_a_broken_image_costs_one_refusal(client: Client, provider: FakePr
     broken = image(png(5, 5, seed=9))
     provider.configure(broken_images=frozenset({broken["data"]}))
     provider.script(Reply(Text("unreadable")), Reply(Text("better")))
-    session, events = await client.run([text("See"), broken], model=model)  # type: ignore[arg-type]
+    session, events = await client.run([text("See"), broken], model=model)
     assert session["outcome"] == "completed"
     (cleared,) = of_type(events, "prune.completed")
     assert (cleared.data["reason"], len(cleared.data["image_ids"])) == ("images", 1)

@@ -64,7 +64,7 @@ async def thought(client: Client, provider: FakeProvider) -> str:
 async def saw_images(client: Client, provider: FakeProvider) -> str:
     provider.script(Reply(Text("ready")), Reply(Text("a cat")))
     session, _ = await client.run("look", model=RESPONSES, tools=TOOLS)
-    await client.say(session["id"], [text("what is it?"), image(png(40, 30))])  # type: ignore[arg-type]
+    await client.say(session["id"], [text("what is it?"), image(png(40, 30))])
     return str(session["id"])
 
 

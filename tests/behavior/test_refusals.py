@@ -15,8 +15,10 @@ from tests.behavior.checks import assert_sound
 from tests.behavior.conftest import StartServer
 from tests.behavior.harness import ANTHROPIC, OPENAI, RESPONSES, Client, of_type
 from tests.behavior.long_task import asks_for_summary
+from tests.behavior.pictures import image, png, text
 from tests.load import LONG
 from tests.provider import Answer, FakeProvider, HttpError, Reasoning, RecordedRequest, Reply, Text, ToolCall
+from tests.provider.images import images_of
 
 WIRES = {"openai": OPENAI, "anthropic": ANTHROPIC, "responses": f"{RESPONSES.partition('/')[0]}/gpt-5.2"}
 SEEDS = range(20) if LONG else range(2)
@@ -164,3 +166,47 @@ async def test_a_refusal_that_nobody_listed_is_found_out_once(
         second = await work(client, WIRES[wire], "the second task")
         assert (second["outcome"], second["retries"]) == ("completed", []), cause
         assert len(cause.refused) == found_out, cause
+
+
+def images(request: RecordedRequest) -> list[bytes]:
+    return [found.raw for found in images_of(request.body)]
+
+
+@pytest.mark.parametrize("model", [OPENAI, ANTHROPIC])
+async def test_an_image_refused_in_unknown_words_is_left_out_and_later_ones_are_sent(
+    start_server: StartServer, provider: FakeProvider, model: str
+) -> None:
+    bad, good = png(5, 5, seed=9), png(6, 6)
+
+    def answer(request: RecordedRequest) -> Answer:
+        return HttpError(400, {"error": {"message": "zork"}}) if bad in images(request) else Reply(Text("seen"))
+
+    provider.respond(answer)
+    async with Client(start_server(models={model: {"sees_images": True}}).url) as client:
+        session, events = await client.run([text("See"), image(bad)], model=model)
+        assert session["outcome"] == "completed"
+        assert len(of_type(events, "step.retrying")) == 1
+        events = await client.say(session["id"], [text("See"), image(good)], session["last_seq"])
+        assert events[-1].data["outcome"] == "completed"
+        assert images(provider.requests[-1]) == [good]
+        assert len(provider.requests) == 3
+        events = await assert_sound(client, session["id"])
+        (cleared,) = of_type(events, "prune.completed")
+        assert len(cleared.data["image_ids"]) == 1
+
+
+@pytest.mark.parametrize("known", [True, None])
+async def test_images_are_sent_again_when_leaving_them_out_has_not_helped(
+    start_server: StartServer, provider: FakeProvider, known: bool | None
+) -> None:
+    provider.respond(lambda request: HttpError(400, {"error": {"message": f"zork {len(images(request))}"}}))
+    models = {} if known is None else {OPENAI: {"sees_images": known}}
+    async with Client(start_server(models=models).url) as client:
+        session, _ = await client.run([text("See"), image(png())])
+        assert session["outcome"] == "failed"
+        assert min(len(images(request)) for request in provider.requests) == 0
+        provider.respond(lambda _: Reply(Text("seen")))
+        events = await client.say(session["id"], "Once more.", session["last_seq"])
+        assert events[-1].data["outcome"] == "completed"
+        assert images(provider.requests[-1]) == [png()]
+        await assert_sound(client, session["id"])
