@@ -90,12 +90,11 @@ def _inflate(stream: zlib._Decompress, chunk: bytes) -> Iterator[bytes]:
 
 
 class Answer:
-    """A successful answer whose body has not been read yet. `is_json`: it is a complete document, not a stream."""
+    """A successful answer whose body has not been read yet."""
 
     def __init__(self, client: ProviderClient, response: httpx.Response) -> None:
         self._client = client
         self._response = response
-        self.is_json = response.headers.get("content-type", "").startswith("application/json")
 
     async def chunks(self) -> AsyncGenerator[bytes]:
         """The body as it arrives, unpacked in small pieces. Raises `ProviderError` if the connection fails or is silent
