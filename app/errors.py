@@ -280,12 +280,14 @@ class AnswerError(ProviderError):
     parameters that the request had. What `is_explained` cannot be answered by another request.
     """
 
-    def __init__(self, detail: str, *, body: str, meant_status: int | None = None, **fields: Any) -> None:
+    def __init__(
+        self, detail: str, *, body: str, meant_status: int | None = None, is_explained: bool = False, **fields: Any
+    ) -> None:
         super().__init__(detail, **fields)
         self.body = body
         self.meant_status = self.http_status if meant_status is None else meant_status
         self.parameters: tuple[str, ...] = ()
-        self.is_explained = False
+        self.is_explained = is_explained
 
 
 class ReshapeError(ProviderError):

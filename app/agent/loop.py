@@ -280,10 +280,12 @@ class AgentLoop:
         if (not is_guess and self._answer_room.helps(error, config, self._conversation)) or await self._refits(config):
             return None
         with self._limits.deadline():
-            room = await self._compactor.after_overflow(config, self._progress.steps)
+            room = await self._compactor.after_overflow(config, self._progress.steps, is_guess=is_guess)
         self._progress.add(self._compactor.take_usage())
-        if room is RoomResult.NONE and not is_guess:
-            return RunResult(RunOutcome.FAILED, self._compactor.problem)
+        if room is RoomResult.NONE:
+            if not is_guess:
+                return RunResult(RunOutcome.FAILED, self._compactor.problem)
+            self._step.not_shrunk()
         return None
 
     async def _refits(self, config: AgentConfig) -> bool:

@@ -1,14 +1,15 @@
 """The net under the known refusals: what to try when a provider refuses a request and no list explains why.
 
 The last request of the run was accepted, so what is new since then is the suspect. What the refusal's text names comes
-first. Each remedy is tried once; the one with which the request is accepted is kept for its model.
+first; a refusal that names nothing has to come twice. Each remedy is tried once; the one with which the request is
+accepted is kept for its model.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from app.errors import AnswerError, ContextOverflowError, ProviderError
 from app.llm.base import ModelRequest, Remedy, ToolSchema
@@ -26,9 +27,10 @@ OWN_TOOLS = frozenset({*(tool.name for tool in default_tools()), SUBMIT})
 """All others are defined by clients and MCP servers, with schemas that a provider may not accept."""
 LEAST_MESSAGES = 2
 """A context with more messages may have something to summarize."""
-_NEVER = frozenset({401, 402, 403, 408, 409, 425, 429, 503, 504, 529})
-"""Statuses about the key, the account, the rate or the server, never about what is in a request."""
-REFUSING = frozenset(range(400, 500)) - _NEVER
+_ACCOUNT = frozenset({401, 402, 403})
+_TIMING = frozenset({408, 409, 425, 429, 503, 504, 529})
+"""Statuses about the key and the account, and about the rate or the server."""
+REFUSING = frozenset(range(400, 500)) - _ACCOUNT - _TIMING
 """Statuses of refusals of a request."""
 _OUTAGE = re.compile(
     r"internal (?:server )?error|bad gateway|unavailable|overload|try again|time[- ]?d?[- ]?out|deadline|connect"
@@ -37,17 +39,27 @@ _OUTAGE = re.compile(
 )
 """What servers say that have failed; they would refuse any request."""
 _NOT_FOUND = re.compile(
-    r"^\s*$|not found|no such|not exist|unknown|no access|not available|not supported|\b404\b", re.I
+    r"^\s*$|not found|\b404\b|\bgone\b|no such|(?:not exist|unknown|no access|not available).*(?:model|path|url|route)"
+    r"|(?:model|path|url|route).*(?:not exist|unknown|no access|not available)",
+    re.I | re.S,
 )
 """What a 404 says of a model or a path that is wrong from the first request on."""
+_WRONG_MODEL = re.compile(
+    r"(?:not|in)[ -]?(?:a )?valid model\b|model[ _](?:id|name)\b.{0,40}(?:invalid|not valid)", re.I
+)
 _ELSEWHERE = re.compile(
     r"content[_ ](?:filter|management|policy)|moderation|safety|tool_(?:use|result|call)s?\b|max_?tokens"
     r"|string too long",
     re.I,
 )
-"""What says that it is about the words of a conversation, its order, its answer's length or one of its texts."""
+"""What says that it is about the words of a conversation, its order, its answer's length or one of its texts: then no
+tool is taken away, and nothing is made smaller."""
 _PAGE = re.compile(r"\s*<(?:!doctype|html)", re.I)
 """A page of a proxy, which knows nothing of requests."""
+_UNWANTED = re.compile(
+    r"extra|unsupported|not supported|unrecogni[sz]ed|unknown|unexpected|not permitted|not allowed", re.I
+)
+"""What a refusal says of a field that it names and should not be there."""
 _REASONING = re.compile(r"reasoning|thinking|thought|signature|encrypted", re.I)
 _MISSING = re.compile(
     r"missing|required?\b|must (?:be|include|contain|have|provide|pass)|not (?:set|provided|present|included)|expected"
@@ -60,7 +72,8 @@ _IMAGES = re.compile(r"image|vision|visual|picture|multi-?modal|\bmedia\b|conten
 _COMMON = ("stop", "include", "thinking")
 """Parameters with names that are also ordinary words."""
 _LIMITS = (*TOKEN_NAMES, "max_output_tokens")
-_TOOL_NUMBER = re.compile(r"\btools?\W{1,3}(\d{1,4})\b")
+_TOOL_NUMBER = re.compile(r"\btools?\W{1,3}(?:\d{1,4}\W{1,3}\w*declarations\W{1,3})?(\d{1,4})\b")
+"""A tool's place; Gemini has lists of tools in a list."""
 _CHANGING = re.compile(r"[\W_]+|[0-9a-f]{8,}|\d+")
 """What may differ between two refusals for the same reason, such as the id of a request."""
 
@@ -69,8 +82,10 @@ class RemedyError(ProviderError):
     """A refusal after which a remedy is tried."""
 
     def __init__(self, refusal: AnswerError, remedy: Remedy) -> None:
-        detail = f"{refusal.detail} Trying again {describe(remedy)}."
-        super().__init__(detail, code=f"reshape_{remedy.kind}", http_status=refusal.http_status)
+        said = refusal.detail.rstrip(".")
+        detail = f"{said}. Trying again {describe(remedy)}."
+        code = refusal.code if remedy.kind == "repeat" else f"reshape_{remedy.kind}"
+        super().__init__(detail, code=code, http_status=refusal.http_status)
         self.remedy = remedy
 
 
@@ -88,14 +103,17 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What may be refused of a request; `knows_images` if its model has seen images before."""
+    """What may be refused of a request; `opaque` are the names of fields that only its provider understands, and
+    `knows_images` says that its model has seen images before; `new_parameters` are those that no other request has,
+    None if that is not known."""
 
     whole: Accepted
     has_reasoning: bool
-    has_opaque: bool
+    opaque: frozenset[str]
     has_calls: bool
     knows_images: bool
     can_shrink: bool
+    new_parameters: frozenset[str] | None = None
 
     @classmethod
     def of(cls, request: ModelRequest, whole: Accepted, *, knows_images: bool) -> Sent:
@@ -103,14 +121,30 @@ class Sent:
         parts = [part for message in request.messages for part in message.parts]
         calls = [part for part in parts if isinstance(part, ToolCallPart)]
         reasoning = [part for part in parts if isinstance(part, ReasoningPart)]
-        fields = any("fields" in (part.provider_data or {}) for part in reasoning)
+        data = [(part.provider_data or {}).get("fields", {}) for part in reasoning]
+        data += [members for call in calls for members in (call.provider_data or {}).values()]
         return cls(
             whole,
             has_reasoning=any(part.text for part in reasoning),
-            has_opaque=fields or any(call.provider_data for call in calls),
+            opaque=frozenset(name for members in data for name in members),
             has_calls=bool(calls),
             knows_images=knows_images,
             can_shrink=len(request.messages) > LEAST_MESSAGES,
+        )
+
+    @classmethod
+    def of_summary(cls, request: ModelRequest, tokens: int) -> Sent:
+        """The same for the request for a summary, of which only the parameters can be different."""
+        settings = (request.model, request.temperature, request.max_output_tokens)
+        whole = Accepted(request.model, tokens, settings, tuple(request.tools), frozenset())
+        return cls(
+            whole,
+            has_reasoning=False,
+            opaque=frozenset(),
+            has_calls=False,
+            knows_images=False,
+            can_shrink=False,
+            new_parameters=frozenset({"temperature"}),
         )
 
 
@@ -120,8 +154,9 @@ class Refusals:
     def __init__(self) -> None:
         self._accepted: Accepted | None = None
         self._tried: list[Remedy] = []
-        self._last_text = ""
+        self._last_text: str | None = None
         self._refused_tokens = 0
+        self._can_shrink = self._can_try = True
         self.refusal: AnswerError | None = None
         """The refusal that the `trial` is for."""
         self.trial: tuple[Remedy, ...] = ()
@@ -131,64 +166,94 @@ class Refusals:
         """A request was answered; what was tried has helped. Returns the tokens of the refused request if a smaller one
         was tried."""
         shrunk = any(remedy.kind == "shrink" for remedy in self._tried)
-        self._accepted, self._tried, self.trial, self._last_text = whole, [], (), ""
-        self.refusal = None
-        tokens, self._refused_tokens = self._refused_tokens, 0
+        self._accepted, tokens = whole, self._refused_tokens
+        self.give_up()
+        self._can_shrink = self._can_try = True
         return tokens if shrunk and whole.tokens < tokens else None
 
     def remedy(self, error: AnswerError, sent: Sent) -> Remedy | None:
         """What to try next, which becomes part of the `trial`; None if the refusal is not about the request, or
         everything was tried. A remedy after which the refusal is the same did not help, and ends."""
+        if not self._can_try or not _may_be_refusal(error, sent, self._accepted):
+            return None
         text = _CHANGING.sub(" ", error.body)
-        again, repeated, self._last_text = bool(self._last_text), text == self._last_text, text
-        if not _is_refusal(error, sent, self._accepted, again=again):
-            return None
-        accepted = self._accepted if self._accepted is None or self._accepted.model == sent.whole.model else None
-        if len(self._tried) >= MAX_REMEDIES:
-            return None
-        found = next((each for each in candidates(error, sent, accepted) if each not in self._tried), None)
+        is_first, repeated, self._last_text = self._last_text is None, text == self._last_text, text
+        if is_first and not _is_named(error, sent):
+            # It may be an outage in unknown words, or an error that does not come again.
+            return None if error.retryable else Remedy("repeat")
+        found = self._next(error, sent)
         if found is None:
+            self._can_try = False
             return None
         if repeated:
             self.trial = ()
         self._tried.append(found)
         self.refusal = error
-        if found.kind == "shrink":
-            self._refused_tokens = sent.whole.tokens
-        else:
+        if found.kind != "shrink":
             self.trial = (*self.trial, found)
+        elif not error.retryable or speaks_of_size(error.body):
+            self._refused_tokens = sent.whole.tokens
         return found
 
+    def _next(self, error: AnswerError, sent: Sent) -> Remedy | None:
+        if len(self._tried) >= MAX_REMEDIES:
+            return None
+        accepted = self._accepted if self._accepted is None or self._accepted.model == sent.whole.model else None
+        sent = replace(sent, can_shrink=sent.can_shrink and self._can_shrink)
+        return next((each for each in candidates(error, sent, accepted) if each not in self._tried), None)
+
+    def not_shrunk(self) -> None:
+        """The context could not be made smaller: that was not tried after all, and is not again."""
+        self._tried = [remedy for remedy in self._tried if remedy.kind != "shrink"]
+        self._can_shrink, self._refused_tokens = False, 0
+
+    def pause(self) -> None:
+        """The provider is waited for: what is tried then has no more to do with an answer. The same request is sent."""
+        self._tried, self.trial, self.refusal = [], (), None
+        self._refused_tokens = 0
+
     def give_up(self) -> tuple[Remedy, ...]:
-        """Ends what is tried, and returns it; the next refusal begins again."""
+        """Ends what is tried, and returns it."""
         tried = tuple(self._tried)
-        self._tried, self.trial, self._last_text = [], (), ""
-        self.refusal = None
+        self.pause()
+        self._last_text = None
         return tried
 
 
 def is_away(error: ProviderError) -> bool:
-    """Whether a provider does not answer at present, whatever it is asked."""
-    if not isinstance(error, AnswerError):
-        return error.code in ("provider_unreachable", "provider_timeout")
+    """Whether a provider does not answer at present, whatever it is asked; what it says of the request is a refusal."""
+    return error.retryable and not (isinstance(error, AnswerError) and speaks_of_size(error.body))
+
+
+def sounds_like_outage(error: AnswerError) -> bool:
+    """Whether an error is one that servers give to any request while they do not work."""
+    if not error.retryable:
+        return False
     text = error.body
     says_so = not text.strip() or _OUTAGE.search(text) or _PAGE.match(text)
-    return error.retryable and (error.meant_status in _NEVER or bool(says_so))
+    return error.meant_status in _TIMING or bool(says_so)
 
 
-def _is_refusal(error: AnswerError, sent: Sent, accepted: Accepted | None, *, again: bool) -> bool:
-    """Whether an error is about what is in the request. A server error is one if its text says so, or if it comes again
-    and does not sound like an outage."""
+def _may_be_refusal(error: AnswerError, sent: Sent, accepted: Accepted | None) -> bool:
+    """Whether an error may be about what is in the request."""
     status, text = error.meant_status, error.body
-    if error.is_explained or status in _NEVER or speaks_of_rate(text) or _PAGE.match(text):
+    if error.is_explained or speaks_of_rate(text):
         return False
-    is_named = next(_named(error, sent), None) is not None
-    if status is not None and status < 500:
-        is_lost = status == 404 and accepted is None and not is_named and _NOT_FOUND.search(text) is not None
-        return not error.retryable and not is_lost
-    if is_away(error):
+    if speaks_of_size(text):
+        return True
+    if _is_named(error, sent):
+        return True
+    if status in _ACCOUNT | _TIMING or _WRONG_MODEL.search(text) or sounds_like_outage(error):
         return False
-    return again or is_named
+    is_lost = status == 404 and accepted is None and not sent.whole.images
+    return not (is_lost and _NOT_FOUND.search(text))
+
+
+def _is_named(error: AnswerError, sent: Sent) -> bool:
+    """Whether a refusal names what it dislikes. A limit on how much may be sent in a time is worded like one on the
+    size."""
+    is_outage = error.meant_status in _TIMING or (error.retryable and _PAGE.match(error.body) is not None)
+    return not is_outage and next(_named(error, sent), None) is not None
 
 
 def candidates(error: AnswerError, sent: Sent, accepted: Accepted | None) -> Iterator[Remedy]:
@@ -205,6 +270,8 @@ def _named(error: AnswerError, sent: Sent) -> Iterator[Remedy]:
         yield from _given_back(text, sent)
     if about_reasoning:
         yield from _without_reasoning(sent)
+    if _UNWANTED.search(text) and any(_names(text, name, quoted=False) for name in sent.opaque):
+        yield Remedy("drop_opaque")
     if sent.whole.images and _IMAGES.search(text):
         yield _without_images(sent)
     if tools := _named_tools(text, sent):
@@ -213,29 +280,37 @@ def _named(error: AnswerError, sent: Sent) -> Iterator[Remedy]:
     for name in parameters:
         if not (is_size and name in _LIMITS):
             yield Remedy("drop_parameters", (name,))
-    if is_size and sent.can_shrink:
-        yield from (Remedy("shrink", (str(number),)) for number in range(MAX_SHRINKS))
+    if is_size:
+        yield from _smaller(sent)
 
 
 def _suspects(error: AnswerError, sent: Sent, accepted: Accepted | None) -> Iterator[Remedy]:
-    if _ELSEWHERE.search(error.body):
-        return
     if sent.whole.images - (accepted.images if accepted is not None else frozenset()):
         yield _without_images(sent)
+    if not error.body.strip():
+        yield from _smaller(sent)  # Cerebras says nothing of what is too long
     if sent.has_calls and _MISSING.search(error.body):
         yield from _given_back(error.body, sent)
     yield from _without_reasoning(sent)
-    if sent.has_calls:
+    if sent.has_reasoning or sent.opaque:
         yield from _given_back(error.body, sent)
+    if _ELSEWHERE.search(error.body):
+        return
     if accepted is None or accepted.settings != sent.whole.settings:
         # Those that change what a run costs or can do come last.
         last = (*EFFORTS, *_LIMITS, "stream_options")
-        yield from (Remedy("drop_parameters", (name,)) for name in sorted(error.parameters, key=last.__contains__))
+        names = [name for name in error.parameters if sent.new_parameters is None or name in sent.new_parameters]
+        yield from (Remedy("drop_parameters", (name,)) for name in sorted(names, key=last.__contains__))
     known = {tool.key for tool in accepted.tools} if accepted is not None else set()
     keys = (tool.key for tool in sent.whole.tools if accepted is not None or tool.name not in OWN_TOOLS)
     if added := tuple(key for key in keys if key not in known):
         yield Remedy("drop_tools", added)
-    if sent.can_shrink and (accepted is None or sent.whole.tokens > accepted.tokens):
+    if accepted is None or sent.whole.tokens > accepted.tokens:
+        yield from _smaller(sent)
+
+
+def _smaller(sent: Sent) -> Iterator[Remedy]:
+    if sent.can_shrink:
         yield from (Remedy("shrink", (str(number),)) for number in range(MAX_SHRINKS))
 
 
@@ -251,7 +326,7 @@ def _given_back(text: str, sent: Sent) -> Iterator[Remedy]:
 def _without_reasoning(sent: Sent) -> Iterator[Remedy]:
     if sent.has_reasoning:
         yield Remedy("drop_reasoning")
-    if sent.has_opaque:
+    if sent.opaque:
         yield Remedy("drop_opaque")
 
 
@@ -278,6 +353,7 @@ def overflow_of(error: AnswerError) -> ContextOverflowError:
 
 
 _SAID = {
+    "repeat": "unchanged",
     "echo_reasoning": "with the model's reasoning in its history",
     "sign_calls": "with signatures that stand in for missing ones",
     "drop_reasoning": "without the model's earlier reasoning",
@@ -296,11 +372,18 @@ def describe(remedy: Remedy) -> str:
     return _SAID[remedy.kind].format(names=names)
 
 
-def advice(tried: tuple[Remedy, ...], sent: Sent) -> str:
+def advice(error: AnswerError, tried: tuple[Remedy, ...], sent: Sent) -> str:
     """What a person can do about a refusal that nothing has helped against."""
-    did = f" Trying {', '.join(describe(each) for each in tried)} did not help." if tried else ""
+    did = f" Trying {_listed([*dict.fromkeys(map(describe, tried))], 'and')} did not help." if tried else ""
     offers = ["compact the session"] if sent.can_shrink else []
     offers += ["leave out the images"] if sent.whole.images else []
-    offers += ["leave out tools of others"] if any(tool.name not in OWN_TOOLS for tool in sent.whole.tools) else []
+    others = [tool.name for tool in sent.whole.tools if tool.name not in OWN_TOOLS]
+    offers += [f"leave out tools such as `{others[0]}`"] if others else []
+    offers += ["check the model's name and the provider's base URL"] if error.meant_status == 404 else []
     offers.append("choose another model")
-    return f"{did} You can {' or '.join(offers)}; the next message tries again."
+    return f"{did} You can {_listed(offers, 'or')}; the next message tries again."
+
+
+def _listed(items: Sequence[str], word: str) -> str:
+    *first, last = items
+    return f"{', '.join(first)} {word} {last}" if first else last

@@ -34,7 +34,7 @@ from app.errors import (
     StaleOwnerError,
     StorageError,
 )
-from app.llm.base import ModelRequest, delay_s
+from app.llm.base import ModelRequest, Remedy, delay_s
 from app.messages import FinishReason, TextPart, Usage, new_id
 
 log = structlog.get_logger(__name__)
@@ -113,8 +113,12 @@ class Step:
         self._tools = tools
         self._interrupt = interrupt
         self._refusals = Refusals()
-        self._has_trial_form = False
-        """Whether the conversation has the form of a trial, which is not known to help."""
+        self._trial_form: tuple[Remedy, ...] = ()
+        """The remedies in whose form the conversation is, which are not known to help."""
+
+    def not_shrunk(self) -> None:
+        """The context that may have been refused as too large could not be made smaller."""
+        self._refusals.not_shrunk()
 
     async def run(
         self, number: int, config: AgentConfig, before: Sequence[Change] = (), refusal: str | None = None
@@ -149,8 +153,7 @@ class Step:
                     return result
                 case RemedyError() as error:
                     await self._void(attempt, spent, error, 0.0)
-                    self._has_trial_form = True
-                    before = await self._conversation.try_remedies(config, self._refusals.trial)
+                    before = await self._tried(config)
                     continue
                 case ProviderError() as error if tried[error.code] < _AT_ONCE.get(error.code, 0):
                     tried[error.code] += 1
@@ -161,12 +164,14 @@ class Step:
                     failed += 1
                     paid += bool(attempt.processor.written_tokens)
                     await self._void(attempt, spent, error, delay)
-                    before = ()
+                    self._refusals.pause()
+                    before = await self._tried(config)
                 case _:
                     result = await self._failed(attempt, spent, failure)
-                    if self._has_trial_form and result.outcome is not Outcome.OVERFLOWED:
-                        self._has_trial_form = False
-                        await self._sink.record(*await self._conversation.try_remedies(config, ()))
+                    if result.outcome is not Outcome.OVERFLOWED:
+                        self._refusals.give_up()
+                        if changes := await self._tried(config):
+                            await self._sink.record(*changes)
                     return result
             try:
                 await self._interrupt.guard(sleep(delay))
@@ -200,14 +205,21 @@ class Step:
 
     def _given_up(self, error: AnswerError, sent: Sent) -> AnswerError:
         """The refusal with what was tried, and what else can be done."""
-        if error.meant_status not in REFUSING:
-            return error
-        error.detail += advice(self._refusals.give_up(), sent)
+        tried = self._refusals.give_up()
+        if tried or (error.meant_status in REFUSING and not error.is_explained):
+            error.detail = f"{error.detail.rstrip('.')}.{advice(error, tried, sent)}"
         return error
+
+    async def _tried(self, config: AgentConfig) -> Sequence[Change]:
+        """Gives the conversation the form of what is tried; returns the changes to record before the next attempt."""
+        if self._trial_form == self._refusals.trial:
+            return ()
+        self._trial_form = self._refusals.trial
+        return await self._conversation.try_remedies(config, self._refusals.trial)
 
     async def _accepted(self, request: ModelRequest, attempt: Attempt) -> tuple[str, ...]:
         """Learns from an answer what helped against the refusals before it; returns the images to clear."""
-        self._has_trial_form = False
+        self._trial_form = ()
         images = next((remedy.names for remedy in self._refusals.trial if remedy.kind == "clear_images"), ())
         refused = self._refusals.accepted(self._whole(request, attempt))
         if refused is not None and self._models.windows is not None:

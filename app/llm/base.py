@@ -44,6 +44,7 @@ class ToolSchema:
 
 
 RemedyKind = Literal[
+    "repeat",
     "echo_reasoning",
     "sign_calls",
     "drop_reasoning",

@@ -46,10 +46,11 @@ _CODES = {
     503: "provider_overloaded",
     529: "provider_overloaded",
 }
-_MONEY = frozenset({400, 402, 403, 429})
 _UNPAID = re.compile(
-    r"^(?!.*retrydelay).*(?:insufficient[_ ](?:quota|balance|credits?|funds)|exceeded your current quota|credit balance"
-    r"|billing[_ ](?:error|hard)|payment required|requires more credits|out of credits|余额不足|欠费)",
+    r"^(?!.*retrydelay).*(?:insufficient[_ ](?:\w+[_ ])?(?:quota|balance|credits?|funds)"
+    r"|exceeded[_ ](?:your[_ ])?current[_ ]quota|credit balance|billing[_ ](?:error|hard|not[_ ]active)|hard billing"
+    r"|spending limit|payment required|requires more credits|(?:out of|used all)(?: \w+)? credits"
+    r"|account is not active|余额不足|欠费)",
     re.I | re.S,
 )
 """An account without money, which asking again does not fill. Gemini words a limit per minute in the same way, but says
@@ -217,7 +218,7 @@ class ProviderClient:
             return overflow
         said = self.scrub(error_message(body))
         wait_s = retry_after_s(headers or {})
-        unpaid = status in _MONEY and wait_s is None and _UNPAID.search(body) is not None
+        unpaid = _UNPAID.search(body) is not None and (wait_s is None or "insufficient" in body.lower())
         retryable = malformed or status is None or status in _RETRYABLE or status >= 500
         retryable = retryable and not unpaid
         if not malformed and (retryable or status in _KEY_REFUSED):
@@ -226,6 +227,7 @@ class ProviderClient:
         return AnswerError(
             f"{what}: {said}" if said else f"{what}.",
             body="" if malformed else body,
+            is_explained=malformed or unpaid,
             meant_status=status,
             code="provider_quota" if unpaid else _code(status),
             retryable=retryable,

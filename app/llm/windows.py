@@ -47,7 +47,9 @@ _SENTENCES = re.compile(
     ),
     re.I,
 )
-_REQUEST_TOO_LARGE = re.compile(r"request too large .{0,300}limit (\d+), requested (\d+)", re.I | re.S)
+_REQUEST_TOO_LARGE = re.compile(
+    r"tokens.{0,300}\blimit:? ([\d,]{1,15})\b.{0,40}\brequested:? ([\d,]{1,15})\b", re.I | re.S
+)
 """Groq and OpenAI, of one request with more tokens than a minute allows: it would be refused at any time."""
 _BODY_TOO_LARGE = re.compile(r"too large|too big|maximum size|max\w* (?:body|content|size)|exceed|<html", re.I)
 """What servers and proxies say with a 413 of a body that is too long."""
@@ -130,10 +132,9 @@ def classify(status: int | None, body_text: str) -> ContextOverflowError | None:
     """The overflow reported by an error answer, None if it is another error.
 
     `status` is the HTTP status, None for an error inside a stream. A 413 may be about bytes rather than tokens; it
-    counts as an overflow, because a smaller context fixes both, unless it mentions an image. One provider (Cerebras)
-    sends a 400 or 413 without a body.
+    counts as an overflow, because a smaller context fixes both, unless it mentions an image.
     """
-    if status in (None, 413, 429) and (over := _over_rate(status, body_text)):
+    if over := _over_rate(status, body_text):
         return over
     if not _is_overflow(status, body_text):
         return None
@@ -164,9 +165,11 @@ def named_window(text: str) -> int | None:
 def _over_rate(status: int | None, text: str) -> ContextOverflowError | None:
     """The refusal of one request that is larger than what its provider accepts in a minute."""
     match = _REQUEST_TOO_LARGE.search(text)
-    if match is None or int(match[2]) <= int(match[1]):
+    if match is None:
         return None
-    limit, requested = int(match[1]), int(match[2])
+    limit, requested = _number(match[1]), _number(match[2])
+    if requested <= limit:
+        return None
     return ContextOverflowError(_sentence(limit, requested), limit=limit, requested=requested, http_status=status)
 
 
@@ -179,9 +182,7 @@ def _is_overflow(status: int | None, text: str) -> bool:
         return False
     if _SENTENCES.search(text):
         return True
-    if status == 413 and _BODY_TOO_LARGE.search(text):
-        return "image" not in text.lower()
-    return status in (400, 413) and not text.strip()
+    return status == 413 and "image" not in text.lower() and (not text.strip() or bool(_BODY_TOO_LARGE.search(text)))
 
 
 def _sentence(limit: int | None, requested: int | None) -> str:

@@ -48,7 +48,8 @@ PLANTED = (
 
 @dataclass(frozen=True)
 class Failure:
-    """The summarizer's constant answer, the resulting error code, and the number of calls."""
+    """The summarizer's constant answer, the resulting error code, and the number of calls; an overflow costs more of
+    them where the messages can be asked about in smaller pieces."""
 
     answer: Answer
     code: str
@@ -157,14 +158,16 @@ async def _fails(client: Client, provider: FakeProvider, kind: str, model: str, 
     assert (completed.data["rung"], completed.data["was_summarized"]) == ("fold", False), kind
     assert completed.data["tokens_after"] < completed.data["tokens_before"]
     asked = [r for r in provider.requests if kind_of(r) == kind]
-    assert sum(map(asks_for_summary, asked)) == failure.calls, kind
-    assert len(asked) == failure.calls + 1, kind
+    calls = sum(map(asks_for_summary, asked))
+    most = 5 if failure.code == "context_overflow" and settings.get("model") else failure.calls
+    assert failure.calls <= calls <= most, kind
+    assert len(asked) == calls + 1, kind
     assert task_of(kind) in told(asked[-1])
     assert "go on" in asked[-1].last_user_text
     assert PLANTED not in told(asked[-1])
 
     await client.say(session["id"], "and on")
-    assert len([r for r in provider.requests if kind_of(r) == kind]) == failure.calls + 2, kind
+    assert len([r for r in provider.requests if kind_of(r) == kind]) == calls + 2, kind
 
 
 async def test_a_session_shows_that_it_was_summarized_without_a_model(

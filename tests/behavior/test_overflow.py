@@ -231,8 +231,8 @@ async def test_only_sentences_that_mean_overflow_compact(
 
 
 RATE_TEXTS = {
-    "tokens per minute": "Rate limit reached for model on tokens per min (TPM): Limit 8000, Requested 9000. The"
-    " maximum context length is 8000 tokens.",
+    "tokens per minute": "Rate limit reached for model on tokens per min (TPM): Limit 8000, Used 7000, Requested"
+    " 2000. The maximum context length is 8000 tokens.",
     "quota": "You exceeded your quota; prompt is too long: 9000 tokens > 8000 maximum per hour",
     "throttled": "Too many input tokens per minute, request was throttled",
 }
@@ -328,7 +328,7 @@ async def test_a_long_task_of_an_unknown_model(
 
 
 async def test_a_refusal_of_a_summarizer_teaches_its_window(start_server: StartServer, provider: FakeProvider) -> None:
-    """Its first round is refused and folded; the next ones fit it."""
+    """In its first round it is asked again with less; the next ones fit it."""
     provider.configure(windows={"cheap": 6_000})
     lock = threading.Lock()
     asked: list[RecordedRequest] = []
@@ -345,13 +345,13 @@ async def test_a_refusal_of_a_summarizer_teaches_its_window(start_server: StartS
         settings = {"policy": "reactive", "model": "fake-openai/cheap", "summary_max_tokens": 500}
         first, events = await client.run("go on", history=packed("the task", 9), compaction=settings)
         assert first["outcome"] == "completed"
-        (failed,) = of_type(events, "compaction.failed")
-        assert failed.data["code"] == "context_overflow"
-        assert asked == []
+        assert of_type(events, "compaction.failed") == []
+        assert overflows(provider) > 0
+        refused = overflows(provider)
 
         second, events = await client.run("go on", history=packed("the task", 9), compaction=settings)
         assert second["outcome"] == "completed"
         assert of_type(events, "compaction.failed") == []
         assert asked
         assert second["context"]["limit"] == WINDOW
-    assert overflows(provider) == 1
+    assert overflows(provider) == refused

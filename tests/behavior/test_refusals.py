@@ -185,11 +185,11 @@ async def test_an_image_refused_in_unknown_words_is_left_out_and_later_ones_are_
     async with Client(start_server(models={model: {"sees_images": True}}).url) as client:
         session, events = await client.run([text("See"), image(bad)], model=model)
         assert session["outcome"] == "completed"
-        assert len(of_type(events, "step.retrying")) == 1
+        assert len(of_type(events, "step.retrying")) == 2
         events = await client.say(session["id"], [text("See"), image(good)], session["last_seq"])
         assert events[-1].data["outcome"] == "completed"
         assert images(provider.requests[-1]) == [good]
-        assert len(provider.requests) == 3
+        assert len(provider.requests) == 4
         events = await assert_sound(client, session["id"])
         (cleared,) = of_type(events, "prune.completed")
         assert len(cleared.data["image_ids"]) == 1

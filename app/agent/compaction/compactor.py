@@ -100,12 +100,12 @@ class Compactor:
             await begin()
             await self._sink.record(*await self._conversation.clear_images(config, ids))
 
-    async def after_overflow(self, config: AgentConfig, step: int) -> RoomResult:
-        """Makes the context smaller after the provider has refused it."""
+    async def after_overflow(self, config: AgentConfig, step: int, *, is_guess: bool = False) -> RoomResult:
+        """Makes the context smaller after the provider has refused it, or may have for its size (`is_guess`)."""
         self._step = step
         refused = self._conversation.estimate
         wanted = min(int(refused * OVERFLOW_SHARE), most(config.budget, config.settings))
-        return await self._make(config, "provider_overflow", Target(wanted, refused), must=True)
+        return await self._make(config, "provider_overflow", Target(wanted, refused), must=True, is_guess=is_guess)
 
     async def manual(self, config: AgentConfig, manual: ManualRound) -> RoomResult:
         """Makes the requested round, whatever the size of the context. If it fails, the run continues with the context
@@ -154,14 +154,24 @@ class Compactor:
         """Discards the background summary."""
         await self._background.discard()
 
-    async def _make(self, config: AgentConfig, reason: CompactionReason, target: Target, *, must: bool) -> RoomResult:
+    async def _make(
+        self, config: AgentConfig, reason: CompactionReason, target: Target, *, must: bool, is_guess: bool = False
+    ) -> RoomResult:
         """Makes one round from its trigger to its end, by the mildest means that is enough. With `must`, there is
         no next step without it."""
         conversation = self._conversation
         if conversation.fixed(config) >= target.tokens:
             return self._no_room(config) if must else self._none_for_now(config)
         batch = await run_off_loop(conversation.rows, prunable, conversation, config.budget, config.settings)
-        round = Round(conversation.round + 1, config, config.settings, target, batch, must=must)
+        round = Round(
+            conversation.round + 1,
+            config,
+            config.settings,
+            target,
+            batch,
+            must=must and not is_guess,
+            is_guess=is_guess,
+        )
         if await self._prune(round):
             return RoomResult.MADE
         await self._setup.know_past()
@@ -206,7 +216,7 @@ class Compactor:
         """Opens a round, which assigns its number, and carries it out."""
         opening = RoundOpening(reason, round.settings.policy, round.target.before, round.budget.limit)
         opened = replace(round, number=await self._sink.open_round(opening))
-        start = self._escalation.first_rung(self._step)
+        start = "summary" if round.is_guess else self._escalation.first_rung(self._step)
         made = await self._maker.make(opened, covered, start=start)
         room = self._outcome(opened, made, must=must)
         if start != "summary":
@@ -220,6 +230,8 @@ class Compactor:
                 self._escalation.note(self._step, round.target, made.tokens)
                 self._backoff.end()
                 return RoomResult.MADE
+            case RoomResult.AWAY if round.is_guess:
+                return RoomResult.NONE
             case RoomResult.AWAY:
                 self._backoff.extend()
                 return RoomResult.ENOUGH

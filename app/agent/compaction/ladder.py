@@ -51,6 +51,8 @@ class Ladder:
             summarized = await self._summarized(round, selection, summarizer)
             if summarized is not None:
                 return summarized
+        if round.is_guess and not summarizer.has_answer:
+            return None
         without_model = await run_off_loop(self._conversation.rows, folded, self._conversation, round, selection)
         if start != "shrink":
             if round.target.accepts(without_model.tokens):
@@ -70,7 +72,8 @@ class Ladder:
             job = await run_off_loop(self._conversation.rows, summary_job, self._conversation, round, selection, window)
             prose = await summarizer.prose(job)
         except SummaryFailed as failure:
-            can_wait = failure.is_away and not round.must
+            is_refused = round.is_guess and not summarizer.has_answer
+            can_wait = (failure.is_away or is_refused) and not round.must
             following: Rung | None = None if can_wait else "fold"
             await self._failed(round, "summary", failure.code, failure.detail, summarizer.usage, following)
             if can_wait:

@@ -93,7 +93,8 @@ class Target:
 class Round:
     """A round in progress. `settings` are its own: a manual round's may differ from the session's, and then so does its
     budget, `manual_budget`. `batch` are old outputs that are cleared with it. Without `must` there is room for the next
-    step, so a provider that is away is no reason for a summary without a model."""
+    step, so a provider that is away is no reason for a summary without a model; `is_guess` says that a refusal may mean
+    something else, so a provider that refuses the summary too is none either."""
 
     number: int
     config: AgentConfig
@@ -103,6 +104,7 @@ class Round:
     instructions: str | None = None
     manual_budget: Budget | None = None
     must: bool = False
+    is_guess: bool = False
     started: float = field(default_factory=time.monotonic)
 
     @property

@@ -14,7 +14,7 @@ from app.agent.compaction.rounds import Round, earlier_prose, summary_cap
 from app.agent.conversation import Conversation, run_off_loop
 from app.agent.model_calls import ModelCalls
 from app.agent.protocols import Sink
-from app.agent.refusals import is_away
+from app.agent.refusals import REFUSING, Refusals, Sent, is_away, sounds_like_outage
 from app.agent.stream_processor import MAX_ANSWER_BYTES
 from app.context.clipping import fit_tokens
 from app.context.policies import CompactionSettings
@@ -119,12 +119,15 @@ class Summarizer:
         self._models = models
         self._round = round
         self._calls = 0
+        self._refusals = Refusals()
         self.usage = Usage()
+        self.has_answer = False
+        """Whether a model has answered, whatever it said."""
 
     async def prose(self, job: SummaryJob) -> str:
         """The summary's prose. Raises `SummaryFailed`."""
         if job.prefix is None:
-            return await self._window_by_window(job)
+            return await self._from_text(job)
         try:
             return await self._in_conversation(job, job.prefix)
         except SummaryFailed as failure:
@@ -133,7 +136,7 @@ class Summarizer:
             # A request with a conversation can be refused for its order of roles, calls or reasoning, which one of
             # plain text does not have.
             log.warning("summary_asked_as_text", model=job.model, code=failure.code, reason=failure.detail)
-            return await self._window_by_window(job)
+            return await self._from_text(job)
 
     async def _in_conversation(self, job: SummaryJob, prefix: ModelRequest) -> str:
         """The summary as the next message of the conversation itself."""
@@ -158,13 +161,26 @@ class Summarizer:
             return None
         return answer.usage.prompt_tokens if answer.usage is not None else None
 
-    async def _window_by_window(self, job: SummaryJob) -> str:
+    async def _from_text(self, job: SummaryJob) -> str:
+        """The summary of the messages as text, in pieces of half the size each time that one is refused and may have
+        been too large."""
+        refused: SummaryFailed | None = None
+        while True:
+            pieces = await run_off_loop(job.covered, _pieces, job)
+            if len(pieces) > MAX_CALLS:
+                detail = f"The messages need {len(pieces)} pieces, but a round may make only {MAX_CALLS} model calls."
+                raise refused or SummaryFailed("too_many_calls", detail)
+            try:
+                return await self._window_by_window(job, pieces)
+            except SummaryFailed as failure:
+                half = max(map(estimate_text, pieces), default=0) // 2
+                if half < LEAST_INPUT or not _may_be_too_large(failure.__cause__):
+                    raise
+                refused, job = failure, replace(job, input_tokens=half)
+
+    async def _window_by_window(self, job: SummaryJob, pieces: Sequence[str]) -> str:
         """Folds the messages into the summary piece by piece, each time merging it with the one before."""
         previous = job.previous
-        pieces = await run_off_loop(job.covered, _pieces, job)
-        if len(pieces) > MAX_CALLS:
-            detail = f"The messages need {len(pieces)} pieces, but a round may make only {MAX_CALLS} model calls."
-            raise SummaryFailed("too_many_calls", detail)
         for number, items in enumerate(pieces, 1):
             system, user = text_request(
                 job.settings.policy,
@@ -214,7 +230,9 @@ class Summarizer:
         while True:
             attempt += 1
             try:
-                return await self._ask_once(request)
+                answer = await self._ask_once(request)
+                self._refusals.accepted(Sent.of_summary(request, _size(request)).whole)
+                return answer
             except SummaryFailed:
                 raise
             except ContextOverflowError as error:
@@ -222,11 +240,16 @@ class Summarizer:
                     await self._models.windows.refused(request.model, error.limit, _size(request))
                 raise SummaryFailed("context_overflow", error.detail) from error
             except ProviderError as error:
+                if self._can_remedy(error, request):
+                    request = replace(request, remedies=self._refusals.trial)
+                    continue
                 away = is_away(error)
                 most = self._max_attempts if away else min(MAX_ATTEMPTS, self._max_attempts)
                 delay = delay_s(attempt, error, self._models.rng, max_attempts=most)
                 if delay is None:
                     raise SummaryFailed.by(error, is_away=away) from error
+                self._refusals.pause()
+                request = replace(request, remedies=())
                 await sleep(delay)
             except PalimpsestError as error:
                 # The model or its key was removed.
@@ -235,6 +258,11 @@ class Summarizer:
                 # As in a step: an internal error costs the session no more than this rung.
                 log.exception("summary_crashed", model=request.model)
                 raise SummaryFailed("internal_error", "Asking for the summary failed inside the service.") from error
+
+    def _can_remedy(self, error: ProviderError, request: ModelRequest) -> bool:
+        """Whether another request, without a parameter that may be refused, is worth a try."""
+        sent = Sent.of_summary(request, _size(request))
+        return isinstance(error, AnswerError) and self._refusals.remedy(error, sent) is not None
 
     async def _ask_once(self, request: ModelRequest) -> _Answer:
         provider, name = self._models.resolve(request.model)
@@ -250,6 +278,7 @@ class Summarizer:
             raise ProviderError("The model's stream ended before the answer was complete.", retryable=True)
         if answer.stop_reason == "context_overflow":
             raise ContextOverflowError("The summary hit the limit of the model's context window.")
+        self.has_answer = True
         return answer
 
     def _bill(self, request: ModelRequest, answer: _Answer) -> None:
@@ -264,8 +293,14 @@ class Summarizer:
 def _is_about_the_form(error: BaseException | None) -> bool:
     """Whether a provider may have refused the request's form, not its key, model or timing."""
     if isinstance(error, AnswerError):
-        return error.code == "provider_bad_request" or (error.retryable and not is_away(error))
+        is_refused = error.meant_status in REFUSING and not error.is_explained
+        return is_refused or (error.retryable and not sounds_like_outage(error))
     return isinstance(error, ReshapeError)
+
+
+def _may_be_too_large(error: BaseException | None) -> bool:
+    """Whether a provider has refused a request that may have been too large."""
+    return isinstance(error, ContextOverflowError) or _is_about_the_form(error)
 
 
 def _pieces(job: SummaryJob) -> list[str]:

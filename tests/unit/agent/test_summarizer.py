@@ -274,16 +274,22 @@ class TestErrors:
     @pytest.mark.parametrize(
         "reply", [[ContextOverflowError("Too large.", limit=10)], says(PROSE, finish="context_overflow")]
     )
-    async def test_an_overflow_is_not_retried(self, reply: Reply) -> None:
-        asked = Asked(reply)
-        assert await asked.fails() == "context_overflow"
-        assert len(asked.script.requests) == 1
+    async def test_after_an_overflow_smaller_pieces_are_asked_for(self, reply: Reply) -> None:
+        asked = Asked(reply, reply, *[ANSWER] * 8)
+        assert await asked.prose(covered=b.long_task(8, 8_000)) == PROSE
+        sizes = [estimate_text(sent[-1].text) for sent in asked.script.sent]
+        assert sizes[0] > 1.5 * sizes[1] > 2 * sizes[2]
+
+    async def test_what_is_always_too_large_ends(self) -> None:
+        asked = Asked(*[[ContextOverflowError("Too large.")]] * 8)
+        assert await asked.fails(covered=b.long_task(8, 8_000)) == "context_overflow"
+        assert len(asked.script.requests) < 6
 
     async def test_an_overflow_reveals_the_window(self) -> None:
         windows = Learnt()
-        asked = Asked([ContextOverflowError("Too large.", limit=4_096)], windows=windows)
-        assert await asked.fails() == "context_overflow"
-        [request] = asked.script.requests
+        asked = Asked([ContextOverflowError("Too large.", limit=4_096)], *[ANSWER] * 8, windows=windows)
+        await asked.prose()
+        request = asked.script.requests[0]
         size = estimate_text(request.system) + sum(message.tokens for message in request.messages)
         assert windows.refusals == [(MODEL, 4_096, size)]
 

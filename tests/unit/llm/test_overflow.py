@@ -128,7 +128,6 @@ OVERFLOWS = [
         40000,
         id="mistral",
     ),
-    pytest.param(400, "", None, None, id="cerebras 400 without a body"),
     pytest.param(413, " ", None, None, id="cerebras 413 without a body"),
     pytest.param(400, _openai("maximum context length is 32,768 tokens"), 32768, None, id="commas in numbers"),
 ]
