@@ -210,6 +210,10 @@ class AgentLoop:
 
     async def _take(self, step: StepResult) -> RunResult | None:
         """What a step's outcome means for the run; None if it continues."""
+        if step.outcome is Outcome.FAILED:
+            await self._compactor.revert_guesses()
+        elif step.outcome not in (Outcome.OVERFLOWED, Outcome.STOPPED):
+            self._compactor.keep_guesses()
         match step.outcome:
             case Outcome.STOPPED:
                 self._cut_off = False

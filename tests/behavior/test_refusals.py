@@ -15,6 +15,7 @@ from tests.behavior.checks import assert_sound
 from tests.behavior.conftest import StartServer
 from tests.behavior.harness import ANTHROPIC, OPENAI, RESPONSES, Client, of_type
 from tests.behavior.long_task import asks_for_summary
+from tests.behavior.packed import packed
 from tests.behavior.pictures import image, png, text
 from tests.load import LONG
 from tests.provider import Answer, FakeProvider, HttpError, Reasoning, RecordedRequest, Reply, Text, ToolCall
@@ -27,6 +28,7 @@ MOST_REFUSED = 24
 """The remedies for one request, with the retries of server errors and the switches of endpoints in between."""
 STEPS = 5
 OUTPUT_CHARS = 9_000
+NOW = {"retry-after": "0"}
 SIGNATURE = {"sealed_by": {"them": "c2VhbA=="}}
 SCHEMA = {"type": "object", "properties": {"what": {"type": "string"}}}
 LOOK_UP = {"type": "client", "name": "look_up", "description": "Looks something up.", "parameters": SCHEMA}
@@ -210,3 +212,47 @@ async def test_images_are_sent_again_when_leaving_them_out_has_not_helped(
         assert events[-1].data["outcome"] == "completed"
         assert images(provider.requests[-1]) == [png()]
         await assert_sound(client, session["id"])
+
+
+@pytest.mark.parametrize("summarizes", [True, False])
+async def test_a_context_that_was_refused_for_something_else_is_as_before(
+    start_server: StartServer, provider: FakeProvider, summarizes: bool
+) -> None:
+    """Whether or not the provider still writes summaries."""
+
+    def answer(request: RecordedRequest) -> Answer:
+        if summarizes and asks_for_summary(request):
+            return Reply(Text("## Completed Work\nSome of it."))
+        return HttpError(400, {"error": {"message": "The stars are not aligned."}})
+
+    provider.respond(answer)
+    async with Client(start_server().url) as client:
+        session, events = await client.run("go on", history=packed("the task", 9))
+        assert session["outcome"] == "failed"
+        assert len(provider.requests) <= MOST_REFUSED
+        assert len(of_type(events, "compaction.reverted")) == len(of_type(events, "compaction.completed"))
+        assert bool(of_type(events, "compaction.completed")) == summarizes
+        assert ("a smaller context" in session["error"]["detail"]) == summarizes
+        provider.respond(lambda _: Reply(Text("done")))
+        events = await client.say(session["id"], "Once more.", session["last_seq"])
+        assert events[-1].data["outcome"] == "completed"
+        assert len(provider.requests[-1].tool_results) == 9
+        await assert_sound(client, session["id"])
+
+
+async def test_an_outage_in_unusual_words_takes_nothing_away(start_server: StartServer, provider: FakeProvider) -> None:
+    """What was tried meanwhile is neither in the answered request nor in the next session's."""
+    left = iter(range(20))
+    provider.respond(
+        lambda _: Reply(Text("done")) if next(left, None) is None else HttpError(500, {"message": "oops"}, headers=NOW)
+    )
+    async with Client(start_server().url) as client:
+        for _ in range(2):
+            session, events = await client.run("go on", history=packed("the task", 9), tools=TOOLS)
+            assert (session["outcome"], session["compaction"]["count"]) == ("completed", 0)
+            request = provider.requests[-1]
+            assert "look_up" in request.tool_names
+            assert {"max_tokens", "stream_options"} <= request.body.keys()
+            assert len(request.tool_results) == 9
+        assert of_type(events, "step.retrying") == []
+        assert session["context"]["limit"] == 128_000

@@ -55,6 +55,8 @@ class Compactor:
         self._cooldown = Cooldown()
         self._backoff = Backoff()
         self._step = 0
+        self._guesses: list[int] = []
+        """The rounds made because a refusal may have been about the size, the newest last."""
         self.problem: dict[str, Any] | None = None
         """The error to report after `RoomResult.NONE`."""
 
@@ -106,6 +108,15 @@ class Compactor:
         refused = self._conversation.estimate
         wanted = min(int(refused * OVERFLOW_SHARE), most(config.budget, config.settings))
         return await self._make(config, "provider_overflow", Target(wanted, refused), must=True, is_guess=is_guess)
+
+    def keep_guesses(self) -> None:
+        """A request was accepted: the rounds before it have helped."""
+        self._guesses.clear()
+
+    async def revert_guesses(self) -> None:
+        """The refusal was about something else: the context is again as it was."""
+        while self._guesses:
+            await self._setup.revert(self._guesses.pop())
 
     async def manual(self, config: AgentConfig, manual: ManualRound) -> RoomResult:
         """Makes the requested round, whatever the size of the context. If it fails, the run continues with the context
@@ -229,6 +240,8 @@ class Compactor:
             case Candidate():
                 self._escalation.note(self._step, round.target, made.tokens)
                 self._backoff.end()
+                if round.is_guess:
+                    self._guesses.append(round.number)
                 return RoomResult.MADE
             case RoomResult.AWAY if round.is_guess:
                 return RoomResult.NONE

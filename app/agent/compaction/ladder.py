@@ -195,13 +195,17 @@ async def _nothing() -> None:
     """Do nothing: there are no notes, and the whole history was read."""
 
 
+async def _no_round(_: int) -> None:
+    """Do nothing: there is no stored round."""
+
+
 @dataclass(frozen=True, slots=True)
 class RoundSetup:
     """One per conversation. `refreshed` returns a configuration with the workspace's notes read again, which a new
     checkpoint takes into its system text; `taken` is awaited when one does. `budget_of` divides a model's window by
     settings other than the session's; without it only the session's are used. `background_slots` are the slots for
     background summaries. `know_past` is awaited before a round is prepared, which needs parts of the history that no
-    step does, and `reread` after a round that was overtaken by a revert."""
+    step does, `reread` after a round that was overtaken by a revert, and `revert` for a round that has not helped."""
 
     sink: Sink
     conversation: Conversation
@@ -213,6 +217,7 @@ class RoundSetup:
     background_slots: BackgroundSlots = field(default_factory=BackgroundSlots)
     know_past: Callable[[], Awaitable[None]] = _nothing
     reread: Callable[[], Awaitable[None]] = _nothing
+    revert: Callable[[int], Awaitable[None]] = _no_round
 
     def budget(self, config: AgentConfig, settings: CompactionSettings) -> Budget:
         """The budget of the configuration's model under these settings."""

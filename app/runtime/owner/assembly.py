@@ -67,6 +67,10 @@ def make_compactor(
     async def reread() -> None:
         conversation.revert(*await setup.database.read(lambda c: read_again(c, session.id)))
 
+    async def revert(round: int) -> None:
+        await recorder.submit(lambda c: compactions.revert_own(c, session.id, round))
+        await reread()
+
     rounds = RoundSetup(
         recorder,
         conversation,
@@ -78,6 +82,7 @@ def make_compactor(
         agents.background_slots,
         know_past,
         reread,
+        revert,
     )
     return Compactor(rounds, unused=unused)
 

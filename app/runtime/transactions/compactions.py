@@ -256,3 +256,11 @@ def revert(connection: Connection, session_id: str, round: int) -> tuple[None, l
         cover(connection, session_id, checkpoint, checkpoint.round)
     appender.emit(CompactionReverted, round=round)
     return None, appender.flush()
+
+
+def revert_own(connection: Connection, session_id: str, round: int) -> tuple[None, list[StreamItem]]:
+    """Reverts a round that its owner made for nothing, unless a user was first."""
+    try:
+        return revert(connection, session_id, round)
+    except ConflictError:
+        return None, []
