@@ -48,9 +48,9 @@ _WRONG_MODEL = re.compile(
     r"(?:not|in)[ -]?(?:a )?valid model\b|model[ _](?:id|name)\b.{0,40}(?:invalid|not valid)", re.I
 )
 _ELSEWHERE = re.compile(
-    r"content[_ ](?:filter|management|policy)|moderation|safety|tool_(?:use|result|call)s?\b|max_?tokens"
-    r"|string too long",
-    re.I,
+    r"content[_ ](?:filter|management|policy)|moderation|safety|max_?tokens|string too long"
+    r"|tool_(?:use|result|call)s?\b.{0,80}(?:without|must|follow|preced|immediate|respon|before|after|found)",
+    re.I | re.S,
 )
 """What says that it is about the words of a conversation, its order, its answer's length or one of its texts: then no
 tool is taken away, and nothing is made smaller."""

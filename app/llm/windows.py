@@ -53,7 +53,7 @@ _REQUEST_TOO_LARGE = re.compile(
 """Groq and OpenAI, of one request with more tokens than a minute allows: it would be refused at any time."""
 _BODY_TOO_LARGE = re.compile(r"too large|too big|maximum size|max\w* (?:body|content|size)|exceed|<html", re.I)
 """What servers and proxies say with a 413 of a body that is too long."""
-_SIZE = re.compile(r"token|length|prompt|\binputs?\b|context|输入|长度|上下文|超长", re.I)
+_SIZE = re.compile(r"token|length|prompt|\binputs?\b|context|conversation|history|输入|长度|上下文|超长", re.I)
 _TOO_MUCH = re.compile(
     r"exceed|too (?:long|large|big|many)|longer|larger|bigger|greater|more than|\bover\b|limit|maxim|\bmax\b|\bfull\b"
     r"|reduce|shorten|<=|at most|range of|\bfit|超|过长|最大",

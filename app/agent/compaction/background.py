@@ -188,7 +188,7 @@ class BackgroundSummary:
 
     async def _run(self, request: ModelRequest) -> Round | None:
         round = replace(self._round, number=await asyncio.shield(self._number))
-        self._summarizer = summarizer = self._ladder.summarizer(round.number)
+        self._summarizer = summarizer = self._ladder.summarizer(round)
         try:
             self.prose = await summarizer.prose(self._ladder.job(round, self.selection, request))
             return round

@@ -300,7 +300,7 @@ class RoundMaker:
         everything unchanged. The notes are read first, so that what is measured is what will be sent; model, tools and
         budget stay those that the round began with."""
         setup = self._setup
-        summarizer = setup.ladder.summarizer(round.number, waits=round.must or round.is_manual)
+        summarizer = setup.ladder.summarizer(round)
         try:
             config = await setup.interrupt.guard(setup.refreshed(round.config), patient=True)
             round = replace(round, config=config)
@@ -335,7 +335,7 @@ class RoundMaker:
         if round.settings.policy != "handoff" or not round.settings.recount_probe:
             return made
         setup = self._setup
-        summarizer = setup.ladder.summarizer(round.number)
+        summarizer = setup.ladder.summarizer(round)
         request = await run_off_loop(setup.conversation.rows, setup.ladder.request, round, made)
         try:
             tokens = await setup.interrupt.guard(summarizer.count(request), insist=True, patient=True)

@@ -37,9 +37,14 @@ class Ladder:
         self._models = models
         self._window_of = window_of
 
-    def summarizer(self, round: int, *, waits: bool = False) -> Summarizer:
-        """The summarizer for the round with this number; see `Summarizer` for `waits`."""
-        return Summarizer(self._sink, self._models, round, waits=waits)
+    def summarizer(self, round: Round) -> Summarizer:
+        """The summarizer for a round. A context that must be smaller waits as long as a step would; a refusal that may
+        mean something else waits for nothing."""
+        if round.is_guess:
+            return Summarizer(self._sink, self._models, round.number, max_attempts=1)
+        if round.must or round.is_manual:
+            return Summarizer(self._sink, self._models, round.number, max_attempts=self._models.max_attempts)
+        return Summarizer(self._sink, self._models, round.number)
 
     async def climb(
         self, round: Round, selection: Selection, summarizer: Summarizer, *, start: Rung = "summary"

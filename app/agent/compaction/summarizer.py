@@ -40,6 +40,7 @@ from app.llm.base import (
     UsageReport,
     delay_s,
 )
+from app.llm.windows import speaks_of_size
 from app.messages import Message, Role, TextPart, Usage, new_id, now, utf8_length
 
 log = structlog.get_logger(__name__)
@@ -49,8 +50,7 @@ model."""
 PROBE_TOKENS = 16
 """Output tokens of a call that is made only for its token count, as in the hand-off design."""
 MAX_ATTEMPTS = 3
-"""Maximum attempts of one request with transient errors while the context still fits: the next step asks again. A
-context that does not fit waits as long as a step would."""
+"""Maximum attempts of one request with transient errors while the context still fits: the next step asks again."""
 
 REASONING_ROOM, REASONING_SHARE = 4_096, 1 / 8
 """Extra output tokens for a model that has reasoned in this conversation, and their maximum share of the window."""
@@ -112,9 +112,9 @@ class _Answer:
 class Summarizer:
     """The model calls of one round. `usage` is their total, since the server started."""
 
-    def __init__(self, sink: Sink, models: ModelCalls, round: int, *, waits: bool = False) -> None:
-        """`waits`: as long as a step, while its provider does not answer."""
-        self._max_attempts = models.max_attempts if waits else min(MAX_ATTEMPTS, models.max_attempts)
+    def __init__(self, sink: Sink, models: ModelCalls, round: int, *, max_attempts: int = MAX_ATTEMPTS) -> None:
+        """`max_attempts` of one request, while its provider does not answer."""
+        self._max_attempts = min(max_attempts, models.max_attempts)
         self._sink = sink
         self._models = models
         self._round = round
@@ -131,10 +131,10 @@ class Summarizer:
         try:
             return await self._in_conversation(job, job.prefix)
         except SummaryFailed as failure:
-            if not _is_about_the_form(failure.__cause__):
+            if not _may_be_too_large(failure.__cause__):
                 raise
             # A request with a conversation can be refused for its order of roles, calls or reasoning, which one of
-            # plain text does not have.
+            # plain text does not have, and cannot be smaller.
             log.warning("summary_asked_as_text", model=job.model, code=failure.code, reason=failure.detail)
             return await self._from_text(job)
 
@@ -240,6 +240,8 @@ class Summarizer:
                     await self._models.windows.refused(request.model, error.limit, _size(request))
                 raise SummaryFailed("context_overflow", error.detail) from error
             except ProviderError as error:
+                if isinstance(error, AnswerError) and speaks_of_size(error.body):
+                    raise SummaryFailed("context_overflow", error.detail) from error
                 if self._can_remedy(error, request):
                     request = replace(request, remedies=self._refusals.trial)
                     continue
@@ -290,17 +292,13 @@ class Summarizer:
             self._sink.record(ModelUsed(request.model, usage, self._round))
 
 
-def _is_about_the_form(error: BaseException | None) -> bool:
-    """Whether a provider may have refused the request's form, not its key, model or timing."""
+def _may_be_too_large(error: BaseException | None) -> bool:
+    """Whether a provider may have refused a request's size or form, not its key, model or timing."""
     if isinstance(error, AnswerError):
         is_refused = error.meant_status in REFUSING and not error.is_explained
-        return is_refused or (error.retryable and not sounds_like_outage(error))
-    return isinstance(error, ReshapeError)
-
-
-def _may_be_too_large(error: BaseException | None) -> bool:
-    """Whether a provider has refused a request that may have been too large."""
-    return isinstance(error, ContextOverflowError) or _is_about_the_form(error)
+        says_so = speaks_of_size(error.body)
+        return says_so or is_refused or (error.retryable and not sounds_like_outage(error))
+    return isinstance(error, ContextOverflowError | ReshapeError)
 
 
 def _pieces(job: SummaryJob) -> list[str]:

@@ -44,8 +44,9 @@ class Climb(Tight):
         return folded(self.conversation, self.round(), self.selection()).prose
 
     async def climb(self, target: int, start: Rung = "summary") -> tuple[Candidate | None, Usage]:
-        summarizer = self.ladder.summarizer(1)
-        made = await self.ladder.climb(self.round(target), self.selection(), summarizer, start=start)
+        round = self.round(target)
+        summarizer = self.ladder.summarizer(round)
+        made = await self.ladder.climb(round, self.selection(), summarizer, start=start)
         return made, summarizer.usage
 
     async def commit(self, round: Round | None = None, prose: str = PROSE) -> Candidate:
@@ -167,7 +168,7 @@ class TestRungs:
         tight = Climb(SUMMARY)
         size = tight.measure("summary")
         round = replace(tight.round(), target=Target(100_000, size))
-        candidate = await tight.ladder.climb(round, tight.selection(), tight.ladder.summarizer(1))
+        candidate = await tight.ladder.climb(round, tight.selection(), tight.ladder.summarizer(round))
         assert candidate is not None
         [failed, *_] = tight.sink.of(RungFailed)
         assert "not less than before" in failed.detail
