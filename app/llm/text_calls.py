@@ -186,7 +186,7 @@ class CallFinder:
                 self._is_fresh = False
             found = _FRESH.search(text, at)
             if found is None:
-                self._before = text[-_BEFORE_CHARS:]
+                self._before = text[max(at, len(text) - _BEFORE_CHARS) :]
                 self.quotes_tag = self.quotes_tag or _TAG in text
                 return text[shown:]
             at, self._is_fresh = found.end(), True

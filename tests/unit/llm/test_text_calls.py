@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -84,8 +85,25 @@ FORMATS = {
 def run(
     text: str, size: int = 3, reason: StopReason = "stop", tools: Sequence[ToolSchema] = TOOLS
 ) -> list[StreamEvent]:
+    return run_in_pieces([text[at : at + size] for at in range(0, len(text), size)], reason, tools)
+
+
+def pieces_of(text: str, sizes: Sequence[int]) -> list[str]:
+    """The text in pieces of these sizes, in turn."""
+    pieces = []
+    for size in cycle(sizes):
+        if not text:
+            return pieces
+        pieces.append(text[:size])
+        text = text[size:]
+    return pieces
+
+
+def run_in_pieces(
+    pieces: Sequence[str], reason: StopReason = "stop", tools: Sequence[ToolSchema] = TOOLS
+) -> list[StreamEvent]:
     filter = TextCalls(tools)
-    deltas: list[StreamEvent] = [TextDelta(1, text[at : at + size]) for at in range(0, len(text), size)]
+    deltas: list[StreamEvent] = [TextDelta(1, piece) for piece in pieces]
     events = [ReasoningDelta(0, "hm"), BlockEnd(0), *deltas, BlockEnd(1), Finish(reason)]
     return [out for event in events for out in filter.feed(event)]
 
@@ -148,6 +166,25 @@ MARKUP = [*FORMATS.values(), READ, f"```json\n{READ}\n```", "<tool_call>{", "[TO
 def test_any_split_of_the_stream_gives_the_same(markup: str, before: str, after: str, size: int) -> None:
     whole, split = run(f"{before}{markup}{after}", 10_000), run(f"{before}{markup}{after}", size)
     assert (prose(split), calls(split), finish(split)) == (prose(whole), calls(whole), finish(whole))
+
+
+PARTS = ["Text.\n", "```\nls\n```\n", "```html\n<b>\n", "```\n", "\n\n", f"{FORMATS['hermes']}\n", f"{FORMATS['kimi']}\n"]
+
+
+@given(st.lists(st.sampled_from(PARTS), min_size=1, max_size=7), st.lists(st.integers(1, 20), min_size=1, max_size=40))
+def test_any_split_around_code_blocks_gives_the_same(parts: list[str], sizes: list[int]) -> None:
+    text = "".join(parts)
+    whole, split = run(text, len(text)), run_in_pieces(pieces_of(text, sizes))
+    assert (prose(split), calls(split), finish(split)) == (prose(whole), calls(whole), finish(whole))
+
+
+@given(st.lists(st.integers(1, 20), min_size=1, max_size=40))
+def test_a_call_after_a_code_block_is_run_and_an_example_in_one_is_not(sizes: list[int]) -> None:
+    block, example = "First:\n```sh\nls\n```\n", f"For example:\n```\n{FORMATS['hermes']}\n"
+    after = run_in_pieces(pieces_of(f"{block}{FORMATS['hermes']}", sizes))
+    assert (prose(after), calls(after)) == (block, [READ_A])
+    inside = run_in_pieces(pieces_of(block + example, sizes))
+    assert (prose(inside), calls(inside)) == (block + example, [])
 
 
 def test_arguments_have_the_types_of_the_schema() -> None:
