@@ -76,6 +76,10 @@ class OpenAiStream(ResponseStream):
     def _choice(self, choice: dict[str, Any]) -> bool:
         """Reads the delta, or the complete message; returns whether it has content."""
         delta, message = choice.get("delta"), choice.get("message")
+        if calls := choice.get("tool_calls"):
+            # A few servers send them next to the delta.
+            delta = delta if isinstance(delta, dict) else {}
+            delta = {**delta, "tool_calls": delta.get("tool_calls") or calls}
         has_content = False
         if isinstance(delta, dict) and delta:
             self._has_deltas = True

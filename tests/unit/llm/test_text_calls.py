@@ -168,7 +168,15 @@ def test_any_split_of_the_stream_gives_the_same(markup: str, before: str, after:
     assert (prose(split), calls(split), finish(split)) == (prose(whole), calls(whole), finish(whole))
 
 
-PARTS = ["Text.\n", "```\nls\n```\n", "```html\n<b>\n", "```\n", "\n\n", f"{FORMATS['hermes']}\n", f"{FORMATS['kimi']}\n"]
+PARTS = [
+    "Text.\n",
+    "```\nls\n```\n",
+    "```html\n<b>\n",
+    "```\n",
+    "\n\n",
+    f"{FORMATS['hermes']}\n",
+    f"{FORMATS['kimi']}\n",
+]
 
 
 @given(st.lists(st.sampled_from(PARTS), min_size=1, max_size=7), st.lists(st.integers(1, 20), min_size=1, max_size=40))
