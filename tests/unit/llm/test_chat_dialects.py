@@ -263,6 +263,21 @@ def test_a_complete_message_repeats_nothing(
     assert (prose(events), calls(events)) == (text, expected)
 
 
+@pytest.mark.parametrize("repeated", [{}, tools(entry(0, "a", "f", X))])
+def test_a_last_delta_may_repeat_the_message(repeated: dict[str, Any]) -> None:
+    chunks = [delta(reasoning_content="hm"), delta(content="I will look."), *([delta(**repeated)] if repeated else [])]
+    last = delta(reasoning_content="hm", content="I will look.", **repeated)
+    last["choices"][0]["finish_reason"] = "stop"
+    events = fold(*chunks, last)
+    assert (thoughts(events), prose(events), calls(events)) == ("hm", "I will look.", [F] if repeated else [])
+
+
+def test_pieces_may_repeat_if_each_has_a_word_for_the_end() -> None:
+    piece = delta(content="ha")
+    piece["choices"][0]["finish_reason"] = "stop"
+    assert prose(fold(piece, piece, piece)) == "hahaha"
+
+
 THINKING = {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}
 DETAIL = {"type": "reasoning.text", "text": "hm", "signature": None, "index": 0}
 
