@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from app.errors import ProviderError
 from app.llm.held import HeldBytes, merge_unknown
 from app.llm.snapshots import Arguments, arguments_text, is_object
-from app.llm.tool_names import NAMELESS
+from app.llm.tool_names import ARGUMENTS, NAMELESS
 from app.llm.wire import check_blocks, parse_document
 from app.messages import parse_arguments
 
@@ -24,8 +24,7 @@ MAX_LOOKED_AT_CHARS = 20_000_000
 """Total characters of arguments parsed to check whether calls are complete: five times the longest answer. Servers that
 send neither index nor id send each call in one piece."""
 _KNOWN = frozenset({"index", "id", "type", "function"})
-_ARGUMENTS = ("arguments", "parameters", "input")
-_KNOWN_OF_FUNCTION = frozenset({"name", *_ARGUMENTS})
+_KNOWN_OF_FUNCTION = frozenset({"name", *ARGUMENTS})
 _MAX_NESTING = 3
 
 
@@ -75,7 +74,7 @@ def deltas_in(value: Any) -> list[CallDelta]:
     if isinstance(value, list) and len(value) == 1 and isinstance(value[0], dict):
         only = _delta(value[0], None)
         return [] if only is None else [only]
-    if isinstance(value, dict) and not any(name in value for name in ("function", "name", *_ARGUMENTS)):
+    if isinstance(value, dict) and not any(name in value for name in ("function", "name", *ARGUMENTS)):
         value = list(value.values())
     found = list(_entries(value))
     entries = [entry for entry in found if entry is not None]
@@ -118,7 +117,7 @@ def _delta(entry: dict[str, Any], place: int | None) -> CallDelta | None:
     inner: dict[str, Any] = function if isinstance(function, dict) else {}
     fields = inner or entry
     index, call_id = _index(entry.get("index")), entry.get("id")
-    value = next((fields[name] for name in _ARGUMENTS if fields.get(name) is not None), None)
+    value = next((fields[name] for name in ARGUMENTS if fields.get(name) is not None), None)
     call_id = call_id if isinstance(call_id, str) and call_id else None
     name = str(fields.get("name") or "")
     arguments = value if isinstance(value, str) else arguments_text(value)
