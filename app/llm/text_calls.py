@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import aclosing
 
 import orjson
 
+from app.errors import ProviderError
 from app.llm.base import (
     BlockEnd,
     Finish,
@@ -50,6 +52,25 @@ _MESSAGE = "<|message|>"
 _FIRST_KEYS = ("name", "type", "function", "id", *ARGUMENTS)
 _FIRST_KEY = re.compile(r"""\{\s*["']([^"']{0,12})""")
 _NAME = re.compile(r"\w[\w.\-]{0,127}")
+
+
+async def with_text_calls(
+    events: AsyncIterator[StreamEvent], tools: Sequence[ToolSchema]
+) -> AsyncIterator[StreamEvent]:
+    """The events of a response, with the calls in its text; see `TextCalls`."""
+    calls = TextCalls(tools)
+    async with aclosing(events) as received:  # type: ignore[type-var]
+        try:
+            async for event in received:
+                if calls.done:
+                    yield event
+                else:
+                    for found in calls.feed(event):
+                        yield found
+        except ProviderError:
+            for held in calls.release():
+                yield held
+            raise
 
 
 class TextCalls:
