@@ -46,9 +46,12 @@ _FENCE_LINE = re.compile(r"[\s>]*(?:(?:[-*+]|\d+[.)])\s+)?(`{3,}|~{3,})([^`]*)\Z
 _QUOTATION_MARKS = frozenset("`\"'“‘«")
 _TOKEN = re.compile(rf"\n|`+|{ANY_MARKER.pattern}")
 _TOKEN_CHARS = max(map(len, MARKERS))
+_BEGUN = frozenset(marker[:length] for marker in MARKERS for length in range(1, len(marker)))
 _BODY = re.compile(r"[\"'\w]|\s*[\[{<]")
 """What follows the marker of a call. A sentence about the marker continues with a space or a stop."""
 _MESSAGE = "<|message|>"
+_RECIPIENTS = ("commentary", "analysis", "to=", "<|channel|>")
+"""What follows a marker of gpt-oss, up to the message."""
 _FIRST_KEYS = ("name", "type", "function", "id", *ARGUMENTS)
 _FIRST_KEY = re.compile(r"""\{\s*["']([^"']{0,12})""")
 _NAME = re.compile(r"\w[\w.\-]{0,127}")
@@ -280,9 +283,9 @@ class CallFinder:
 def _undecided(text: str) -> int:
     """The number of characters at the end that the next ones may make a marker or a run of backticks."""
     end = text[-_TOKEN_CHARS:]
-    begun = end[max(end.rfind("<"), end.rfind("["), 0) :]
-    if any(marker.startswith(begun) and marker != begun for marker in MARKERS):
-        return len(begun)
+    begin = max(end.rfind("<"), end.rfind("["))
+    if begin >= 0 and end[begin:] in _BEGUN:
+        return len(end) - begin
     return len(end) - len(end.rstrip("`"))
 
 
@@ -295,10 +298,9 @@ def may_be_marked(head: str) -> bool:
     if marker[0] in TAGS:
         return _may_be_tagged(body.lstrip())
     if marker[0] in HARMONY:
-        recipient, has_message, _ = body.partition(_MESSAGE)
-        if has_message or len(head) >= _HEAD_CHARS:
-            return "to=" in recipient  # else it is a message to the user
-        return any(_is_begun(word, body.lstrip()) for word in ("commentary", "analysis", "to=", "<|channel|>"))
+        recipient, has_message, _ = body.lstrip().partition(_MESSAGE)
+        is_for_user = (has_message or len(head) >= _HEAD_CHARS) and "to=" not in recipient
+        return not is_for_user and any(_is_begun(word, recipient) for word in _RECIPIENTS)
     return not body.strip() or _BODY.match(body) is not None
 
 

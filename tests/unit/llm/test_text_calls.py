@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from app.agent.stream_processor import LOOP_CHARS, RepetitionCheck
 from app.llm.base import BlockEnd, Finish, ReasoningDelta, StopReason, StreamEvent, TextDelta, ToolCallStart, ToolSchema
-from app.llm.text_call_formats import read_marked
+from app.llm.text_call_formats import MARKERS, read_marked
 from app.llm.text_calls import HELD_CHARS, TextCalls
 from app.llm.wire import MAX_BLOCKS
 
@@ -189,13 +189,9 @@ def test_any_split_of_the_stream_gives_the_same(markup: str, before: str, after:
 
 
 PARTS = [
-    "Text.\n",
-    "```\nls\n```\n",
-    "```html\n<b>\n",
-    "```\n",
-    "\n\n",
-    f"{FORMATS['hermes']}\n",
-    f"{FORMATS['kimi']}\n",
+    *("Text.\n", "```\nls\n```\n", "```html\n<b>\n", "```\n", "\n\n", "`", "> ", '"', " ", "<", "</think>"),
+    *FORMATS.values(),
+    *MARKERS,
 ]
 
 
