@@ -294,10 +294,8 @@ def _mistral(scan: Scan) -> list[TextCall]:
     scan.take(_TOOL_CALLS)
     if scan.take(_OBJECT):
         return _calls_of(scan.json())
-    calls: list[TextCall] = []
-    while found := scan.take(_MISTRAL_NAME):
-        calls.append(scan.call(clean_name(found[1])))
-    return calls
+    found = scan.take(_MISTRAL_NAME)
+    return [scan.call(clean_name(found[1]))] if found is not None else []
 
 
 _PYTHON_TAG = re.compile(r"<\|python_tag\|>")

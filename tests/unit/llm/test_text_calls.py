@@ -266,7 +266,7 @@ def test_a_call_is_read_wherever_it_is_in_the_text(form: str) -> None:
     for before in ("I look.", "I look: ", "- ", "So:\n    ", "a ` b\n", "hm</think>", "The `tag`.\n\n", "``x' and y\n"):
         assert read_in(f"{before}{text}") == (before, [READ_A])
     if form not in WITHOUT_AN_END:
-        assert read_in(f"{text} done") == ("done", [READ_A])
+        assert read_in(f"{text} done {{x}}") == ("done {x}", [READ_A])
         assert read_in(f"I look.{text}\n\nI wait.") == ("I look.\n\nI wait.", [READ_A])
         assert read_in(f"{text}\nand\n{text}\n") == ("and\n", [READ_A, READ_A])
 
