@@ -4,7 +4,7 @@ generation."""
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
@@ -15,10 +15,11 @@ from app.errors import AnswerError, ProviderError, Reshape
 from app.json_bytes import json_to_keep
 from app.llm.adapter import HttpProvider
 from app.llm.anthropic_stream import AnthropicStream
-from app.llm.base import ModelRequest, ToolSchema
+from app.llm.base import ModelRequest, StreamEvent, ToolSchema
 from app.llm.http import error_message
 from app.llm.known_models import wire_effort
 from app.llm.quirks import Quirks
+from app.llm.text_calls import with_text_calls
 from app.llm.windows import entry_of, listed_window
 from app.llm.wire import forget, joined, settled_front, wire_arguments, wire_name
 from app.messages import (
@@ -102,6 +103,10 @@ class AnthropicProvider(HttpProvider):
                 raise
             entry = entry_of(await self._client.document("/models"), model)
         return listed_window(entry) if isinstance(entry, dict) else None
+
+    def stream(self, request: ModelRequest) -> AsyncIterator[StreamEvent]:
+        """Streams one response; see `Provider`. Calls that a model writes as text are read."""
+        return with_text_calls(super().stream(request), request.tools)
 
     def open_stream(self) -> AnthropicStream:
         return AnthropicStream(self._client.failure)

@@ -8,16 +8,14 @@ from typing import Any
 
 import orjson
 
-from app.errors import ProviderError
 from app.llm.base import InputTransformed, StopReason, UsageReport
 from app.llm.endings import end_word
+from app.llm.held import HeldBytes
 from app.llm.snapshots import Arguments, arguments_text
 from app.llm.stream_errors import bare_error_in, error_in
 from app.llm.token_usage import merged_usage, messages_usage
 from app.llm.wire import ErrorFor, ResponseStream, check_blocks
 
-MAX_HELD_BYTES = 4 * 1024 * 1024
-"""Maximum bytes of signatures and encrypted thinking kept to be sent back; providers send a few kilobytes."""
 _STARTS = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "tool_use"}
 """The kind of block that a delta belongs to."""
 _KNOWN_OF_CALL = frozenset({"type", "id", "name", "input"})
@@ -45,7 +43,7 @@ class AnthropicStream(ResponseStream):
         super().__init__(error_for)
         self._blocks: dict[Any, _Block] = {}
         self._usage: dict[str, Any] = {}
-        self._held = 0
+        self._held = HeldBytes()
         self._gap = False
 
     def _document(self, response: dict[str, Any]) -> None:
@@ -72,10 +70,10 @@ class AnthropicStream(ResponseStream):
             case "content_block_delta":
                 delta = _dict(event.get("delta"))
                 if (block := self._block_of(event, delta)) is not None:
-                    self._hold(size if delta.get("type") == "signature_delta" else 0)
+                    self._held.add(size if delta.get("type") == "signature_delta" else 0)
                     self._delta(block, delta)
             case "content_block_start":
-                self._hold(size)
+                self._held.add(size)
                 self._start(_index(event), _dict(event.get("content_block")))
             case "content_block_stop":
                 if (block := self._blocks.get(_index(event))) is not None:
@@ -100,18 +98,11 @@ class AnthropicStream(ResponseStream):
         index = _index(event)
         kind = _STARTS.get(str(delta.get("type")))
         if index not in self._blocks and kind is not None:
-            self._hold(0)
             self._start(index, {"type": kind})
         return self._blocks.get(index)
 
-    def _hold(self, size: int) -> None:
-        """Counts held bytes other than text, which is counted elsewhere. Raises `ProviderError` over the limit."""
-        check_blocks(len(self._blocks))
-        self._held += size
-        if self._held > MAX_HELD_BYTES:
-            raise ProviderError("The answer's thinking is too large.", code="provider_bad_response")
-
     def _start(self, index: Any, wire: dict[str, Any]) -> None:
+        check_blocks(len(self._blocks))
         self._has_content, self._is_complete = True, False
         match wire.get("type"):
             case "text" | "thinking" | "redacted_thinking" as kind:
@@ -153,7 +144,7 @@ class AnthropicStream(ResponseStream):
             shown = block.arguments.complete(arguments_text(block.wire.get("input"))) + block.arguments.end()
             if shown:
                 self._out.arguments(block.number, shown)
-            data = _unknown_of_call(block.wire)
+            data = _unknown_of_call(_signed(block))
         else:
             data = _provider_data(block) if block.replayable else None
         self._out.end(block.number, data)
@@ -189,17 +180,21 @@ def _unknown_of_call(wire: dict[str, Any]) -> dict[str, Any] | None:
     return {"call": unknown} if unknown else None
 
 
+def _signed(block: _Block) -> dict[str, Any]:
+    """The block with its whole signature, if it has one."""
+    signature = "".join([str(block.wire.get("signature") or ""), *block.signature])
+    wire = {name: value for name, value in block.wire.items() if name != "signature"}
+    return {**wire, "signature": signature} if signature else wire
+
+
 def _provider_data(block: _Block) -> dict[str, Any] | None:
     """The block as it must be sent back, complete. Relays to models of others do not sign it, and want it back."""
     match block.wire.get("type"):
         case "redacted_thinking" if isinstance(block.wire.get("data"), str):
             return block.wire
         case "thinking":
-            signature = "".join([str(block.wire.get("signature") or ""), *block.signature])
-            wire = {**block.wire, "signature": signature, "thinking": "".join(block.text)}
-            if not signature:
-                del wire["signature"]
-            return wire if signature or wire["thinking"] else None
+            wire = {**_signed(block), "thinking": "".join(block.text)}
+            return wire if "signature" in wire or wire["thinking"] else None
         case _:
             return None
 

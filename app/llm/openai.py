@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import aclosing
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -18,7 +17,7 @@ from app.llm.openai_responses import ResponsesFormat, is_unknown_path, points_el
 from app.llm.openai_stream import OpenAiStream
 from app.llm.openai_wire import encode_body, form_of
 from app.llm.quirks import Endpoint, Quirks, learn_messages, wants_reasoning
-from app.llm.text_calls import TextCalls
+from app.llm.text_calls import with_text_calls
 from app.llm.windows import entry_of, is_llama_cpp, is_lm_studio, listed_window, props_window
 
 OPENAI_URL = "https://api.openai.com/v1"
@@ -52,22 +51,10 @@ class OpenAiProvider(HttpProvider):
         self._endpoint = endpoint
         self._responses = ResponsesFormat(name, self._client.failure)
 
-    async def stream(self, request: ModelRequest) -> AsyncIterator[StreamEvent]:
-        """Streams one response; see `Provider`. Calls that a local model writes as text are parsed."""
+    def stream(self, request: ModelRequest) -> AsyncIterator[StreamEvent]:
+        """Streams one response; see `Provider`. Calls that a model writes as text are read."""
         is_chat = self._is_chat(self.known(request.model))
-        calls = TextCalls(request.tools if is_chat else ())
-        async with aclosing(super().stream(request)) as events:  # type: ignore[type-var]
-            try:
-                async for event in events:
-                    if calls.done:
-                        yield event
-                    else:
-                        for found in calls.feed(event):
-                            yield found
-            except ProviderError:
-                for held in calls.release():
-                    yield held
-                raise
+        return with_text_calls(super().stream(request), request.tools if is_chat else ())
 
     def quirks(self) -> Quirks:
         return Quirks(self._token_name)

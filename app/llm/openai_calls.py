@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 from app.errors import ProviderError
 from app.llm.held import HeldBytes, merge_unknown
 from app.llm.snapshots import Arguments, arguments_text, is_object
-from app.llm.wire import check_blocks
+from app.llm.tool_names import ARGUMENTS, NAMELESS
+from app.llm.wire import check_blocks, parse_document
 from app.messages import parse_arguments
 
 MAX_NAME_CHARS = 1_000
@@ -23,7 +24,8 @@ MAX_LOOKED_AT_CHARS = 20_000_000
 """Total characters of arguments parsed to check whether calls are complete: five times the longest answer. Servers that
 send neither index nor id send each call in one piece."""
 _KNOWN = frozenset({"index", "id", "type", "function"})
-_KNOWN_OF_FUNCTION = frozenset({"name", "arguments"})
+_KNOWN_OF_FUNCTION = frozenset({"name", *ARGUMENTS})
+_MAX_NESTING = 3
 
 
 @dataclass(slots=True, eq=False)
@@ -67,29 +69,56 @@ class CallDelta(NamedTuple):
 
 
 def deltas_in(value: Any) -> list[CallDelta]:
-    """The entries of `tool_calls` that say anything; a few servers send an object, or the function's fields without
-    `function` around them."""
+    """The entries of `tool_calls` that say anything; a few servers send an object, JSON as text, a list in a list, or
+    the function's fields without `function` around them. A value that cannot be read is a call without a name."""
     if isinstance(value, list) and len(value) == 1 and isinstance(value[0], dict):
         only = _delta(value[0], None)
         return [] if only is None else [only]
-    if isinstance(value, dict):
-        is_entry = any(name in value for name in ("function", "name", "arguments"))
-        value = [value] if is_entry else list(value.values())
-    entries = [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
+    if isinstance(value, dict) and not any(name in value for name in ("function", "name", *ARGUMENTS)):
+        value = list(value.values())
+    found = list(_entries(value))
+    entries = [entry for entry in found if entry is not None]
+    if found and not entries:
+        return [_UNREADABLE]
     deltas = (_delta(entry, place if len(entries) > 1 else None) for place, entry in enumerate(entries))
     return [delta for delta in deltas if delta is not None]
 
 
+_UNREADABLE = CallDelta(-1, None, NAMELESS, "", False, {}, {})
+"""It has a place that no other call has, so that several of them are one call."""
+
+
+def _entries(value: Any, level: int = 0) -> Iterator[dict[str, Any] | None]:
+    """The objects in a value, None for one that has no meaning here."""
+    if isinstance(value, str):
+        value = _parsed(value)
+    if isinstance(value, dict):
+        yield value
+    elif isinstance(value, list) and level < _MAX_NESTING:
+        for inner in value:
+            yield from _entries(inner, level + 1)
+    elif value:
+        yield None
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return parse_document(b'{"calls":%s}' % (text.encode() or b"null"))["calls"]
+    except ProviderError:
+        return text
+
+
 def _delta(entry: dict[str, Any], place: int | None) -> CallDelta | None:
     function = entry.get("function")
+    if isinstance(function, list):
+        function = next(_entries(function), None)
     if isinstance(function, str):
         function = {"name": function, "arguments": entry.get("arguments")}
     inner: dict[str, Any] = function if isinstance(function, dict) else {}
     fields = inner or entry
-    index, call_id, value = _index(entry.get("index")), entry.get("id"), fields.get("arguments")
+    index, call_id = _index(entry.get("index")), entry.get("id")
+    value = next((fields[name] for name in ARGUMENTS if fields.get(name) is not None), None)
     call_id = call_id if isinstance(call_id, str) and call_id else None
-    if value is None:
-        value = fields.get("parameters")
     name = str(fields.get("name") or "")
     arguments = value if isinstance(value, str) else arguments_text(value)
     if index is None and call_id is None:

@@ -76,10 +76,15 @@ class OpenAiStream(ResponseStream):
     def _choice(self, choice: dict[str, Any]) -> bool:
         """Reads the delta, or the complete message; returns whether it has content."""
         delta, message = choice.get("delta"), choice.get("message")
+        if calls := choice.get("tool_calls"):
+            # A few servers send them next to the delta.
+            delta = delta if isinstance(delta, dict) else {}
+            delta = {**delta, "tool_calls": delta.get("tool_calls") or calls}
         has_content = False
         if isinstance(delta, dict) and delta:
             self._has_deltas = True
-            has_content = self._delta(delta)
+            is_last = not self.finished and end_word(choice.get("finish_reason")) is not None
+            has_content = self._delta(delta, is_last=is_last)
         if isinstance(message, dict) and message:
             if self._has_deltas:
                 self._message(message)
@@ -88,17 +93,17 @@ class OpenAiStream(ResponseStream):
                 has_content = self._delta(message, is_whole=True)
         return has_content
 
-    def _delta(self, delta: dict[str, Any], *, is_whole: bool = False) -> bool:
+    def _delta(self, delta: dict[str, Any], *, is_whole: bool = False, is_last: bool = False) -> bool:
         has_content = False
         if found := self._beside.read(delta):
             text, self._place = found
-            self._add_reasoning(self._thoughts.add(text))
+            self._add_reasoning(self._thoughts.add(text, is_last=is_last))
             has_content = True
         if (content := delta.get("content")) and (text := text_in(content)):
-            self._add_content(self._texts.add(text))
+            self._add_content(self._texts.add(text, is_last=is_last))
             has_content = True
         if (refusal := delta.get("refusal")) and (text := text_in(refusal)):
-            self._add_text(self._refusals.add(text))
+            self._add_text(self._refusals.add(text, is_last=is_last))
             has_content = True
         for entry in self._entries(delta):
             self._show(*self._calls.add(entry))

@@ -6,6 +6,7 @@ begin like the text before it; only what cannot be a coincidence counts as a sna
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import orjson
@@ -27,6 +28,9 @@ _DISTINCT = 4
 _REPEAT_CHARS = 32
 """Length of a text that is not written twice in a row by chance, if it came in pieces and then in one."""
 _GROWTHS = 2
+_PLACEHOLDERS = ("", "{}", "null")
+"""What some servers send before the arguments themselves."""
+_PLACEHOLDER = re.compile(r'\A\s*(?:\{\}|null)\s*(?=[{"])')
 
 
 class GrowingText:
@@ -49,8 +53,11 @@ class GrowingText:
         self._pieces = ["".join(self._pieces)]
         return self._pieces[0]
 
-    def add(self, piece: str) -> str:
-        """Takes the next piece; returns what it adds, as far as that is decided."""
+    def add(self, piece: str, *, is_last: bool = False) -> str:
+        """Takes the next piece; returns what it adds, as far as that is decided. If the last one is the whole text so
+        far, it is a snapshot."""
+        if is_last and piece == self.text + "".join(self._held):
+            return self.complete(piece)
         if self._snapshot is not None:
             return self._advance(piece)
         if self._held:
@@ -149,6 +156,8 @@ class Arguments:
     def add(self, piece: str, *, is_value: bool = False) -> str:
         """Takes the next piece, `is_value` if it was sent as an object; returns what can be shown of it. Raises
         `ProviderError` if too much is held."""
+        if not self.size:
+            piece = _PLACEHOLDER.sub("", piece)
         if not piece:
             return ""
         if is_value and not self._length:
@@ -196,7 +205,7 @@ class Arguments:
     def _is_doubtful(self, piece: str) -> bool:
         if not self._length:
             # A placeholder, before the arguments themselves; or JSON within a string.
-            return piece.strip() in ("", "{}") or piece.lstrip().startswith('"')
+            return piece.strip() in _PLACEHOLDERS or piece.lstrip().startswith('"')
         if len(piece) >= self._length and piece.startswith(self._shown_text):
             return True
         return "{" in piece and piece.lstrip().startswith("{") and self.may_be_whole and self._is_whole_yet()
@@ -207,8 +216,9 @@ class Arguments:
 
     def _hold(self, piece: str) -> str:
         held = self._held
-        if not self._length and len(held) == 1 and held[0].strip() in ("", "{}"):
-            return self._replace_placeholder(piece)
+        if not self._length and len(held) == 1 and (placeholder := held[0].strip()) in _PLACEHOLDERS:
+            self._held, self._held_length = [], 0
+            return self.add(placeholder + piece)
         if len(piece) > len(held[-1]) and piece.startswith(held[-1]) and self._growths:
             self._growths += 1
             if self._growths > _GROWTHS and self._length:
@@ -219,13 +229,6 @@ class Arguments:
         if self._held_length > MAX_ARGUMENTS_CHARS:
             raise _too_large()
         return ""
-
-    def _replace_placeholder(self, piece: str) -> str:
-        placeholder = self._held[0].strip()
-        if not piece.strip():
-            return ""
-        self._held, self._held_length = [], 0
-        return self.add(piece if piece.lstrip().startswith(("{", '"')) else placeholder + piece)
 
     def _hold_only(self, piece: str) -> None:
         self._held, self._held_length = [piece], len(piece)

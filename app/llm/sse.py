@@ -15,6 +15,9 @@ _NEXT_EVENT = re.compile(rb"\}\n(?=(?:(?::|id:|retry:)[^\n]*\n){0,3}(?:event:|da
 """Where the next event begins though the blank line is missing: after a closing brace, a JSON document continues with a
 comma or another bracket, or not at all."""
 
+_STARTS = (b"}\ndata: {", b"}\nevent:", b"}\nid:", b"}\nretry:")
+"""The same where it is certain before the rest has arrived."""
+
 _BLANK_LINES = re.compile(rb"\n{3,}")
 """Blank lines that cost as much as an event each if a stream sends millions."""
 
@@ -88,16 +91,15 @@ class SseParser:
     def _complete_lines(self, seen: int) -> bytes:
         """The same for a stream without blank lines."""
         start = max(0, seen - 9)
-        end = max(self._buffer.rfind(next_event, start) for next_event in (b"}\ndata: {", b"}\nevent:")) + 1
+        end = max(self._buffer.rfind(next_event, start) for next_event in _STARTS) + 1
         whole = bytes(self._buffer[:end])
         del self._buffer[: end + 1 if end else 0]
         return whole
 
     def _events(self, whole: bytes) -> list[tuple[bytes, bytes]]:
         events: list[tuple[bytes, bytes]] = []
-        if b"}\ndata:" in whole or b"}\nevent:" in whole or b"}\n:" in whole:
-            whole = _NEXT_EVENT.sub(b"}\n\n", whole)
-        for block in _BLANK_LINES.sub(b"\n\n", whole).split(b"\n\n"):
+        whole = _BLANK_LINES.sub(b"\n\n", _NEXT_EVENT.sub(b"}\n\n", whole))
+        for block in whole.split(b"\n\n"):
             if len(block) > self._limit:
                 raise _too_large(self._limit)
             if block.startswith(b"data: ") and b"\n" not in block:

@@ -1,26 +1,23 @@
 """The formats in which models write tool calls as text, each as its model was trained to.
 
-A text of calls begins with a marker and consists of calls and blanks. Reading one takes linear time, since the text is
-untrusted.
+The markup of calls begins with a marker. Reading it takes linear time, since the text is untrusted.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
-UNKNOWN = "unknown"
-"""The name of a call whose own name cannot be read."""
-_NAME = r"[\w.\-]{1,128}"
-_INDEX = re.compile(r":\d{1,9}\Z")
-"""Kimi numbers its calls: `functions.read_file:0`."""
-_BLANKS = re.compile(r"(?:\s++|<\|im_end\|>|<\|eot_id\|>|<\|eom_id\|>|<\|end\|>|</s>|<｜end▁of▁sentence｜>)*+")
-"""What may be between calls and after them."""
+from app.llm.tool_names import ARGUMENTS, NAMELESS, clean_name
+
+_NAME = r"\w[\w.\-]{0,127}"
+_ENDS = re.compile(r"(?:\s*+(?:<\|(?:im_end|eot_id|eom_id|end)\|>|</s>|<｜end▁of▁sentence｜>))*")
+"""Tokens that may be between calls and after them."""
 
 Schemas = Mapping[str, Mapping[str, Any]]
 """The JSON schema of each offered tool's arguments."""
@@ -37,7 +34,7 @@ class TextCall:
 class UnreadableError(Exception):
     """Markup of a call that cannot be read; `name` as far as it was found."""
 
-    def __init__(self, name: str = UNKNOWN) -> None:
+    def __init__(self, name: str = NAMELESS) -> None:
         super().__init__(name)
         self.name = name
 
@@ -49,9 +46,6 @@ class Scan:
         self.text = text
         self.at = at
         self.schemas = schemas
-
-    def skip_blanks(self) -> None:
-        self.at = _end(_BLANKS.match(self.text, self.at))
 
     def take(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
         """Moves over a match that begins here, and the blanks before it."""
@@ -69,20 +63,25 @@ class Scan:
         self.at = match.end()
         return found
 
-    def json(self, name: str = UNKNOWN) -> Any:
+    def json(self, name: str = NAMELESS) -> Any:
         """Moves over a JSON value."""
         start = _end(_SPACE.match(self.text, self.at))
         try:
             value, self.at = _DECODER.raw_decode(self.text, start)
         except (ValueError, RecursionError):
             found = _NAMED.search(self.text, start, start + 1_000)
-            raise UnreadableError(name if name != UNKNOWN or found is None else plain_name(found[1])) from None
+            raise UnreadableError(name if name != NAMELESS or found is None else clean_name(found[1])) from None
         return value
 
-    def typed(self, name: str, values: Mapping[str, str]) -> TextCall:
-        """A call whose arguments were written as text: those that are no strings are JSON."""
-        properties = self.schemas.get(name, {}).get("properties", {})
-        return TextCall(name, dumped({key: _typed(text, properties.get(key)) for key, text in values.items()}))
+    def call(self, name: str) -> TextCall:
+        """Moves over the arguments of a call, which are JSON."""
+        return call_of({"name": name, "arguments": self.json(name)})
+
+    def past_blanks(self) -> int:
+        """The position after the tokens that follow, and after white space if only that or a marker comes next."""
+        at = _end(_ENDS.match(self.text, self.at))
+        after = _end(_SPACE.match(self.text, at))
+        return after if after == len(self.text) or ANY_MARKER.match(self.text, after) else at
 
 
 _DECODER = json.JSONDecoder(strict=False)
@@ -94,12 +93,6 @@ _NAMED = re.compile(rf'"name"\s*:\s*"({_NAME})"')
 def _end(match: re.Match[str] | None) -> int:
     assert match is not None, "the pattern matches the empty string"
     return match.end()
-
-
-def plain_name(name: str) -> str:
-    """A tool's name without its namespace and number; `UNKNOWN` if it can be none."""
-    name = _INDEX.sub("", name.strip()).removeprefix("functions.")
-    return name if re.fullmatch(_NAME, name) else UNKNOWN
 
 
 def dumped(value: Any) -> str:
@@ -115,8 +108,8 @@ def call_of(found: Any) -> TextCall:
         found = function
     if not isinstance(found, dict) or not isinstance(found.get("name"), str):
         raise UnreadableError
-    name = plain_name(found["name"])
-    arguments: Any = next((found[key] for key in ("arguments", "parameters") if key in found), {})
+    name = clean_name(found["name"])
+    arguments: Any = next((found[key] for key in ARGUMENTS if key in found), {})
     if isinstance(arguments, str):
         try:
             arguments = json.loads(arguments, strict=False)
@@ -160,100 +153,110 @@ def _types(schema: Any) -> set[str]:
     return found
 
 
-_TOOL_CALL = re.compile(r"<tool_call>")
-_TOOL_CALL_END = re.compile(r"</tool_call>")
-_FUNCTION = re.compile(r"<function=\"?([^<>\"\s]{1,128})\"?\s*>")
-_FUNCTION_END = re.compile(r"</function>")
-_PARAMETER = re.compile(r"<parameter=\"?([^<>\"]{1,128})\"?>\n?")
-_PARAMETER_END = re.compile(r"\n?</parameter>(?=\s*(?:<parameter=|</function>|</tool_call>|\Z))")
-_ARGUMENT = re.compile(r"<arg_key>([^<>]{1,128})</arg_key>\s*+<arg_value>\n?")
-_ARGUMENT_END = re.compile(r"\n?</arg_value>(?=\s*(?:<arg_key>|</tool_call>|\Z))")
+_NAMESPACES = ("", "ant" + "ml:", "minimax:", "｜DSML｜")
+_SPACES = f"(?:{'|'.join(_NAMESPACES[1:])})?"
+_WRAPPER = re.compile(rf"<{_SPACES}(?:function|tool)_calls?(?:\s+name=[\"']?([^<>\"'\s]{{1,128}})[\"']?\s*)?>")
+_WRAPPER_END = re.compile(rf"</{_SPACES}(?:function|tool)_calls?>")
 _OBJECT = re.compile(r"(?=[{\[])")
-_GLM_NAME = re.compile(rf"({_NAME})(?=\s*(?:<arg_key>|</tool_call>|\Z))")
+_PYTHON = re.compile(r"(?=[{\[][\s{]*')")
+_PYTHON_END = re.compile(rf"{_WRAPPER_END.pattern}|\Z")
 
 
-def _tool_call(scan: Scan) -> list[TextCall]:
-    """Hermes and Qwen (JSON), Qwen3-Coder (`<function=…>`) and GLM (`<arg_key>`), in `<tool_call>`."""
-    scan.take(_TOOL_CALL)
+class _Form(NamedTuple):
+    """How a function with its name begins and ends, and each of its parameters, which has a key and may say whether it
+    is a string."""
+
+    begin: re.Pattern[str]
+    end: re.Pattern[str]
+    parameter: re.Pattern[str]
+    parameter_end: re.Pattern[str]
+
+
+_FUNCTION = _Form(
+    re.compile(r"<function=\"?([^<>\"\s]{1,128})\"?\s*>"),
+    re.compile(r"</function>|(?=</tool_call>)"),
+    re.compile(r"<parameter=\"?([^<>\"]{1,128})\"?>()\n?"),
+    re.compile(r"\n?</parameter>(?=\s*(?:<parameter=|</function>|</tool_call>|\Z))"),
+)
+"""Qwen3-Coder, and Llama with JSON in place of the parameters."""
+_INVOKE = _Form(
+    re.compile(rf"<{_SPACES}invoke\s+name=\"([^<>\"]{{1,128}})\"\s*>"),
+    re.compile(rf"</{_SPACES}invoke>"),
+    re.compile(rf"<{_SPACES}parameter\s+name=\"([^<>\"]{{1,128}})\"(?:\s++string=\"(true|false)\")?\s*>\n?"),
+    re.compile(rf"\n?</{_SPACES}parameter>(?=\s*(?:<{_SPACES}parameter\s|</{_SPACES}invoke>|\Z))"),
+)
+"""Anthropic, MiniMax and DeepSeek V3.2."""
+_FORMS = (_FUNCTION, _INVOKE)
+_GLM = _Form(
+    re.compile(rf"({_NAME})(?=\s*(?:<arg_key>|</tool_call>|\Z))"),
+    re.compile(""),
+    re.compile(r"<arg_key>([^<>]{1,128})</arg_key>()\s*+<arg_value>\n?"),
+    re.compile(r"\n?</arg_value>(?=\s*(?:<arg_key>|</tool_call>|\Z))"),
+)
+
+
+def _wrapped(scan: Scan) -> list[TextCall]:
+    """Calls in a tag: JSON of Hermes and Qwen, functions, or GLM's. The tag may be left out before a function, and its
+    end everywhere."""
+    tag = scan.take(_WRAPPER)
     calls: list[TextCall] = []
-    while not scan.take(_TOOL_CALL_END) and (not calls or scan.at < len(scan.text)):
-        if scan.take(_OBJECT):
+    if tag is not None and tag[1]:
+        calls.append(scan.call(clean_name(tag[1])))
+    while not scan.take(_WRAPPER_END):
+        if tag is not None and scan.take(_PYTHON):
+            return calls + _calls_of(_from_python(scan.until(_PYTHON_END, NAMELESS)))
+        if tag is not None and scan.take(_OBJECT):
             calls += _calls_of(scan.json())
-        elif not calls and (found := scan.take(_GLM_NAME)):
-            name = plain_name(found[1])
-            calls.append(scan.typed(name, _texts(scan, _ARGUMENT, _ARGUMENT_END, name)))
-        elif not calls or scan.text.startswith("<function", _end(_SPACE.match(scan.text, scan.at))):
-            calls += _function(scan)
+        elif (call := _function(scan, _FORMS if calls or tag is None else (*_FORMS, _GLM))) is not None:
+            calls.append(call)
         else:
-            break  # the end was left out
+            break
     return calls
 
 
-def _functions(scan: Scan) -> list[TextCall]:
-    """A function without `<tool_call>`, whose end Qwen3-Coder may write although it has left out the start."""
-    calls = _function(scan)
-    scan.take(_TOOL_CALL_END)
-    return calls
-
-
-def _function(scan: Scan) -> list[TextCall]:
-    """`<function=name>` with parameters of Qwen3-Coder, or the JSON of Llama."""
-    found = scan.take(_FUNCTION)
-    if found is None:
-        raise UnreadableError
-    name = plain_name(found[1])
-    if scan.take(_OBJECT):
-        call = call_of({"name": name, "arguments": scan.json(name)})
+def _function(scan: Scan, forms: Iterable[_Form]) -> TextCall | None:
+    for form in forms:
+        if found := scan.take(form.begin):
+            break
     else:
-        call = scan.typed(name, _texts(scan, _PARAMETER, _PARAMETER_END, name))
-    if not scan.take(_FUNCTION_END) and scan.text[scan.at :].strip():
+        return None
+    name = clean_name(found[1])
+    call = scan.call(name) if scan.take(_OBJECT) else TextCall(name, dumped(_parameters(scan, name, form)))
+    if not scan.take(form.end) and scan.past_blanks() < len(scan.text):
         raise UnreadableError(name)
-    return [call]
+    return call
 
 
-def _texts(scan: Scan, begin: re.Pattern[str], end: re.Pattern[str], name: str) -> dict[str, str]:
-    """Keys and values that are written as text, each value up to its `end`."""
-    values: dict[str, str] = {}
-    while found := scan.take(begin):
-        values[found[1].strip()] = scan.until(end, name)
+def _parameters(scan: Scan, name: str, form: _Form) -> dict[str, Any]:
+    """Values that are written as text: those that are no strings are JSON."""
+    values: dict[str, Any] = {}
+    properties = scan.schemas.get(name, {}).get("properties", {})
+    while found := scan.take(form.parameter):
+        key, text = found[1].strip(), scan.until(form.parameter_end, name)
+        schema = {"type": "string" if found[2] == "true" else "object"} if found[2] else properties.get(key)
+        values[key] = _typed(text, schema)
     return values
 
 
-_NAMESPACES = ("", "ant" + "ml:", "minimax:", "｜DSML｜")
-_SPACES = f"(?:{'|'.join(_NAMESPACES[1:])})?"
-_WRAPPER = re.compile(rf"<{_SPACES}(?:function_calls|tool_calls?)>")
-_WRAPPER_END = re.compile(rf"</{_SPACES}(?:function_calls|tool_calls?)>")
-_INVOKE = re.compile(rf"<{_SPACES}invoke\s+name=\"([^<>\"]{{1,128}})\"\s*>")
-_INVOKE_END = re.compile(rf"</{_SPACES}invoke>")
-_NAMED_PARAMETER = re.compile(
-    rf"<{_SPACES}parameter\s+name=\"([^<>\"]{{1,128}})\"(?:\s++string=\"(true|false)\")?\s*>\n?"
+_PYTHON_TOKEN = re.compile(
+    r"""'([^'\\]*(?:\\.[^'\\]*)*)(?:'|\\?\Z)|"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)|\b(?:True|False|None)\b""", re.S
 )
-_NAMED_PARAMETER_END = re.compile(rf"\n?</{_SPACES}parameter>(?=\s*(?:<{_SPACES}parameter\s|</{_SPACES}invoke>|\Z))")
+_ESCAPE = re.compile(r"\\.|\"", re.S)
+_AS_JSON = {"True": "true", "False": "false", "None": "null", "\\'": "'", '"': '\\"'}
 
 
-def _invocations(scan: Scan) -> list[TextCall]:
-    """`<invoke name="…">` of Anthropic, MiniMax and DeepSeek V3.2, alone or in a wrapper."""
-    is_wrapped = scan.take(_WRAPPER)
-    calls: list[TextCall] = []
-    while found := scan.take(_INVOKE):
-        calls.append(_invocation(scan, plain_name(found[1])))
-    if not calls:
-        raise UnreadableError
-    if is_wrapped:
-        scan.take(_WRAPPER_END)
-    return calls
+def _from_python(text: str) -> Any:
+    """A value as Python prints it, with single quotes."""
 
+    def as_json(token: re.Match[str]) -> str:
+        if token[1] is None:
+            return _AS_JSON.get(token[0], token[0])
+        return f'"{_ESCAPE.sub(lambda found: _AS_JSON.get(found[0], found[0]), token[1])}"'
 
-def _invocation(scan: Scan, name: str) -> TextCall:
-    values: dict[str, Any] = {}
-    properties = scan.schemas.get(name, {}).get("properties", {})
-    while found := scan.take(_NAMED_PARAMETER):
-        text = scan.until(_NAMED_PARAMETER_END, name)
-        schema = {"type": "string" if found[2] == "true" else "object"} if found[2] else properties.get(found[1])
-        values[found[1]] = _typed(text, schema)
-    if not scan.take(_INVOKE_END):
-        raise UnreadableError(name)
-    return TextCall(name, dumped(values))
+    try:
+        return json.loads(_PYTHON_TOKEN.sub(as_json, text), strict=False)
+    except (ValueError, RecursionError):
+        raise UnreadableError from None
 
 
 _SECTION = re.compile(r"<\|tool_calls_section_begin\|>|<[｜|]tool▁calls▁begin[｜|]>")
@@ -270,16 +273,14 @@ def _sections(scan: Scan) -> list[TextCall]:
     scan.take(_SECTION)
     calls: list[TextCall] = []
     while scan.take(_CALL):
-        name = scan.until(_SEPARATOR, UNKNOWN)
+        name = scan.until(_SEPARATOR, NAMELESS)
         if name.strip() == "function":  # V3 has the type first, and the arguments in a code block
-            name = scan.until(_LINE_END, UNKNOWN)
-        name = plain_name(name)
+            name = scan.until(_LINE_END, NAMELESS)
+        name = clean_name(name)
         scan.take(_FENCE)
-        calls.append(call_of({"name": name, "arguments": scan.json(name)}))
+        calls.append(scan.call(name))
         scan.take(_FENCE)
         scan.take(_CALL_END)
-    if not calls:
-        raise UnreadableError
     scan.take(_SECTION_END)
     return calls
 
@@ -293,12 +294,8 @@ def _mistral(scan: Scan) -> list[TextCall]:
     scan.take(_TOOL_CALLS)
     if scan.take(_OBJECT):
         return _calls_of(scan.json())
-    calls: list[TextCall] = []
-    while found := scan.take(_MISTRAL_NAME):
-        calls.append(call_of({"name": found[1], "arguments": scan.json(plain_name(found[1]))}))
-    if not calls:
-        raise UnreadableError
-    return calls
+    found = scan.take(_MISTRAL_NAME)
+    return [scan.call(clean_name(found[1]))] if found is not None else []
 
 
 _PYTHON_TAG = re.compile(r"<\|python_tag\|>")
@@ -326,22 +323,21 @@ def _harmony(scan: Scan) -> list[TextCall]:
     found = scan.take(_CHANNEL)
     if found is None or not (found[1] or found[2]):
         raise UnreadableError
-    name = plain_name(found[1] or found[2])
-    call = call_of({"name": name, "arguments": scan.json(name)})
+    call = scan.call(clean_name(found[1] or found[2]))
     scan.take(_CHANNEL_END)
     return [call]
 
 
+TAGS = ("<tool_call>", "<function_call>")
+HARMONY = ("<|channel|>", "<|start|>assistant")
 _FORMATS: dict[str, tuple[Callable[[Scan], list[TextCall]], re.Pattern[str]]] = {
-    "<tool_call>": (_tool_call, _TOOL_CALL_END),
-    "<function=": (_functions, _FUNCTION_END),
     **dict.fromkeys(
         (
+            *(*TAGS, "<tool_call name=", "<function_call name=", "<function=", "<minimax:tool_call>"),
             *(f"<{space}{tag}>" for space in _NAMESPACES for tag in ("function_calls", "tool_calls")),
             *(f"<{space}invoke name=" for space in _NAMESPACES),
-            "<minimax:tool_call>",
         ),
-        (_invocations, re.compile(rf"{_INVOKE_END.pattern}|{_WRAPPER_END.pattern}")),
+        (_wrapped, re.compile(rf"{_WRAPPER_END.pattern}|</function>|{_INVOKE.end.pattern}")),
     ),
     **dict.fromkeys(
         (
@@ -352,41 +348,32 @@ _FORMATS: dict[str, tuple[Callable[[Scan], list[TextCall]], re.Pattern[str]]] = 
     ),
     "[TOOL_CALLS]": (_mistral, re.compile(r"(?!)")),
     "<|python_tag|>": (_llama, re.compile(r"(?!)")),
-    **dict.fromkeys(("<|channel|>", "<|start|>assistant"), (_harmony, _CHANNEL_END)),
+    **dict.fromkeys(HARMONY, (_harmony, _CHANNEL_END)),
 }
 """What reads a text that begins with a marker, and what ends a call in it."""
 MARKERS = tuple(_FORMATS)
-_ANY_MARKER = re.compile("|".join(map(re.escape, MARKERS)))
-
-
-def read_marked(text: str, schemas: Schemas) -> list[TextCall]:
-    """The calls of a text that begins with a marker; none if it also has other text. Markup that cannot be read becomes
-    a call with what was found of it, so that the model gets an error for it."""
-    scan, calls = Scan(text, 0, schemas), list[TextCall]()
-    scan.skip_blanks()
-    if text.strip() in MARKERS:
-        return []
-    while marker := _ANY_MARKER.match(text, scan.at):
-        start = scan.at
-        read, end = _FORMATS[marker[0]]
-        try:
-            calls += read(scan)
-        except (UnreadableError, RecursionError) as error:
-            name = error.name if isinstance(error, UnreadableError) else UNKNOWN
-            return _unreadable(text, start, name, calls, end)
-        scan.skip_blanks()
-    return calls if scan.at == len(text) else []
-
+ANY_MARKER = re.compile("|".join(map(re.escape, MARKERS)))
+INNER_MARKER = re.compile(rf"<function=|<{_SPACES}invoke name=|{_CALL.pattern}|<\|channel\|>")
+"""Those that may be part of what another marker begins."""
 
 _ARGUMENTS_CHARS = 2_000
 """Characters of unreadable markup that the model sees again."""
 
 
-def _unreadable(text: str, start: int, name: str, calls: list[TextCall], end: re.Pattern[str]) -> list[TextCall]:
-    """The calls before unreadable markup and one for it, unless other text follows its end."""
-    after = start
-    for match in end.finditer(text, start):
-        after = match.end()
-    if after > start and _end(_BLANKS.match(text, after)) < len(text):
-        return []
-    return [*calls, TextCall(name, text[start : start + _ARGUMENTS_CHARS])]
+def read_marked(text: str, schemas: Schemas) -> tuple[list[TextCall], int]:
+    """The calls of the markup that a text begins with, and where it ends. Markup that cannot be read is a call with
+    what was found of it, so that the model gets an error for it. A marker alone is no markup, and ends at 0."""
+    scan = Scan(text, _end(_SPACE.match(text)), schemas)
+    marker = ANY_MARKER.match(text, scan.at)
+    if marker is None or _end(_SPACE.match(text, marker.end())) == len(text):
+        return [], 0
+    read, end = _FORMATS[marker[0]]
+    try:
+        calls = read(scan)
+        name = NAMELESS
+    except (UnreadableError, RecursionError) as error:
+        calls, name = [], getattr(error, "name", NAMELESS)
+    if calls:
+        return calls, scan.past_blanks()
+    last = max((found.end() for found in end.finditer(text, marker.end())), default=len(text))
+    return [TextCall(name, text[marker.start() : last][:_ARGUMENTS_CHARS])], last

@@ -1,4 +1,4 @@
-"""Names of tools as models and servers garble them."""
+"""Names of tools as models and servers garble them, and where calls have their arguments."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import re
 
 NAMELESS = "unknown"
 """The name of a call without one, so that the model gets an error as its result."""
+ARGUMENTS = ("arguments", "parameters", "input")
+"""The keys under which a call's arguments are found."""
 _MARK = re.compile(r"<\|[^|<>]*\|>")
 _RECIPIENT = re.compile(r"\bto=([\w.:-]+)")
 _PREFIX = re.compile(r"^(?:functions?|tools?|default_api|multi_tool_use)[.:/]+(?=\w)")

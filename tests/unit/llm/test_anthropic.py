@@ -18,7 +18,7 @@ from app.llm.base import BlockEnd, ModelRequest, ReasoningDelta, StreamEvent, Te
 from app.llm.sse import SseParser
 
 from .servers import LocalServer, Scripted, document, local_server
-from .values import READ_FILE, calls, collect, finish, prose, request, thoughts, usage, user
+from .values import LIST, READ_FILE, calls, collect, finish, prose, request, thoughts, usage, user
 
 Event = dict[str, Any]
 
@@ -401,7 +401,19 @@ async def test_blocks_whose_start_is_missing_are_read() -> None:
 
 async def test_what_only_the_server_understands_of_a_call_is_kept() -> None:
     call = begin(0, "tool_use", id="t", name="f", input={}, signature="s", caller=None)
+    signed = more(0, "signature_delta", signature="t")
     assert BlockEnd(0, {"call": {"signature": "s"}}) in await said(START, call, stop(0), ending("tool_use"), STOP)
+    assert BlockEnd(0, {"call": {"signature": "st"}}) in await said(START, call, signed, ending("tool_use"), STOP)
+
+
+async def test_a_call_that_is_written_as_text_is_read() -> None:
+    markup = '<tool_call>{"name": "list_directory", "arguments": {}}</tool_call>'
+    answer = Scripted(pieces=named(START, *words(0, "I look.", markup), ending("end_turn"), STOP))
+    events, _ = await run(answer, asked=request(tools=(LIST,)))
+    assert (prose(events), calls(events)) == ("I look.", [("list_directory", "{}")])
+    assert finish(events) == "tool_calls"
+    events, _ = await run(answer)
+    assert (prose(events), finish(events)) == ("I look." + markup, "stop")
 
 
 @pytest.mark.parametrize(

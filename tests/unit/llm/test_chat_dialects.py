@@ -141,7 +141,15 @@ CALLS = [
     pytest.param([tools({"id": "a", "name": "f", "arguments": X})], [F], id="flat"),
     pytest.param([tools({"name": "f", "parameters": {"x": 1}})], [("f", '{"x":1}')], id="flat, with parameters"),
     pytest.param([tools({"id": "a", "function": "f", "arguments": X})], [F], id="the name as function"),
+    pytest.param([tools({"name": "f", "input": {"x": 1}})], [("f", '{"x":1}')], id="flat, with input"),
+    pytest.param([tools({"function": [{"name": "f", "arguments": X}]})], [F], id="a list as function"),
     pytest.param([tools(None, entry(0, "a", "f", X), {}, "junk")], [F], id="null entries"),
+    pytest.param([{"tool_calls": json.dumps([entry(0, "a", "f", X), entry(1, "b", "g", Y)])}], [F, G], id="as text"),
+    pytest.param([tools(json.dumps(entry(0, "a", "f", X)), json.dumps(entry(1, "b", "g", Y)))], [F, G], id="texts"),
+    pytest.param([tools([entry(0, "a", "f", X), entry(1, "b", "g", Y)])], [F, G], id="a list in a list"),
+    pytest.param([{"content": "I look."}, tools("junk"), {"tool_calls": "{"}], [("unknown", "")], id="unreadable"),
+    pytest.param([tools(entry(0, "a", "f", X)), {"tool_calls": True}], [F, ("unknown", "")], id="a call, and junk"),
+    pytest.param([tools([[[["deep"]]]])], [("unknown", "")], id="a deep list"),
     pytest.param([tools(entry(0, "a", "f", [1]))], [("f", "[1]")], id="arguments that are no object"),
     pytest.param([tools(entry(0, "a", "f", json.dumps(X)))], [F], id="arguments encoded twice"),
     pytest.param([tools(entry(0, "a", None, X))], [("unknown", X)], id="no name"),
@@ -154,7 +162,20 @@ def test_calls_are_found_in_every_dialect(deltas: list[dict[str, Any]], expected
     events = said(*deltas)
     assert calls(events) == expected
     assert finish(events) == "tool_calls"
-    assert len([event for event in events if isinstance(event, BlockEnd)]) == len(expected)
+    starts = [event for event in events if isinstance(event, ToolCallStart)]
+    assert {event.block for event in starts} <= {event.block for event in events if isinstance(event, BlockEnd)}
+
+
+@pytest.mark.parametrize("value", ["", "null", "[]", [None], [[]], {"0": None}, [""]])
+def test_empty_calls_are_no_calls(value: Any) -> None:
+    events = said({"content": "Done."}, {"tool_calls": value})
+    assert (calls(events), finish(events)) == ([], "stop")
+
+
+@pytest.mark.parametrize("beside", [{}, {"delta": {"tool_calls": None}}, {"message": {"content": ""}}])
+def test_calls_may_be_next_to_the_delta(beside: dict[str, Any]) -> None:
+    choice = {"index": 0, "tool_calls": [entry(0, "a", "f", X)], "finish_reason": "tool_calls", **beside}
+    assert calls(fold({"choices": [choice]})) == [F]
 
 
 def test_interleaved_calls_that_end_like_objects_are_kept_apart() -> None:
@@ -240,6 +261,21 @@ def test_a_complete_message_repeats_nothing(
 ) -> None:
     events = fold(*chunks)
     assert (prose(events), calls(events)) == (text, expected)
+
+
+@pytest.mark.parametrize("repeated", [{}, tools(entry(0, "a", "f", X))])
+def test_a_last_delta_may_repeat_the_message(repeated: dict[str, Any]) -> None:
+    chunks = [delta(reasoning_content="hm"), delta(content="I will look."), *([delta(**repeated)] if repeated else [])]
+    last = delta(reasoning_content="hm", content="I will look.", **repeated)
+    last["choices"][0]["finish_reason"] = "stop"
+    events = fold(*chunks, last)
+    assert (thoughts(events), prose(events), calls(events)) == ("hm", "I will look.", [F] if repeated else [])
+
+
+def test_pieces_may_repeat_if_each_has_a_word_for_the_end() -> None:
+    piece = delta(content="ha")
+    piece["choices"][0]["finish_reason"] = "stop"
+    assert prose(fold(piece, piece, piece)) == "hahaha"
 
 
 THINKING = {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}

@@ -33,7 +33,9 @@ MEANINGS: dict[End, str] = {
     " context_window_exceeded max_context contextLengthExceeded REASON_MAX_CONTEXT prompt_too_long",
     "failure": "network_error insufficient_system_resource malformed_function_call MALFORMED_FUNCTION_CALL abort"
     " aborted error timeout cancelled USER_CANCEL context_canceled overloaded engine_error unexpected_tool_call"
-    " TOO_MANY_TOOL_CALLS MISSING_THOUGHT_SIGNATURE server_shutdown connection_reset REASON_TIME_LIMIT not_finished",
+    " TOO_MANY_TOOL_CALLS MISSING_THOUGHT_SIGNATURE server_shutdown connection_reset REASON_TIME_LIMIT not_finished"
+    " no_healthy_upstream upstream_error UNHEALTHY bad_gateway at_capacity worker_died out_of_memory oom"
+    " connection_dropped",
     "other": "pause_turn",
     None: "something_new OTHER FINISH_REASON_UNSPECIFIED repetition",
 }

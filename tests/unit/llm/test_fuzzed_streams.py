@@ -9,8 +9,9 @@ import orjson
 import pytest
 
 from app.errors import ProviderError
-from app.llm.anthropic_stream import MAX_HELD_BYTES, AnthropicStream
+from app.llm.anthropic_stream import AnthropicStream
 from app.llm.base import InputTransformed
+from app.llm.held import MAX_HELD_BYTES
 from app.llm.openai_calls import MAX_NAME_CHARS
 from app.llm.openai_stream import OpenAiStream
 from app.llm.windows import classify
@@ -139,7 +140,7 @@ def test_endless_thinking_is_an_error() -> None:
         }
     )
     stream.feed([(b"", piece)] * 3)
-    with pytest.raises(ProviderError, match="thinking is too large"):
+    with pytest.raises(ProviderError, match="too much data"):
         stream.feed([(b"", piece)])
 
 

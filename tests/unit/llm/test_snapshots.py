@@ -90,6 +90,30 @@ def test_a_complete_text_adds_only_the_rest(pieces: list[str], whole: str, text:
     assert told(*pieces, whole=whole) == text
 
 
+@pytest.mark.parametrize(
+    ("pieces", "last", "text"),
+    [
+        (["Hello ", "world"], "Hello world", "Hello world"),
+        (["Hello"], "Hello", "Hello"),
+        ([LONG[:35]], LONG[:35], LONG[:35]),
+        (["ha", "ha"], "haha", "haha"),
+        (["The", "The answer", "The answer is this"], "The answer is this", "The answer is this"),
+        (["ha", "ha", "ha"], "ha", "hahahaha"),
+        (["Hello ", "world"], "world", "Hello worldworld"),
+        ([], "Hello", "Hello"),
+    ],
+)
+def test_a_last_piece_that_repeats_everything_adds_nothing(pieces: list[str], last: str, text: str) -> None:
+    growing = GrowingText()
+    shown = "".join(growing.add(piece) for piece in pieces)
+    assert shown + growing.add(last, is_last=True) + growing.settle() == text
+
+
+def test_arguments_after_a_placeholder_are_shown_while_they_grow() -> None:
+    arguments = Arguments()
+    assert [arguments.add(piece) for piece in ("null", '{"a":', '"b"}')] == ["", '{"a":', '"b"}']
+
+
 A = '{"path": "a.txt", "content": "{\\"b\\": 1}"}'
 NESTED = ['{"a":', '{"a":1}', "}"]
 QUOTED = json.dumps(A)
@@ -106,6 +130,15 @@ QUOTED = json.dumps(A)
         ([A[:9], A[9:], json.dumps(json.loads(A), indent=1)], A),
         ([*A, A], A),
         (["{}", A], A),
+        (["null", A], A),
+        (["null", "", A[:9], A[9:]], A),
+        (["null", QUOTED], A),
+        (["{}" + A], A),
+        (["{}" + A[:9], A[9:]], A),
+        ([" null " + A], A),
+        (["{} ", "{}", A], A),
+        (["null"], "null"),
+        (["null", "x"], "nullx"),
         (["{}", A[:9], A[9:]], A),
         (["", " ", A], A),
         (["{}"], "{}"),

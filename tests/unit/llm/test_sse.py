@@ -101,6 +101,9 @@ SINGLE = [
     (b'data: {"a":1}\ndata: {"b":2}\ndata: [DONE]\n\n', [(b"", b'{"a":1}'), (b"", b'{"b":2}'), (b"", b"[DONE]")]),
     (b'event: e\ndata: {"a":1}\nevent: f\ndata: {"b":2}\n', [(b"e", b'{"a":1}'), (b"f", b'{"b":2}')]),
     (b'data:{"a":1}\r\n: c\r\nid: 1\r\ndata:{"b":2}\r\n', [(b"", b'{"a":1}'), (b"", b'{"b":2}')]),
+    (b'id: 1\ndata: {"a":1}\nid: 2\ndata: {"b":2}\n\n', [(b"", b'{"a":1}'), (b"", b'{"b":2}')]),
+    (b'data: {"a":1}\nretry: 9\nid: 2\nevent: f\ndata: {"b":2}\n\n', [(b"", b'{"a":1}'), (b"f", b'{"b":2}')]),
+    (b'data: {"a":1}\nid: 1\n\ndata: {"b":2}\nid: 2\n\n', [(b"", b'{"a":1}'), (b"", b'{"b":2}')]),
     (b'data: ping\ndata: {"a":1}\ndata: null\n', [(b"", b'{"a":1}'), (b"", b"null")]),
     (b'data: {\ndata: "a": {\ndata: }\ndata: , "b": [{}\ndata: ]}\n\n', [(b"", b'{\n"a": {\n}\n, "b": [{}\n]}')]),
 ]
@@ -112,9 +115,10 @@ def test_a_document_ends_its_event_even_without_a_blank_line(stream: bytes, even
         assert parse(*(stream[at : at + size] for at in range(0, len(stream), size))) == events
 
 
-def test_a_stream_without_blank_lines_is_returned_as_it_comes() -> None:
+@pytest.mark.parametrize("first", [b"", b"id: 1\n", b"event: e\n", b"retry: 5\n"])
+def test_a_stream_without_blank_lines_is_returned_as_it_comes(first: bytes) -> None:
     parser = SseParser(100)
-    count = sum(len(parser.feed(b'data: {"number": %d}\n' % number)) for number in range(1_000))
+    count = sum(len(parser.feed(first + b'data: {"number": %d}\n' % number)) for number in range(1_000))
     assert count >= 998
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,9 @@ from hypothesis import strategies as st
 
 from app.agent.stream_processor import LOOP_CHARS, RepetitionCheck
 from app.llm.base import BlockEnd, Finish, ReasoningDelta, StopReason, StreamEvent, TextDelta, ToolCallStart, ToolSchema
-from app.llm.text_call_formats import read_marked
+from app.llm.text_call_formats import MARKERS, read_marked
 from app.llm.text_calls import HELD_CHARS, TextCalls
+from app.llm.wire import MAX_BLOCKS
 
 from .values import calls, finish, prose
 
@@ -48,6 +50,9 @@ FORMATS = {
     "hermes on lines": f"<tool_call>\n{READ}\n</tool_call>",
     "hermes without an end": f"<tool_call>\n{READ}",
     "hermes, a list": f"<tool_call>[{READ}]</tool_call>",
+    "hermes with a name": '<tool_call name="read_file">{"path": "a"}</tool_call>',
+    "hermes as Python": "<tool_call>\n{'name': 'read_file', 'arguments': {'path': \"a\"}}\n</tool_call>",
+    "another tag": f"<function_call>{READ}</function_call>",
     "qwen coder": "<tool_call>\n<function=read_file>\n<parameter=path>\na\n</parameter>\n</function>\n</tool_call>",
     "qwen coder without the tag": "<function=read_file>\n<parameter=path>\na\n</parameter>\n</function>",
     "qwen coder with half of the tag": "<function=read_file><parameter=path>a</parameter></function></tool_call>",
@@ -57,6 +62,8 @@ FORMATS = {
     "</function_calls>",
     "anthropic with a namespace": f'<{NS}function_calls><{NS}invoke name="read_file"><{NS}parameter name="path">a'
     f"</{NS}parameter></{NS}invoke></{NS}function_calls>",
+    "invoke in another tag": '<tool_call><invoke name="read_file"><parameter name="path">a</parameter></invoke>'
+    "</tool_call>",
     "invoke alone": '<invoke name="read_file"><parameter name="path">a</parameter></invoke>',
     "glm": "<tool_call>read_file\n<arg_key>path</arg_key>\n<arg_value>a</arg_value>\n</tool_call>",
     "glm on a line": "<tool_call>read_file<arg_key>path</arg_key><arg_value>a</arg_value></tool_call>",
@@ -81,13 +88,41 @@ FORMATS = {
 }
 
 
+WITHOUT_AN_END = {"hermes without an end"}
+
+
 def run(
     text: str, size: int = 3, reason: StopReason = "stop", tools: Sequence[ToolSchema] = TOOLS
 ) -> list[StreamEvent]:
+    return run_in_pieces([text[at : at + size] for at in range(0, len(text), size)], reason, tools)
+
+
+def pieces_of(text: str, sizes: Sequence[int]) -> list[str]:
+    """The text in pieces of these sizes, in turn."""
+    pieces: list[str] = []
+    for size in cycle(sizes):
+        if not text:
+            return pieces
+        pieces.append(text[:size])
+        text = text[size:]
+    return pieces
+
+
+def run_in_pieces(
+    pieces: Sequence[str], reason: StopReason = "stop", tools: Sequence[ToolSchema] = TOOLS
+) -> list[StreamEvent]:
     filter = TextCalls(tools)
-    deltas: list[StreamEvent] = [TextDelta(1, text[at : at + size]) for at in range(0, len(text), size)]
+    deltas: list[StreamEvent] = [TextDelta(1, piece) for piece in pieces]
     events = [ReasoningDelta(0, "hm"), BlockEnd(0), *deltas, BlockEnd(1), Finish(reason)]
     return [out for event in events for out in filter.feed(event)]
+
+
+def read_in(text: str) -> tuple[str, list[tuple[str, str]]]:
+    """The text that is shown and the calls, which do not depend on the pieces."""
+    first, *others = [run(text, size) for size in (1, 3, 17, len(text))]
+    assert all((prose(events), calls(events)) == (prose(first), calls(first)) for events in others)
+    assert finish(first) == ("tool_calls" if calls(first) else "stop")
+    return prose(first), calls(first)
 
 
 def schemas() -> dict[str, Any]:
@@ -108,6 +143,9 @@ def schemas() -> dict[str, Any]:
         ("<tool_call>list_directory</tool_call>", [LIST]),
         ("<tool_call>\n<function=list_directory>\n</function>\n</tool_call>", [LIST]),
         ('<tool_call>{"name": "list_directory"}</tool_call>', [LIST]),
+        ('<tool_call>{"name": "read_file", "input": {"path": "a"}}</tool_call>', [READ_A]),
+        ("<tool_call>[{'name': 'set', 'arguments': {'text': 'it\\'s \"a\"\\n', 'flag': True, 'maybe': None}}]",
+         [("set", '{"text":"it\'s \\"a\\"\\n","flag":true,"maybe":null}')]),
         (f"<tool_call>\n{READ}\n{READ}\n</tool_call>", [READ_A, READ_A]),
         ("<tool_call><function=list_directory></function><function=list_directory></function></tool_call>", [LIST] * 2),
         ('[TOOL_CALLS]list_directory[ARGS]{}[TOOL_CALLS]read_file[ARGS]{"path":"a"}', [LIST, READ_A]),
@@ -150,6 +188,29 @@ def test_any_split_of_the_stream_gives_the_same(markup: str, before: str, after:
     assert (prose(split), calls(split), finish(split)) == (prose(whole), calls(whole), finish(whole))
 
 
+PARTS = [
+    *("Text.\n", "```\nls\n```\n", "```html\n<b>\n", "```\n", "\n\n", "`", "> ", '"', " ", "<", "</think>"),
+    *FORMATS.values(),
+    *MARKERS,
+]
+
+
+@given(st.lists(st.sampled_from(PARTS), min_size=1, max_size=7), st.lists(st.integers(1, 20), min_size=1, max_size=40))
+def test_any_split_around_code_blocks_gives_the_same(parts: list[str], sizes: list[int]) -> None:
+    text = "".join(parts)
+    whole, split = run(text, len(text)), run_in_pieces(pieces_of(text, sizes))
+    assert (prose(split), calls(split), finish(split)) == (prose(whole), calls(whole), finish(whole))
+
+
+@given(st.lists(st.integers(1, 20), min_size=1, max_size=40))
+def test_a_call_after_a_code_block_is_run_and_an_example_in_one_is_not(sizes: list[int]) -> None:
+    block, example = "First:\n```sh\nls\n```\n", f"For example:\n```\n{FORMATS['hermes']}\n"
+    after = run_in_pieces(pieces_of(f"{block}{FORMATS['hermes']}", sizes))
+    assert (prose(after), calls(after)) == (block, [READ_A])
+    inside = run_in_pieces(pieces_of(block + example, sizes))
+    assert (prose(inside), calls(inside)) == (block + example, [])
+
+
 def test_arguments_have_the_types_of_the_schema() -> None:
     values = {
         **{"text": "1", "maybe": "null", "count": "5", "ratio": "0.5", "flag": "True", "items": '["a", 1]'},
@@ -179,6 +240,9 @@ UNREADABLE = [
     ("<|python_tag|>print(1)", "unknown"),
     ("<|channel|>commentary to=functions.read_file<|message|>a.txt<|call|>", "read_file"),
     ('<tool_call>{"name": 5}</tool_call>', "unknown"),
+    ("<tool_call>{'name': 'read_file', 'arguments': {1, 2}}</tool_call>", "unknown"),
+    ("<function_calls></function_calls>", "unknown"),
+    ("<tool_call>[]</tool_call>", "unknown"),
     ('<tool_call>{"name": "read_file", "arguments": [1]}</tool_call>', "read_file"),
 ]
 
@@ -188,6 +252,57 @@ def test_markup_that_cannot_be_read_becomes_a_call_that_fails(text: str, name: s
     events = run(f"I look.\n{FORMATS['mistral, newer']}\n{text}")
     assert calls(events) == [READ_A, (name, text)]
     assert (prose(events), finish(events)) == ("I look.\n", "tool_calls")
+
+
+@pytest.mark.parametrize(("text", "name"), [case for case in UNREADABLE if case[0].endswith("</tool_call>")])
+def test_text_after_markup_that_cannot_be_read_is_shown(text: str, name: str) -> None:
+    events = run(f"I look.{text}\n\nThen I wait.")
+    assert (prose(events), calls(events)) == ("I look.\n\nThen I wait.", [(name, text)])
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_call_is_read_wherever_it_is_in_the_text(form: str) -> None:
+    text = FORMATS[form]
+    for before in ("I look.", "I look: ", "- ", "So:\n    ", "a ` b\n", "hm</think>", "The `tag`.\n\n", "``x' and y\n"):
+        assert read_in(f"{before}{text}") == (before, [READ_A])
+    if form not in WITHOUT_AN_END:
+        assert read_in(f"{text} done {{x}}") == ("done {x}", [READ_A])
+        assert read_in(f"I look.{text}\n\nI wait.") == ("I look.\n\nI wait.", [READ_A])
+        assert read_in(f"{text}\nand\n{text}\n") == ("and\n", [READ_A, READ_A])
+
+
+@pytest.mark.parametrize(
+    "quoted",
+    [
+        "```\n{}\n```",
+        "For example:\n```xml\n{}\n```\n",
+        "For example:\n~~~\n{}\n~~~\n",
+        "````md\n```\n{}\n```\n````",
+        "```\n```json\n{}",
+        "- It is so:\n\n    ```\n    {}\n    ```\n",
+        "1. ```\n   {}\n   ```\n",
+        "> ```\n> {}\n> ```\n",
+        "> {}",
+        "Write `{}`.",
+        "Write `  {}`",
+        "Write ``x ` {}``.",
+        'Write "{}".',
+        "Write “{}”.",
+        "Write '{}'.",
+    ],
+)
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_quoted_call_is_no_call(form: str, quoted: str) -> None:
+    text = quoted.format(FORMATS[form])
+    assert read_in(text) == (text, [])
+    if "```json" not in text:
+        assert read_in(f"{text}\n\n{FORMATS['hermes']}")[1] == [READ_A]
+
+
+def test_code_blocks_and_inline_code_end() -> None:
+    hermes = FORMATS["hermes"]
+    for before in ("```\nx\n```\n", "```a```\n", "~~~\n```\n~~~\n", "`a` and ``b ` c`` ", "```\n`\n   ````  \n"):
+        assert read_in(before + hermes) == (before, [READ_A])
 
 
 def test_a_marked_call_of_another_tool_is_one_that_the_model_gets_an_error_for() -> None:
@@ -200,14 +315,7 @@ def test_a_marked_call_of_another_tool_is_one_that_the_model_gets_an_error_for()
         "Hello.",
         f"I call: {READ}",
         f"I call:\n{READ}",
-        f"Write <tool_call>\n{FORMATS['llama, a function']}",
         f"{READ} and that is it.",
-        *(f"{text} done" for text in FORMATS.values() if "without an end" not in text),
-        *(f"In the text: {text}" for text in FORMATS.values()),
-        *(f"```\n{text}\n```" for text in FORMATS.values()),
-        *(f"For example:\n```xml\n{text}\n```\n" for text in FORMATS.values()),
-        *(f"> {text}" for text in FORMATS.values()),
-        *(f"{text}\n\nThat is how it is written." for text, _ in UNREADABLE if text.endswith("</tool_call>")),
         '{"name": "no_such_tool", "arguments": {}}',
         '{"name": "read_file"}',
         '{"name": "read_file", "arguments": [1]}',
@@ -218,7 +326,13 @@ def test_a_marked_call_of_another_tool_is_one_that_the_model_gets_an_error_for()
         "<tool_callers>",
         "<tool_call>",
         "<tool_call> is a tag.",
+        "The tag is <tool_call>.",
+        "<tool_call>{x} is a place.",
         "[TOOL_CALLS]",
+        "[TOOL_CALLS] and [ARGS] are tokens of Mistral.",
+        "The token <|tool_call_begin|> begins a call, <|python_tag|> too.",
+        "In HTML, <function_calls> is no tag, and <invoke name=> has no name.",
+        "<|channel|> and <|start|>assistant are tokens of gpt-oss.",
         "<|channel|>final<|message|>Done.",
         "<|channel|>analysis<|message|>I think.<|end|><|start|>assistant<|channel|>final<|message|>Done.",
         "{",
@@ -245,7 +359,7 @@ def test_text_before_a_call_is_shown_at_once() -> None:
     filter = TextCalls(TOOLS)
     pieces = ["I will", " look.\n", "<to", "wn>\n  ", "<tool_call>", "\n{"]
     shown = [prose(filter.feed(TextDelta(0, piece))) for piece in pieces]
-    assert shown == ["I will", " look.\n", "", "<town>\n", "", ""]
+    assert shown == ["I will", " look.\n", "", "<town>\n  ", "", ""]
 
 
 @pytest.mark.parametrize("begin", ['```json\n{"version": 1,\n', "```js\n", '<tool_call>{"x', "<tool_call>see it"])
@@ -288,6 +402,15 @@ BLANKS = " " * 1_000_000
         "\n" * 1_000_000 + "x",
         "\n   " * 100_000,
         "</think>" * 120_000,
+        "`" * 1_000_000,
+        "` " * 300_000,
+        "> `<tool_call>{" * 60_000,
+        "<|python_tag|>(" * 60_000,
+        "[TOOL_CALLS] " * 80_000,
+        *("<tool_call>{'" + f"\\{quote}" * 400_000 + "\\" for quote in "'\""),
+        "<tool_call>{'" + "'" * 900_000 + "</tool_call>",
+        "<function=a><parameter=b></function> x " * 25_000,
+        "<tool_call>{'</tool_call>" * 40_000,
     ],
 )
 def test_hostile_text_is_read_quickly(text: str) -> None:
@@ -295,6 +418,13 @@ def test_hostile_text_is_read_quickly(text: str) -> None:
     began = time.thread_time()
     run(text, 100_000)
     read_marked(text, schemas())
+    assert time.thread_time() - began < 5
+
+
+def test_many_calls_with_text_between_are_read_quickly() -> None:
+    began = time.thread_time()
+    found = calls(run(f"{FORMATS['hermes']} and " * 12_000, 100_000))
+    assert (len(found), set(found)) == (MAX_BLOCKS, {READ_A})
     assert time.thread_time() - began < 5
 
 
