@@ -189,10 +189,10 @@ class Refusals:
             self.trial = ()
         self._tried.append(found)
         self.refusal = error
-        if found.kind != "shrink":
-            self.trial = (*self.trial, found)
-        elif not error.retryable or speaks_of_size(error.body):
+        if found.kind == "shrink":
             self._refused_tokens = sent.whole.tokens
+        else:
+            self.trial = (*self.trial, found)
         return found
 
     def _next(self, error: AnswerError, sent: Sent) -> Remedy | None:
