@@ -10,6 +10,7 @@ from app.cli import screen
 from app.cli.approvals import COMMAND, EDIT, Call, command_rest, outcome_line, whole
 from app.cli.client import ServerEvent
 from app.cli.diffs import edit_lines
+from app.cli.retries import failed_attempt
 from app.cli.screen import Screen, one_line, short
 
 Data = dict[str, Any]
@@ -49,9 +50,11 @@ class View:
         self._screen = screen
         self._skip_task = own_task
         self._shown: dict[str, int] = {}
-        self._void: set[str] = set()
         """Code points of each part already on the screen. Nothing is added to one that has ended or is void: in a
         cluster, its text may come after its end."""
+        self._void: set[str] = set()
+        self._replying: str | None = None
+        """The message that the newest text on the screen belongs to."""
         self._open: str | None = None
         self._pending: dict[str, Call] = {}
         self._current: str | None = None
@@ -85,6 +88,9 @@ class View:
             "compaction.started": lambda data: self._note(started(data)),
             "compaction.completed": lambda data: self._note(completed(data)),
             "compaction.failed": lambda data: self._note(failed(data), fg="yellow"),
+            "compaction.retrying": lambda data: self._note(
+                f"↻ summary of round {data['round']}: {failed_attempt(data)}", fg="yellow"
+            ),
             "compaction.cancelled": lambda data: self._note(cancelled(data), fg="yellow"),
             "compaction.reverted": lambda data: self._note(reverted(data)),
             "compaction.discarded": lambda data: self._note(discarded(data)),
@@ -115,6 +121,7 @@ class View:
         if self._open != part:
             self._screen.fresh()
             self._open = part
+        self._replying = data["message_id"]
         write(new)
         self._shown[part] = offset + len(text)
 
@@ -127,13 +134,7 @@ class View:
 
     def _retrying(self, data: Data) -> None:
         self._void.add(data["message_id"])
-        delay_s = data["delay_ms"] / 1000
-        delay = f"{delay_s:.1f} s" if delay_s < 1 else screen.seconds(delay_s)
-        self._note(
-            f"↻ attempt {data['attempt']} failed ({data['code']}): {data['detail']} Partial reply discarded;"
-            f" retrying in {delay}",
-            fg="yellow",
-        )
+        self._note(f"↻ {failed_attempt(data, is_partial=self._replying == data['message_id'])}", fg="yellow")
 
     def _message(self, data: Data) -> None:
         message = data["message"]

@@ -8,6 +8,7 @@ import { savedShare } from "../state/context_marks.js";
 import { Button, Confirm, say } from "./basic.js";
 import { CoveredMessages } from "./message_list.js";
 import { Markdown } from "./markdown.js";
+import { CompactionRetrying } from "./retrying.js";
 import { isWithoutModel, price, REASONS, RUNGS } from "./round_labels.js";
 
 export function RoundDetails({ round, state, history }) {
@@ -39,6 +40,7 @@ function Running({ round, state }) {
       Compacting ${count(round.tokens_before)} tokens… (${REASONS[round.reason] ?? round.reason}; policy
       ${" "}${round.policy}). You can still send messages.
     </p>
+    <${CompactionRetrying} retrying=${state.working.value.get(round.round)?.retrying} />
     ${isRunActive
       ? html`<button onClick=${() => (isConfirming.value = true)}>Cancel</button>`
       : html`<${Button} onClick=${cancel}>Cancel<//>`}

@@ -88,6 +88,18 @@ def completed(**more: Any) -> dict[str, Any]:
             },
             "round 2 changed nothing (nothing_to_compact): Nothing is old enough to compact; the context is unchanged",
         ),
+        (
+            "compaction.retrying",
+            {
+                "round": 3,
+                "attempt": 5,
+                "delay_ms": 9_000,
+                "code": "provider_unreachable",
+                "detail": "The connection to odd failed: refused.",
+            },
+            "↻ summary of round 3: attempt 5 failed (provider_unreachable): The connection to odd failed: refused;"
+            " retrying in 9 s",
+        ),
         ("compaction.cancelled", {"round": 2, "usage": None}, "round 2 was cancelled; the context is unchanged"),
         (
             "compaction.cancelled",
