@@ -17,6 +17,7 @@ export function RoundDetails({ round, state, history }) {
   return html`<div class="cx-round-body">
     <${Facts} round=${round} history=${history} />
     ${isWithoutModel(round) && html`<${WithoutModel} round=${round} state=${state} history=${history} />`}
+    ${history.unmade.value?.round === round.round && html`<${Unmade} state=${state} history=${history} />`}
     <${Failures} failures=${failures} />
     ${round.error &&
     failures.length === 0 &&
@@ -106,15 +107,35 @@ function Failures({ failures }) {
 function WithoutModel({ round, state, history }) {
   const failure = history.failures.value.get(round.round)?.findLast(({ rung }) => rung === "summary");
   const redo = async () => {
-    const path = sessionPath(state.id, "compactions");
-    await remove(`${path}/${round.round}`);
-    const { round: number } = await post(path, {});
-    say(`Compaction ${round.round} reverted; compaction ${number} requested.`);
+    await remove(sessionPath(state.id, "compactions", String(round.round)));
+    say(`Compaction ${round.round} reverted.`);
+    await requestAnew(state, history, round.round);
   };
   return html`<p>
     <b>Summarized without a model.</b>
     ${failure && ` ${plainLine(failure.detail)} (${plainLine(failure.code)})`}
     ${" "}${history.latest.value === round.round && html`<${Button} onClick=${redo}>Redo with the model<//>`}
+  </p>`;
+}
+
+/** Requests the compaction that replaces a reverted round; a failure stays in `history.unmade`. */
+async function requestAnew(state, history, round) {
+  try {
+    const { round: number } = await post(sessionPath(state.id, "compactions"), {});
+    history.unmade.value = null;
+    say(`Compaction ${number} requested.`);
+  } catch (problem) {
+    history.unmade.value = { round, problem };
+  }
+}
+
+/** The round was reverted, but not replaced. */
+function Unmade({ state, history }) {
+  const { round, problem } = history.unmade.value;
+  const retry = () => requestAnew(state, history, round);
+  return html`<p role="alert">
+    <span class="cx-bad-text">${plain(problem.message)}</span> The context is complete again and will be summarized when
+    that is due. <${Button} onClick=${retry}>Compact now<//>
   </p>`;
 }
 
