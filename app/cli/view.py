@@ -142,7 +142,7 @@ class View:
         if message["role"] == "control":
             self._note(text)
         elif message.get("is_summary"):
-            self._note("older messages were replaced with a summary")
+            return  # `compaction.completed` says whether a model wrote it
         elif message["role"] in ("assistant", "tool"):
             self._whole(message)
         elif self._skip_task:
@@ -283,7 +283,13 @@ def completed(data: Data) -> str:
 
 
 def _redo(data: Data) -> str:
-    return f"summarized without a model; to redo it: `palimpsest compact {data.get('session_id', 'ID')} --redo`"
+    redo = f"to redo it: `palimpsest compact {data.get('session_id', 'ID')} --redo`"
+    return "; ".join(filter(None, (_mark(data["rung"]), redo)))
+
+
+def _mark(rung: str) -> str:
+    """What has to be added to the name of the rung."""
+    return "summarized without a model" if rung in WITHOUT_MODEL and rung != "fold" else ""
 
 
 def failed(data: Data) -> str:
@@ -350,8 +356,7 @@ def _done(item: Data) -> str:
     if item["status"] in ("completed", "reverted"):
         by = f"{_RUNGS.get(item['rung'], item['rung'])} for {plural(item['messages_compacted'], 'message')}"
         cleared = f"{plural(item['outputs_pruned'], 'old output')} cleared" if item["outputs_pruned"] else ""
-        mark = "summarized without a model" if item["rung"] in WITHOUT_MODEL else ""
-        return screen.joined(change(item), by, cleared, cost(item.get("usage")), mark)
+        return screen.joined(change(item), by, cleared, cost(item.get("usage")), _mark(item["rung"]))
     error = item.get("error")
     why = f"{one_line(error['detail'].removesuffix('.'), 200)} ({error['code']})" if error else ""
     return screen.joined(str(_REASONS.get(item["reason"], item["reason"])), why, cost(item.get("usage")))

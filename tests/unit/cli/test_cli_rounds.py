@@ -65,6 +65,12 @@ def completed(**more: Any) -> dict[str, Any]:
             "compaction.completed",
             completed(rung="fold", outputs_pruned=0, messages_compacted=1, usage=NOTHING, duration_ms=3),
             "compacted 1 message by notes written without a model, round 2: 171,204 → 24,310 tokens (−86%) · 3 ms"
+            " · to redo it: `palimpsest compact ID --redo`",
+        ),
+        (
+            "compaction.completed",
+            completed(rung="shrink", outputs_pruned=0, messages_compacted=1, usage=NOTHING, duration_ms=3),
+            "compacted 1 message by a shorter tail, round 2: 171,204 → 24,310 tokens (−86%) · 3 ms"
             " · summarized without a model; to redo it: `palimpsest compact ID --redo`",
         ),
         (

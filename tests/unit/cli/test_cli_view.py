@@ -211,7 +211,10 @@ def test_the_own_task_is_skipped_and_later_messages_are_shown() -> None:
 
 def test_control_messages_are_shown_as_notes() -> None:
     assert shown(event("message.created", message=_message("go on", "control"))) == "go on\n"
-    assert "summary" in shown(event("message.created", message=_message("long", is_summary=True)))
+
+
+def test_a_summary_is_shown_by_its_round_alone() -> None:
+    assert shown(event("message.created", message=_message("long", is_summary=True))) == ""
 
 
 @pytest.mark.parametrize(
