@@ -51,8 +51,8 @@ ROUND_HEAD = """
 ## Compaction rounds
 
 A failed compaction rung is a `compaction.failed` event with one of these codes; its `next` is the rung tried instead.
-If a model call failed, the code is the same as for a run: `unknown_model`, `missing_api_key` or a provider error. A call
-that is made again is a `compaction.retrying` event with such a code.
+If a model call failed, the code is the same as for a run: `unknown_model`, `missing_api_key` or a provider error. A
+call that is made again is a `compaction.retrying` event with such a code.
 """
 
 CLI_HEAD = """
