@@ -376,6 +376,17 @@ class CompactionFailed(SessionEvent):
     next: Rung | None
 
 
+class CompactionRetrying(SessionEvent):
+    """The summary's model did not answer the round's attempt; it is asked again after `delay_ms`."""
+
+    type: ClassVar[str] = "compaction.retrying"
+    round: int
+    attempt: int
+    delay_ms: int
+    code: str
+    detail: str
+
+
 class _RoundEnd(SessionEvent):
     round: int
     usage: Usage | None = None

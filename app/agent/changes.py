@@ -193,6 +193,17 @@ class RungFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class SummaryDelayed:
+    """A round's request for a summary failed, and is sent again after `delay_ms`; `attempt` is the one that failed."""
+
+    round: int
+    attempt: int
+    delay_ms: int
+    code: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
 class ModelUsed:
     """A model call of a round, billed to the session and the round in one commit, so that a crash loses neither."""
 
@@ -256,6 +267,7 @@ Change = (
     | PlanChanged
     | OutputsPruned
     | RungFailed
+    | SummaryDelayed
     | ModelUsed
     | RoundCompleted
     | RoundEnded

@@ -49,6 +49,12 @@ class RunResult:
     void: bool = False
     holds: bool = False
 
+    def for_log(self) -> dict[str, Any]:
+        """Outcome and error; the text only of a provider's error, since others may quote the model."""
+        code = (self.error or {}).get("code")
+        detail = self.error.get("detail") if self.error and str(code).startswith("provider_") else None
+        return {"outcome": self.outcome, "code": code, "detail": detail}
+
 
 class RunningSession(Protocol):
     """The session as its run sees it. It may change while it runs, so each step asks again."""

@@ -42,8 +42,6 @@ log = structlog.get_logger(__name__)
 LOGGED = ("step", "attempt", "message_id")
 """Bound to the log lines of a step, and unbound when it has ended. If a step raises, they stay bound for whoever logs
 the error, who then unbinds them."""
-
-
 MAX_PAID = 4
 """How often an answer that broke off is asked for again; a provider that is away costs nothing, and is waited for."""
 _AT_ONCE = {
@@ -185,7 +183,8 @@ class Step:
         """Voids an attempt that is retried after `delay` seconds."""
         spent.count(attempt)
         await self._sink.record(attempt.voided(error, delay))
-        log.warning("step_retrying", code=error.code, delay_s=round(delay, 3), model=attempt.opened.model)
+        wait, model = round(delay, 3), attempt.opened.model
+        log.warning("step_retrying", code=error.code, detail=error.detail, delay_s=wait, model=model)
 
     async def _changed(self, error: ProviderError, config: AgentConfig) -> Sequence[Change]:
         """Makes what has to be different in the next attempt; returns the changes to record before it."""
@@ -385,7 +384,6 @@ def _log_with(opened: StepOpened) -> None:
 
 
 _CRASH = PalimpsestError("The step failed inside the service; its log has the details.")
-
 _OUTCOMES = {
     FinishReason.STOP: Outcome.FINISHED,
     FinishReason.LENGTH: Outcome.CUT_OFF,

@@ -191,9 +191,10 @@ def compact(
 
     A running session does it between two steps. Nothing is lost: the history keeps all messages, and
     `palimpsest sessions revert` reverts the round. Exit status 1 if the round changed nothing.
-    --redo replaces a round that was summarized without a model, which `palimpsest sessions show` reports.
+    --redo replaces a round that was summarized without a model, which `palimpsest sessions show` reports; exit status 1
+    also if the new round is made without one again. Ctrl-C stops waiting; the round continues.
     """
-    from app.cli import sessions as work
+    from app.cli import rounds as work
     from app.cli.sessions import connected
 
     def make(client: Client) -> Coroutine[Any, Any, int]:

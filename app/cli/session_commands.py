@@ -116,7 +116,7 @@ def cancel(session: SessionId, server: Server = None, key: Key = None) -> None:
     """
     from app.cli import sessions as work
 
-    work.connected(server, key, lambda client: work.act(client, session, "cancel"))
+    work.connected(server, key, lambda client: work.cancel(client, session))
 
 
 @sessions.command()
@@ -124,7 +124,7 @@ def resume(session: SessionId, server: Server = None, key: Key = None) -> None:
     """Continue after a run that was cancelled, was interrupted, failed or reached a limit."""
     from app.cli import sessions as work
 
-    work.connected(server, key, lambda client: work.act(client, session, "resume"))
+    work.connected(server, key, lambda client: work.resume(client, session))
 
 
 @sessions.command()
@@ -146,7 +146,7 @@ def compactions(session: SessionId, json: Fields = None, server: Server = None, 
 
     Shows what each round saved and cost, or why it failed.
     """
-    from app.cli import sessions as work
+    from app.cli import rounds as work
     from app.cli.sessions import connected
     from app.sessions import CompactionEvent
 
@@ -157,7 +157,10 @@ def compactions(session: SessionId, json: Fields = None, server: Server = None, 
 @sessions.command()
 def revert(
     session: SessionId,
-    round: Annotated[int, typer.Argument(metavar="ROUND", min=1, help="The number of the latest completed round.")],
+    round: Annotated[
+        int | None,
+        typer.Argument(metavar="ROUND", min=1, help="The number of the latest round in force, which is the default."),
+    ] = None,
     server: Server = None,
     key: Key = None,
 ) -> None:
@@ -166,7 +169,7 @@ def revert(
     The context is then as if the round had not happened; later messages stay. `palimpsest sessions compactions` lists
     the rounds with their numbers.
     """
-    from app.cli import sessions as work
+    from app.cli import rounds as work
     from app.cli.sessions import connected
 
     connected(server, key, lambda client: work.revert(client, session, round))

@@ -1,5 +1,4 @@
-"""What can be done with the sessions of a running server: shown, followed, changed, compacted, and deleted once idle
-for long."""
+"""What can be done with the sessions of a running server: shown, followed, changed, and deleted once idle for long."""
 
 from __future__ import annotations
 
@@ -8,7 +7,6 @@ import json
 import re
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import aclosing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,13 +15,12 @@ import typer
 
 from app.cli import screen, view
 from app.cli.approvals import waiting_lines
-from app.cli.client import Client, ServerEvent
+from app.cli.client import Client
 from app.cli.listing import Cell, ago, print_json, print_table, short_age
 from app.cli.run import read_text, take_out
 from app.cli.screen import (
     COMPLETED,
     FAILED,
-    CliError,
     ConnectionLostError,
     Screen,
     ServerRefusedError,
@@ -32,7 +29,6 @@ from app.cli.screen import (
     visible,
 )
 from app.cli.target import running
-from app.cli.view import View
 from app.messages import new_id
 
 T = TypeVar("T")
@@ -159,10 +155,22 @@ async def send(client: Client, prefix: str, text: str, mode: str) -> None:
     typer.echo(f"{receipt['mode']} {receipt['id']} {state}")
 
 
-async def act(client: Client, prefix: str, action: str) -> None:
-    """Posts `cancel` or `resume` and prints the session's new state."""
+async def cancel(client: Client, prefix: str) -> None:
+    """Cancels the run, or the compaction of an idle session, and prints what was cancelled."""
+    session = await client.session(await client.find(prefix))
+    await client.call("POST", f"/v1/sessions/{session['id']}/cancel")
+    if session["status"] != "idle":
+        typer.echo(f"cancelled the run of {session['id']}")
+    elif session["compaction"]["in_progress"]:
+        typer.echo(f"cancelled the compaction of {session['id']}")
+    else:
+        typer.echo(f"nothing to cancel: {session['id']} is idle")
+
+
+async def resume(client: Client, prefix: str) -> None:
+    """Prints the session's new state."""
     session_id = await client.find(prefix)
-    session = await client.call("POST", f"/v1/sessions/{session_id}/{action}")
+    session = await client.call("POST", f"/v1/sessions/{session_id}/resume")
     outcome = f", {session['outcome']}" if session["outcome"] and session["status"] == "idle" else ""
     typer.echo(f"{session_id} {session['status']}{outcome}")
 
@@ -194,96 +202,6 @@ async def remove(client: Client, prefix: str, yes: bool) -> None:
 
 def _print_json(value: Any) -> None:
     typer.echo(json.dumps(value, indent=2))
-
-
-async def compact(
-    client: Client,
-    prefix: str,
-    policy: str | None,
-    instructions: str | None,
-    *,
-    redo: bool = False,
-    dry_run: bool,
-    as_json: bool,
-) -> int:
-    """Starts a round and waits for its end, or with `dry_run` shows what it would do. With `redo` it replaces the
-    latest round, which was made without a model. Ctrl-C only stops waiting; the round continues."""
-    session = await client.session(await client.find(prefix))
-    if redo:
-        session = await _undone(client, session, dry_run=dry_run)
-    wishes = {"policy": policy, "instructions": instructions, "dry_run": dry_run or None}
-    body = {name: value for name, value in wishes.items() if value is not None}
-    accepted = await client.call("POST", f"/v1/sessions/{session['id']}/compactions", json=body)
-    if dry_run:
-        own = session["compaction"]["policy"]
-        typer.echo(json.dumps(accepted, indent=2) if as_json else visible(view.preview(accepted, own)))
-        return COMPLETED
-    status = await _watch(client, session["id"], session["last_seq"], accepted["round"], quiet=as_json)
-    if redo and status == FAILED:
-        _say("the round before it stays reverted; the next step compacts again if the context is too large")
-    if as_json:
-        typer.echo(json.dumps(await _round(client, session["id"], accepted["round"]), indent=2))
-    return status
-
-
-async def _undone(client: Client, session: dict[str, Any], *, dry_run: bool) -> dict[str, Any]:
-    """The session after a revert of its latest round. Raises `CliError` unless that was made without a model."""
-    if dry_run:
-        raise UsageError("--redo reverts a round, which --dry-run cannot show. Use one of them.", code="bad_options")
-    made = session["compaction"].get("without_model")
-    if made is None:
-        raise CliError(
-            f"There is nothing to redo: the latest round of {session['id']} was not made without a model.",
-            code="nothing_to_redo",
-        )
-    await client.call("DELETE", f"/v1/sessions/{session['id']}/compactions/{made['round']}")
-    _say(f"reverted round {made['round']}, which was summarized without a model")
-    return await client.session(session["id"])
-
-
-async def _watch(client: Client, session_id: str, after: int, round: int, *, quiet: bool) -> int:
-    """Shows the events of the round only. Returns the exit status."""
-    view = View(Screen())
-    # Not until idle: an idle session stays idle while it is compacted.
-    async with aclosing(client.follow(session_id, after, until_idle=False)) as events:
-        async for event in events:
-            if not event.event.startswith("compaction.") or event.data.get("round") != round:
-                continue
-            if not quiet:
-                view.show(event)
-            if event.event == "compaction.completed":
-                return COMPLETED
-            if _changed_nothing(event):
-                return FAILED
-    raise AssertionError("the stream ends only with an error")
-
-
-def _changed_nothing(event: ServerEvent) -> bool:
-    """Whether the round has ended without a change. A failed rung does not end the round if another follows."""
-    if event.event == "compaction.failed":
-        return event.data.get("next") is None
-    return event.event in ("compaction.cancelled", "compaction.discarded")
-
-
-async def _round(client: Client, session_id: str, round: int) -> dict[str, Any]:
-    found = await client.call("GET", f"/v1/sessions/{session_id}/compactions")
-    item: dict[str, Any] = next(item for item in found["items"] if item["round"] == round)
-    return item
-
-
-async def show_rounds(client: Client, prefix: str, fields: Sequence[str] | None) -> None:
-    found = await client.call("GET", f"/v1/sessions/{await client.find(prefix)}/compactions")
-    if fields is not None:
-        print_json(found["items"], fields)
-        return
-    for item in found["items"]:
-        typer.echo(visible(view.list_line(item)))
-
-
-async def revert(client: Client, prefix: str, round: int) -> None:
-    session_id = await client.find(prefix)
-    await client.call("DELETE", f"/v1/sessions/{session_id}/compactions/{round}")
-    typer.echo(f"reverted round {round} of {session_id}")
 
 
 def age_of(text: str) -> timedelta:

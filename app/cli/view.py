@@ -10,6 +10,7 @@ from app.cli import screen
 from app.cli.approvals import COMMAND, EDIT, Call, command_rest, outcome_line, whole
 from app.cli.client import ServerEvent
 from app.cli.diffs import edit_lines
+from app.cli.retries import failed_attempt
 from app.cli.screen import Screen, one_line, short
 
 Data = dict[str, Any]
@@ -49,9 +50,11 @@ class View:
         self._screen = screen
         self._skip_task = own_task
         self._shown: dict[str, int] = {}
-        self._void: set[str] = set()
         """Code points of each part already on the screen. Nothing is added to one that has ended or is void: in a
         cluster, its text may come after its end."""
+        self._void: set[str] = set()
+        self._replying: str | None = None
+        """The message that the newest text on the screen belongs to."""
         self._open: str | None = None
         self._pending: dict[str, Call] = {}
         self._current: str | None = None
@@ -85,6 +88,9 @@ class View:
             "compaction.started": lambda data: self._note(started(data)),
             "compaction.completed": lambda data: self._note(completed(data)),
             "compaction.failed": lambda data: self._note(failed(data), fg="yellow"),
+            "compaction.retrying": lambda data: self._note(
+                f"↻ summary of round {data['round']}: {failed_attempt(data)}", fg="yellow"
+            ),
             "compaction.cancelled": lambda data: self._note(cancelled(data), fg="yellow"),
             "compaction.reverted": lambda data: self._note(reverted(data)),
             "compaction.discarded": lambda data: self._note(discarded(data)),
@@ -115,6 +121,7 @@ class View:
         if self._open != part:
             self._screen.fresh()
             self._open = part
+        self._replying = data["message_id"]
         write(new)
         self._shown[part] = offset + len(text)
 
@@ -127,13 +134,7 @@ class View:
 
     def _retrying(self, data: Data) -> None:
         self._void.add(data["message_id"])
-        delay_s = data["delay_ms"] / 1000
-        delay = f"{delay_s:.1f} s" if delay_s < 1 else screen.seconds(delay_s)
-        self._note(
-            f"↻ attempt {data['attempt']} failed ({data['code']}): {data['detail']} Partial reply discarded;"
-            f" retrying in {delay}",
-            fg="yellow",
-        )
+        self._note(f"↻ {failed_attempt(data, is_partial=self._replying == data['message_id'])}", fg="yellow")
 
     def _message(self, data: Data) -> None:
         message = data["message"]
@@ -141,7 +142,7 @@ class View:
         if message["role"] == "control":
             self._note(text)
         elif message.get("is_summary"):
-            self._note("older messages were replaced with a summary")
+            return  # `compaction.completed` says whether a model wrote it
         elif message["role"] in ("assistant", "tool"):
             self._whole(message)
         elif self._skip_task:
@@ -282,7 +283,13 @@ def completed(data: Data) -> str:
 
 
 def _redo(data: Data) -> str:
-    return f"summarized without a model; to redo it: `palimpsest compact {data.get('session_id', 'ID')} --redo`"
+    redo = f"to redo it: `palimpsest compact {data.get('session_id', 'ID')} --redo`"
+    return "; ".join(filter(None, (_mark(data["rung"]), redo)))
+
+
+def _mark(rung: str) -> str:
+    """What has to be added to the name of the rung."""
+    return "summarized without a model" if rung in WITHOUT_MODEL and rung != "fold" else ""
 
 
 def failed(data: Data) -> str:
@@ -349,8 +356,7 @@ def _done(item: Data) -> str:
     if item["status"] in ("completed", "reverted"):
         by = f"{_RUNGS.get(item['rung'], item['rung'])} for {plural(item['messages_compacted'], 'message')}"
         cleared = f"{plural(item['outputs_pruned'], 'old output')} cleared" if item["outputs_pruned"] else ""
-        mark = "summarized without a model" if item["rung"] in WITHOUT_MODEL else ""
-        return screen.joined(change(item), by, cleared, cost(item.get("usage")), mark)
+        return screen.joined(change(item), by, cleared, cost(item.get("usage")), _mark(item["rung"]))
     error = item.get("error")
     why = f"{one_line(error['detail'].removesuffix('.'), 200)} ({error['code']})" if error else ""
     return screen.joined(str(_REASONS.get(item["reason"], item["reason"])), why, cost(item.get("usage")))

@@ -33,7 +33,7 @@ async def workspace_skills(sandbox: Sandbox) -> tuple[Skill, ...]:
 
 
 async def _skills_in(sandbox: Sandbox, folder: str) -> list[Skill]:
-    if not await _is_folder(sandbox, folder):
+    if not await is_folder(sandbox, folder):
         return []
     try:
         entries = await sandbox.list(folder, limit=5 * MAX_SKILLS)
@@ -47,7 +47,7 @@ async def _skills_in(sandbox: Sandbox, folder: str) -> list[Skill]:
     return [skill for skill in parsed if skill is not None]
 
 
-async def _is_folder(sandbox: Sandbox, path: str) -> bool:
+async def is_folder(sandbox: Sandbox, path: str) -> bool:
     """Whether there may be a folder. Listing one starts a container, which reading does not; most workspaces have no
     skills."""
     try:

@@ -39,11 +39,20 @@ A run that fails, reaches a limit or is interrupted sets the same kind of docume
 too long.
 """
 
+RETRY_HEAD = """
+### Retried in another form
+
+These codes come with `step.retrying`: the provider refused the request, and the step is sent again at once, in another
+form ([models.md](models.md#refusals-that-no-list-explains)). A run fails with one only if that is refused for the same
+reason.
+"""
+
 ROUND_HEAD = """
 ## Compaction rounds
 
 A failed compaction rung is a `compaction.failed` event with one of these codes; its `next` is the rung tried instead.
-If a model call failed, the code is the same as for a run: `unknown_model`, `missing_api_key` or a provider error.
+If a model call failed, the code is the same as for a run: `unknown_model`, `missing_api_key` or a provider error. A
+call that is made again is a `compaction.retrying` event with such a code.
 """
 
 CLI_HEAD = """
@@ -111,31 +120,6 @@ RUN_CODES: Mapping[str, tuple[str, str]] = {
     "provider_overloaded": (FAILED, "The provider is overloaded (503, 529)."),
     "provider_rate_limited": (FAILED, "The provider's rate limit or quota is exceeded (429)."),
     "provider_server_error": (FAILED, "The provider failed (another 5xx, or an error inside its stream)."),
-    "endpoint_switched": (
-        FAILED,
-        "The provider offers the model only at its other endpoint; the step is retried there.",
-    ),
-    "reshape_clear_images": (
-        FAILED,
-        "The provider refused an image, or their number or size; the step is retried without the images so far.",
-    ),
-    "reshape_drop_images": (
-        FAILED,
-        "The model takes no images; the step is retried with texts that say what was left out.",
-    ),
-    "reshape_drop_opaque": (FAILED, "The step is retried without the provider's own fields in the history."),
-    "reshape_drop_parameters": (FAILED, "The step is retried without an optional parameter."),
-    "reshape_drop_reasoning": (FAILED, "The step is retried without the model's earlier reasoning."),
-    "reshape_drop_tools": (FAILED, "The step is retried without tools whose definitions the provider may not accept."),
-    "reshape_sign_calls": (FAILED, "The step is retried with signatures that stand in for those of calls."),
-    "reshape_drop_block": (
-        FAILED,
-        "The provider refused replayed thinking; the step is retried without what it cannot verify.",
-    ),
-    "reshape_echo_reasoning": (
-        FAILED,
-        "The provider requires the model's reasoning to be sent back; the step is retried with it.",
-    ),
     "provider_stream_ended": (FAILED, "The connection ended in the middle of the response."),
     "provider_timeout": (FAILED, "The provider was silent for `PALIMPSEST_PROVIDER_IDLE_TIMEOUT_S`, or returned 408."),
     "provider_unreachable": (FAILED, "Cannot connect to the provider, or the connection was lost."),
@@ -144,6 +128,20 @@ RUN_CODES: Mapping[str, tuple[str, str]] = {
     "recovery_limit": (PARKED, "The server stopped repeatedly during the run; resume it to try again."),
 }
 """The meaning of each code of a run, with its outcomes."""
+
+RETRY_CODES: Mapping[str, str] = {
+    "endpoint_switched": "The provider offers the model only at its other endpoint, where it is called from now on.",
+    "reshape_clear_images": "Without the images so far: the provider refused one, or their number or size.",
+    "reshape_drop_block": "Without thinking that the provider cannot verify.",
+    "reshape_drop_images": "With texts in place of images, which the model does not take.",
+    "reshape_drop_opaque": "Without the provider's own fields in the history.",
+    "reshape_drop_parameters": "Without an optional parameter.",
+    "reshape_drop_reasoning": "Without the model's earlier reasoning.",
+    "reshape_drop_tools": "Without tools whose definitions the provider may not accept.",
+    "reshape_echo_reasoning": "With the model's reasoning, which the provider requires to be sent back.",
+    "reshape_sign_calls": "With signatures that stand in for missing ones of calls.",
+}
+"""How the next attempt differs, for each code that only a retried step has."""
 
 ROUND_CODES: Mapping[str, str] = {
     "summary_empty": "The model's answer has no text.",
@@ -192,7 +190,9 @@ COMMAND_CODES: Mapping[str, str] = {
     "invalid_settings": "A variable or an option has an invalid value; the message names it.",
     "key_required": "The server would be reachable by others without a key.",
     "missing_api_key": "`palimpsest eval` was given a model whose provider has no key.",
+    "compaction_in_progress": "A compaction of the session is already running, so that none can be redone.",
     "nothing_to_redo": "The session's latest round of compaction was not made without a model.",
+    "nothing_to_revert": "The session has no round of compaction in force.",
     "no_server": "No server answers.",
     "no_text": "There is no task or message, neither as an argument nor on standard input.",
     "not_palimpsest": "The server at this URL is not a Palimpsest server.",
@@ -231,8 +231,8 @@ def sorted_out(root: Path) -> Codes:
     elsewhere = {entry for place, entry in made if not place.startswith((*RUN_PLACES, *FRONT))}
     never = descendants(sources, OF_RUNS_ALONE) | {c.name for s, c in classes_in(sources) if s.place.startswith(FRONT)}
     answers = {entry for entry in elsewhere | set(classes.values()) if entry.error not in never}
-    # A context that is made smaller has its own events.
-    remedies = set(get_args(RemedyKind)) - {"shrink"}
+    # A context that is made smaller has its own events; an unchanged request keeps the refusal's code.
+    remedies = set(get_args(RemedyKind)) - {"repeat", "shrink"}
     reshaped = {f"reshape_{kind}" for kind in {*get_args(Reshape), *remedies}}
     return Codes(
         sorted(answers), {entry.code for entry in runs} | reshaped, sorted(commands, key=lambda e: (e.code, e.error))
@@ -247,17 +247,19 @@ def check_meanings(name: str, explained: Iterable[str], found: Iterable[str]) ->
 
 def errors_page() -> str:
     codes = sorted_out(APP)
-    check_meanings("RUN_CODES", RUN_CODES, codes.runs)
+    check_meanings("RUN_CODES and RETRY_CODES", {**RUN_CODES, **RETRY_CODES}, codes.runs)
     check_meanings("ROUND_CODES", ROUND_CODES, get_args(RoundCode))
     check_meanings("COMMAND_CODES", COMMAND_CODES, {entry.code for entry in codes.commands})
     answers = [[str(e.status), f"`{e.code}`", e.title, f"`{e.error}`"] for e in codes.answers]
     runs = [[f"`{code}`", outcome, meaning] for code, (outcome, meaning) in RUN_CODES.items()]
+    retries = [[f"`{code}`", meaning] for code, meaning in RETRY_CODES.items()]
     rounds = [[f"`{code}`", meaning] for code, meaning in ROUND_CODES.items()]
     statuses = {code: sorted({str(e.exit_status) for e in codes.commands if e.code == code}) for code in COMMAND_CODES}
     commands = [[f"`{code}`", " or ".join(statuses[code]), meaning] for code, meaning in COMMAND_CODES.items()]
     return (
         f"{ERRORS_HEAD}\n{table(('Status', 'Code', 'Title', 'Class'), answers)}"
         f"{RUN_HEAD}\n{table(('Code', 'Outcome', 'Meaning'), runs)}"
+        f"{RETRY_HEAD}\n{table(('Code', 'The next attempt'), retries)}"
         f"{ROUND_HEAD}\n{table(('Code', 'Meaning'), rounds)}"
         f"{CLI_HEAD}\n{table(('Code', 'Exit status', 'Meaning'), commands)}"
     )

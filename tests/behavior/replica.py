@@ -366,6 +366,7 @@ _HANDLERS: dict[str, Callable[[Replica, Json, int], None]] = {
     "compaction.started": Replica._noted,
     "compaction.completed": Replica._noted,
     "compaction.failed": Replica._noted,
+    "compaction.retrying": Replica._noted,
     "compaction.cancelled": Replica._noted,
     "compaction.reverted": Replica._noted,
     "compaction.discarded": Replica._noted,

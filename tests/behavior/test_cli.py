@@ -608,7 +608,11 @@ async def test_a_run_is_cancelled_and_resumed_by_id(
     session_id = (await client.create("go"))["id"]
     await provider.reached("middle")
 
-    await at_server.ok("sessions", "cancel", session_id)
+    cancelled = await at_server.ok("sessions", "cancel", session_id)
+    assert cancelled.out == f"cancelled the run of {session_id}\n"
+    await client.until_idle(session_id)
+    again = await at_server.ok("sessions", "cancel", session_id)
+    assert again.out == f"nothing to cancel: {session_id} is idle\n"
     left = await at_server.run("sessions", "follow", session_id)
     assert left.status == 130
     resumed = await at_server.ok("sessions", "resume", session_id)

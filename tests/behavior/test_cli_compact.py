@@ -7,11 +7,13 @@ import re
 
 import pytest
 
+from tests.behavior.checks import assert_sound
 from tests.behavior.conftest import StartServer
 from tests.behavior.harness import OPENAI, Client, RunningServer, shows
-from tests.behavior.long_task import SUMMARY, LongTask, asks_for_summary
+from tests.behavior.long_task import SUMMARY, LongTask, asks_for_summary, works_on
+from tests.behavior.packed import packed
 from tests.behavior.test_cli import Terminal, at_server, terminal
-from tests.provider import FakeProvider, Gate, HttpError, RecordedRequest, Reply, Text
+from tests.provider import Answer, FakeProvider, Gate, Hang, HttpError, RecordedRequest, Reply, Text
 
 pytestmark = pytest.mark.shared_server
 
@@ -64,7 +66,8 @@ async def test_a_round_is_made_listed_and_reverted(
     assert [(item["round"], item["status"]) for item in listed] == [(1, "completed")]
     assert listed[0]["summary"] == SUMMARY.format(step=STEPS + 1)
 
-    assert (await at_server.ok("sessions", "revert", session, "1")).out == f"reverted round 1 of {session}\n"
+    assert (await at_server.ok("sessions", "revert", session)).out == f"reverted round 1 of {session}\n"
+    assert "(nothing_to_revert)" in (await at_server.run("sessions", "revert", session)).err
     again = await client.get(f"/v1/sessions/{session}/context")
     assert [item["message"]["id"] for item in again["messages"]] == [
         item["message"]["id"] for item in whole["messages"]
@@ -106,12 +109,13 @@ async def test_a_round_without_a_model_is_shown_and_redone(
 
     provider.respond(lambda request: Reply(Text(" ")) if asks_for_summary(request) else task(request))
     made = (await at_server.ok("compact", session)).out.splitlines()[-1]
-    assert made.endswith(f" · summarized without a model; to redo it: `palimpsest compact {session} --redo`")
+    assert "by notes written without a model, round 1: " in made
+    assert made.endswith(f" · to redo it: `palimpsest compact {session} --redo`")
     shown = (await at_server.ok("sessions", "show", session)).out
     assert "\ncompaction round 1 was summarized without a model (summary_empty: " in shown
     assert f"); to redo it: `palimpsest compact {session} --redo`\n" in shown
     listed = (await at_server.ok("sessions", "compactions", session)).out
-    assert listed.endswith(" · summarized without a model\n")
+    assert " · notes written without a model for " in listed
 
     provider.respond(task)
     both = await at_server.run("compact", session, "--redo", "--dry-run")
@@ -122,6 +126,63 @@ async def test_a_round_without_a_model_is_shown_and_redone(
     assert "without a model" not in (await at_server.ok("sessions", "show", session)).out
     statuses = json.loads((await at_server.ok("sessions", "compactions", session, "--json", "status")).out)
     assert [item["status"] for item in statuses] == ["reverted", "completed"]
+
+
+@pytest.mark.parametrize("away", [HttpError(503), Reply(Hang())], ids=["503", "hanging"])
+async def test_a_redo_while_the_provider_is_away_leaves_a_context_that_fits(
+    terminal: Terminal, start_server: StartServer, provider: FakeProvider, away: Answer
+) -> None:
+    """As often as it is tried: no earlier round is reverted, and the last try makes the summary."""
+    provider.respond(lambda request: Reply(Text(" ")) if asks_for_summary(request) else works_on(request))
+    models = {OPENAI: {"context_window": 16_000}}
+    server = start_server(models=models, provider_idle_timeout_s=1, provider_max_attempts=3)
+    terminal.env["PALIMPSEST_URL"] = server.url
+    async with Client(server.url) as client:
+        session, _ = await client.run("go on", history=packed("the task", 10))
+        path = f"/v1/sessions/{session['id']}"
+        assert session["compaction"]["without_model"]["round"] == 1
+        provider.respond(lambda request: away)
+        for round in (2, 3):
+            redone = await terminal.run("compact", session["id"], "--redo")
+            assert redone.status == 1
+            assert f"reverted round {round - 1}, which was" in redone.err
+            assert redone.err.endswith(f"round {round} was made without a model again\n")
+            _, first, second, failed, completed = redone.out.splitlines()
+            assert first.startswith(f"↻ summary of round {round}: attempt 1 failed (provider_")
+            assert "; retrying in " in second
+            assert failed.endswith("; trying notes written without a model")
+            assert "by notes written without a model, round " in completed
+            left = await client.session(session["id"])
+            assert left["context"]["tokens"] <= left["context"]["usable"]
+            assert left["compaction"]["without_model"]["round"] == round
+        provider.respond(works_on)
+        redone = await terminal.ok("compact", session["id"], "--redo")
+        assert "by a summary, round 4: " in redone.out
+        statuses = [item["status"] for item in (await client.get(f"{path}/compactions"))["items"]]
+        assert statuses == ["reverted", "reverted", "reverted", "completed"]
+        assert (await client.session(session["id"]))["compaction"]["without_model"] is None
+        await assert_sound(client, session["id"])
+
+
+async def test_a_redo_that_fails_leaves_a_complete_context_if_it_fits(
+    terminal: Terminal, start_server: StartServer, provider: FakeProvider
+) -> None:
+    provider.respond(lambda request: Reply(Text(" ")) if asks_for_summary(request) else works_on(request))
+    server = start_server(models={OPENAI: {"context_window": 64_000}}, provider_max_attempts=2)
+    terminal.env["PALIMPSEST_URL"] = server.url
+    async with Client(server.url) as client:
+        session, _ = await client.run("go on", history=packed("the task", 10))
+        await terminal.ok("compact", session["id"])
+        provider.respond(lambda request: HttpError(503))
+        redone = await terminal.run("compact", session["id"], "--redo")
+        assert redone.status == 1
+        assert redone.out.endswith("; the context is unchanged\n")
+        assert redone.err.endswith(
+            "the context is complete again and will be summarized when that is due;"
+            f" `palimpsest compact {session['id']}` tries now\n"
+        )
+        provider.respond(works_on)
+        assert "by a summary, round 3: " in (await terminal.ok("compact", session["id"])).out
 
 
 async def test_a_failed_round_has_an_exit_status(at_server: Terminal, client: Client) -> None:
@@ -147,7 +208,7 @@ async def test_a_cancelled_round_is_reported_to_the_waiting_command(
     second = await at_server.run("compact", session)
     assert second.status == 1
     assert "(compaction_in_progress)" in second.err
-    await at_server.ok("sessions", "cancel", session)
+    assert (await at_server.ok("sessions", "cancel", session)).out == f"cancelled the compaction of {session}\n"
     assert await waiting.end() == 1
     assert waiting.err == ""
     assert waiting.out.splitlines()[-1].startswith("round 1 was cancelled; the context is unchanged")
@@ -163,6 +224,10 @@ async def test_ctrl_c_stops_the_wait_but_not_the_round(
     await waiting.says("compacting the context")
     waiting.press_ctrl_c()
     assert await waiting.end() == 130
+    continues = f"round 1 continues on the server; `palimpsest sessions cancel {session}` cancels it\n"
+    assert waiting.err.endswith(continues)
+    busy = await at_server.run("compact", session, "--redo")
+    assert (busy.status, "(compaction_in_progress)" in busy.err) == (1, True)
     provider.open("go")
     await client.wait_for(session, shows("compaction.completed"))
     assert "completed" in (await at_server.ok("sessions", "compactions", session)).out
@@ -232,6 +297,6 @@ async def test_a_run_in_a_small_window_reports_its_rounds(
     ran = await terminal.ok("run", "Stack boxes.")
     assert re.search(r"^(compacting the context|preparing a summary in the background), round 1 \(", ran.out, re.M)
     assert ", round 1: " in ran.out
-    assert "\nolder messages were replaced with a summary\n" in ran.out
+    assert "by a summary, round 1: " in ran.out
     assert "\nAll done.\n" in ran.out
     assert provider.refusals == []

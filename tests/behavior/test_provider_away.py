@@ -21,6 +21,7 @@ from tests.provider import Answer, FakeProvider, Hang, HttpError, RecordedReques
 STEPS = 12
 AWAY = (HttpError(503), Reply(Hang()), Reply(Reset()), HttpError(502, b"<html>Bad Gateway</html>"))
 """How a provider is away, in turn."""
+CODES = {"provider_overloaded", "provider_timeout", "provider_unreachable", "provider_server_error"}
 
 PLACES: dict[str, Callable[[RecordedRequest], bool]] = {
     "step": lambda request: len(request.tool_results) >= 3 and not asks_for_summary(request),
@@ -61,6 +62,10 @@ class Outage:
         assert self.refused, self
         rungs = {event.data["rung"] for event in of_type(events, "compaction.completed")}
         assert rungs == {"summary"}, self
+        retries = [event.data for event in of_type(events, "compaction.retrying")]
+        assert bool(retries) == (self.place in ("summary", "background")), self
+        assert all(retry["delay_ms"] > 0 and retry["detail"] for retry in retries), self
+        assert {retry["code"] for retry in retries} <= CODES, self
         await assert_sound(client, session["id"])
 
 

@@ -111,6 +111,23 @@ async def test_instructions_of_a_folder_come_when_it_is_touched(
 
 
 @pytest.mark.shared_server
+async def test_instructions_that_lead_outside_are_named_and_not_shown(client: Client, provider: FakeProvider) -> None:
+    link = "mkdir -p api && touch api/a.py && ln -s /etc/passwd api/AGENTS.md && ln -s /etc out"
+    provider.script(
+        Reply(ToolCall("execute_command", {"command": link})),
+        Reply(read("api/a.py"), read("out/passwd")),
+        Reply(Text("done")),
+    )
+    session, _ = await client.run("go")
+    messages = await client.messages(session["id"])
+    (control,) = [message["parts"][0]["text"] for message in messages if message["role"] == "control"]
+    outside = "['api/AGENTS.md' leads outside /workspace, through a link to '/etc/passwd'.]"
+    assert control.endswith(f'<file name="api/AGENTS.md">\n{outside}\n</file>')
+    assert "root:" not in control
+    assert "out/" not in control, "a folder that is itself outside has no instructions"
+
+
+@pytest.mark.shared_server
 async def test_without_them_nothing_is_added(client: Client, provider: FakeProvider) -> None:
     provider.script(Reply(read("src/a.py")), Reply(Text("done")))
     session_id = await prepared(client, {"src/a.py": b"x"})

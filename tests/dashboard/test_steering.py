@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from playwright.async_api import Page, expect
+from playwright.async_api import Page, Route, expect
 
 from tests.behavior.harness import Client, command
 from tests.behavior.long_task import asks_for_summary
@@ -13,7 +13,7 @@ from tests.dashboard import IN_BROWSER
 from tests.dashboard.browser import Faults
 from tests.dashboard.places import badge, button, messages, open_session
 from tests.dashboard.site import SMALL, Site
-from tests.provider import Gate, Hang, Reply, Text, ToolCall
+from tests.provider import Gate, Hang, HttpError, Reply, Text, ToolCall
 
 pytestmark = [*IN_BROWSER]
 
@@ -104,7 +104,40 @@ async def test_a_summary_made_without_a_model_is_marked_and_redone(
     await button(details, "Redo with the model").click()
     await expect(page.get_by_text(busy["detail"])).to_be_visible()
     fails[0] = False
+    faults.allow.append("status of 503")
+    down = {"code": "unavailable", "detail": "The server is stopping."}
+
+    async def refuse(route: Route) -> None:
+        if route.request.method == "POST":
+            await route.fulfill(status=503, json=down)
+        else:
+            await route.fallback()
+
+    await page.route("**/compactions", refuse)
     await button(details, "Redo with the model").click()
+    await expect(details).to_contain_text("The server is stopping. The context is complete again")
+    await expect(page.locator("#round-1")).to_contain_text("reverted")
+    await page.unroute("**/compactions", refuse)
+    await button(details, "Compact now").click()
+    await expect(details).not_to_contain_text("The context is complete again")
     await expect(page.locator("#round-2")).to_contain_text("summary by the model")
     await expect(page.locator("#round-1")).to_contain_text("reverted")
     await expect(page.get_by_text(mark)).to_have_count(0)
+
+
+async def test_a_summary_that_waits_for_its_provider_says_why(page: Page, site: Site, client: Client) -> None:
+    name = "An absent summarizer"
+    site.provider.respond(
+        lambda _: HttpError(503, headers={"retry-after": "60"}),
+        when=lambda request: asks_for_summary(request) and any(name in text for text in request.user_texts),
+    )
+    steps = [Reply(Text(f"Part {step}."), command("seq 900")) for step in range(4)]
+    session_id = (await client.create(site.task(name, *steps)))["id"]
+    await client.until_idle(session_id)
+    await open_session(page, session_id)
+    await client.http.post(f"/v1/sessions/{session_id}/compactions")
+
+    said = re.compile(r"Compacting… .+ answered 503.* \(attempt 1\); trying again in \d+ s")
+    await expect(page.locator(".steering")).to_contain_text(said)
+    await client.http.post(f"/v1/sessions/{session_id}/cancel")
+    await expect(page.get_by_text("Compacting…")).to_be_hidden()

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 import structlog
 
-from app.agent.changes import ModelUsed, SummaryFailed
+from app.agent.changes import ModelUsed, SummaryDelayed, SummaryFailed
 from app.agent.compaction.rounds import Round, earlier_prose, summary_cap
 from app.agent.conversation import Conversation, run_off_loop
 from app.agent.model_calls import ModelCalls
@@ -252,7 +252,7 @@ class Summarizer:
                     raise SummaryFailed.by(error, is_away=away) from error
                 self._refusals.pause()
                 request = replace(request, remedies=())
-                await sleep(delay)
+                await self._wait(attempt, delay, error, request.model)
             except PalimpsestError as error:
                 # The model or its key was removed.
                 raise SummaryFailed.by(error) from error
@@ -260,6 +260,21 @@ class Summarizer:
                 # As in a step: an internal error costs the session no more than this rung.
                 log.exception("summary_crashed", model=request.model)
                 raise SummaryFailed("internal_error", "Asking for the summary failed inside the service.") from error
+
+    async def _wait(self, attempt: int, delay: float, error: ProviderError, model: str) -> None:
+        """Waits for the next attempt, and reports why."""
+        delayed = SummaryDelayed(self._round, attempt, round(delay * 1000), error.code, error.detail)
+        self._sink.record(delayed)
+        log.warning(
+            "compaction_retrying",
+            round=delayed.round,
+            attempt=attempt,
+            code=error.code,
+            detail=error.detail,
+            delay_s=round(delay, 3),
+            model=model,
+        )
+        await sleep(delay)
 
     def _can_remedy(self, error: ProviderError, request: ModelRequest) -> bool:
         """Whether another request, without a parameter that may be refused, is worth a try."""

@@ -186,11 +186,21 @@ NOTHING = Refusal("nothing_to_compact", "Nothing is old enough to compact: every
 
 def manual_round(conversation: Conversation, config: AgentConfig, manual: ManualRound, budget: Budget) -> Round:
     """The round and its target. `budget` is that of the round's own settings; the context must also fit the session's
-    budget, which applies to the next step."""
+    budget, which applies to the next step: if it does not fit now, notes written without a model are better than no
+    round."""
     tokens = min(most(budget, manual.settings), config.budget.usable)
     target = Target(tokens, conversation.size)
     batch = prunable(conversation, budget, manual.settings)
-    return Round(manual.number, config, manual.settings, target, batch, manual.instructions, manual_budget=budget)
+    return Round(
+        manual.number,
+        config,
+        manual.settings,
+        target,
+        batch,
+        manual.instructions,
+        manual_budget=budget,
+        must=target.before > config.budget.usable,
+    )
 
 
 def manual_selection(conversation: Conversation, round: Round) -> Selection | Refusal:

@@ -43,6 +43,7 @@ FOLDER, OPEN_TURN = "acp_folder", "acp_open_turn"
 PAGE = 500
 MAX_NAME_CHARS = 28
 """Longest name of an MCP server, without a number; a session takes 32 characters."""
+_RETRIES = ("step.retrying", "compaction.retrying")
 _HELD_BACK = frozenset({"tool.result", "step.finished", "session.idle", "message.created"})
 """Events after which what a step has written can no longer be voided."""
 
@@ -119,6 +120,7 @@ class PalimpsestAgent:
             async for event in self._log(session_id, session["last_seq"]):
                 if event.event == "step.retrying":
                     held.clear()
+                if event.event in _RETRIES:
                     continue
                 held += updates.take(event)
                 if event.event in _HELD_BACK:

@@ -25,7 +25,7 @@ from acp.schema import (
 
 from app.cli.approvals import SILENT, Call
 from app.cli.client import ServerEvent
-from app.cli.screen import seconds
+from app.cli.retries import failed_attempt
 from app.sandbox.base import WORKSPACE
 
 SessionUpdate = BaseUpdate | UsageUpdate
@@ -56,6 +56,7 @@ class Updates:
         self._own = own
         self._sent: dict[str, int] = {}
         self._void: set[str] = set()
+        self._replying: str | None = None
         self._calls: dict[str, ToolKind] = {}
 
     def take(self, event: ServerEvent) -> list[SessionUpdate]:
@@ -76,8 +77,9 @@ class Updates:
                 return [update_plan(entries)]
             case "step.retrying":
                 self._void.add(data["message_id"])
-                wait = seconds(data["delay_ms"] / 1000)
-                return [_thought(f"Partial reply discarded; retrying in {wait}: {data['detail']}\n")]
+                return [_thought(f"↻ {failed_attempt(data, is_partial=self._replying == data['message_id'])}\n")]
+            case "compaction.retrying":
+                return [_thought(f"↻ summary of round {data['round']}: {failed_attempt(data)}\n")]
             case "step.finished":
                 return usage(data["context"], None)
         return []
@@ -93,6 +95,7 @@ class Updates:
         self._sent[part] = max(sent, offset + len(data["text"])) if "offset" in data else sys.maxsize
         if not new:
             return []
+        self._replying = data["message_id"]
         return [chunk(session_update=kind, content=text_block(new), message_id=data["message_id"])]
 
     def _message(self, message: dict[str, Any]) -> list[SessionUpdate]:

@@ -13,6 +13,7 @@ from app.context.prompts import clip_head, render_file
 from app.errors import ForbiddenError, InvalidRequestError, PalimpsestError, ToolError
 from app.messages import Message, Role
 from app.runtime.owner.notes import AGENTS_FILES
+from app.runtime.skills import is_folder
 from app.sandbox.base import Sandbox
 from app.sandbox.paths import resolve
 from app.tools.memory import read_note
@@ -82,7 +83,10 @@ class FolderInstructions:
         for name in AGENTS_FILES:
             try:
                 text = await read_note(sandbox, f"{folder}/{name}")
-            except (ForbiddenError, InvalidRequestError, ToolError):
+            except ForbiddenError as error:
+                # A folder that is itself outside has no instructions.
+                text = f"[{error.detail}]" if await is_folder(sandbox, folder) else None
+            except (InvalidRequestError, ToolError):
                 continue
             if text is not None and text.strip():
                 return {f"{folder}/{name}": text}

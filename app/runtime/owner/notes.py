@@ -47,8 +47,8 @@ log = structlog.get_logger(__name__)
 
 async def workspace_notes(sandbox: Sandbox) -> Notes:
     """The current content of both files, and the skills. Creates nothing, since a workspace that does not exist yet has
-    none, and starts a sandbox only to list a folder of skills. A file that is too large or binary is reported to the
-    model; a directory, or a link that leads out, does not count as a file. Raises `SandboxUnavailableError` if the
+    none, and starts a sandbox only to list a folder of skills. A file that is too large or binary, or a link that leads
+    out, is reported to the model; a directory does not count as a file. Raises `SandboxUnavailableError` if the
     sandbox does not answer, and `TimeoutError` if it takes too long."""
     async with asyncio.timeout(READ_WAIT_S):
         if not await sandbox.has_workspace():
@@ -63,9 +63,10 @@ async def workspace_notes(sandbox: Sandbox) -> Notes:
 async def _read(sandbox: Sandbox, path: str) -> str:
     try:
         return await read_note(sandbox, path) or ""
-    except ToolError as error:
+    except (ForbiddenError, ToolError) as error:
+        log.warning("note_read_failed", path=path, reason=error.detail)
         return f"[{error.detail}]"
-    except (ForbiddenError, InvalidRequestError) as error:
+    except InvalidRequestError as error:
         log.warning("note_read_failed", path=path, reason=error.detail)
         return ""
 

@@ -48,8 +48,7 @@ log = structlog.get_logger(__name__)
 async def finish(recorder: Recorder, claimed: Row[Any], result: RunResult, note: RunNote = lambda _, __: None) -> bool:
     """Ends the run of a session, with a note in the same transaction; returns whether its next one has started."""
     continues = await recorder.submit(lambda c: runs.finish(c, claimed.id, claimed.epoch, result, note))
-    code = (result.error or {}).get("code")
-    log.info("run_ended", session_id=claimed.id, outcome=result.outcome, code=code, continues=continues)
+    log.info("run_ended", session_id=claimed.id, continues=continues, **result.for_log())
     return continues
 
 

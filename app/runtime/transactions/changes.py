@@ -26,11 +26,20 @@ from app.agent.changes import (
     RungFailed,
     StepClosed,
     StepOpened,
+    SummaryDelayed,
 )
 from app.db.repositories import client_calls, images, messages, parts, sessions
 from app.db.repositories.images import MAX_SESSION_IMAGES, StoredImage
 from app.eventlog.log import Appender, StreamItem
-from app.events import MessageCreated, PlanUpdated, ReasoningCompleted, TextCompleted, ToolCalled, ToolResulted
+from app.events import (
+    CompactionRetrying,
+    MessageCreated,
+    PlanUpdated,
+    ReasoningCompleted,
+    TextCompleted,
+    ToolCalled,
+    ToolResulted,
+)
 from app.messages import Message, ReasoningPart, Role, ToolCallPart
 from app.runtime.transactions import compactions, runs, steps
 
@@ -83,6 +92,8 @@ def write_change(connection: Connection, appender: Appender, change: Change) -> 
             add_message(connection, appender, change.message.model_copy(update={"created_at": appender.at}))
         case RungFailed():
             compactions.fail_rung(connection, appender, change)
+        case SummaryDelayed():
+            appender.emit(CompactionRetrying, change)
         case RoundCompleted():
             compactions.complete_round(connection, appender, change)
         case RoundEnded():

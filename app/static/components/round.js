@@ -8,6 +8,7 @@ import { savedShare } from "../state/context_marks.js";
 import { Button, Confirm, say } from "./basic.js";
 import { CoveredMessages } from "./message_list.js";
 import { Markdown } from "./markdown.js";
+import { CompactionRetrying } from "./retrying.js";
 import { isWithoutModel, price, REASONS, RUNGS } from "./round_labels.js";
 
 export function RoundDetails({ round, state, history }) {
@@ -16,6 +17,7 @@ export function RoundDetails({ round, state, history }) {
   return html`<div class="cx-round-body">
     <${Facts} round=${round} history=${history} />
     ${isWithoutModel(round) && html`<${WithoutModel} round=${round} state=${state} history=${history} />`}
+    ${history.unmade.value?.round === round.round && html`<${Unmade} state=${state} history=${history} />`}
     <${Failures} failures=${failures} />
     ${round.error &&
     failures.length === 0 &&
@@ -39,6 +41,7 @@ function Running({ round, state }) {
       Compacting ${count(round.tokens_before)} tokens… (${REASONS[round.reason] ?? round.reason}; policy
       ${" "}${round.policy}). You can still send messages.
     </p>
+    <${CompactionRetrying} retrying=${state.working.value.get(round.round)?.retrying} />
     ${isRunActive
       ? html`<button onClick=${() => (isConfirming.value = true)}>Cancel</button>`
       : html`<${Button} onClick=${cancel}>Cancel<//>`}
@@ -104,15 +107,35 @@ function Failures({ failures }) {
 function WithoutModel({ round, state, history }) {
   const failure = history.failures.value.get(round.round)?.findLast(({ rung }) => rung === "summary");
   const redo = async () => {
-    const path = sessionPath(state.id, "compactions");
-    await remove(`${path}/${round.round}`);
-    const { round: number } = await post(path, {});
-    say(`Compaction ${round.round} reverted; compaction ${number} requested.`);
+    await remove(sessionPath(state.id, "compactions", String(round.round)));
+    say(`Compaction ${round.round} reverted.`);
+    await requestAnew(state, history, round.round);
   };
   return html`<p>
     <b>Summarized without a model.</b>
     ${failure && ` ${plainLine(failure.detail)} (${plainLine(failure.code)})`}
     ${" "}${history.latest.value === round.round && html`<${Button} onClick=${redo}>Redo with the model<//>`}
+  </p>`;
+}
+
+/** Requests the compaction that replaces a reverted round; a failure stays in `history.unmade`. */
+async function requestAnew(state, history, round) {
+  try {
+    const { round: number } = await post(sessionPath(state.id, "compactions"), {});
+    history.unmade.value = null;
+    say(`Compaction ${number} requested.`);
+  } catch (problem) {
+    history.unmade.value = { round, problem };
+  }
+}
+
+/** The round was reverted, but not replaced. */
+function Unmade({ state, history }) {
+  const { round, problem } = history.unmade.value;
+  const retry = () => requestAnew(state, history, round);
+  return html`<p role="alert">
+    <span class="cx-bad-text">${plain(problem.message)}</span> The context is complete again and will be summarized when
+    that is due. <${Button} onClick=${retry}>Compact now<//>
   </p>`;
 }
 

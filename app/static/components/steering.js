@@ -1,12 +1,13 @@
 /** The bottom of a conversation: approvals, client calls, pending messages, the run's status, and the message box. */
 
 import { Approvals } from "./approvals.js";
-import { Button, now } from "./basic.js";
+import { Button } from "./basic.js";
 import { ClientCalls } from "./client_calls.js";
 import { Composer } from "./composer.js";
 import { Queue } from "./queue.js";
+import { CompactionRetrying, Retrying } from "./retrying.js";
 import { RunEnd } from "./run_end.js";
-import { count, duration, plainLine } from "../core/format.js";
+import { count } from "../core/format.js";
 import { post, sessionPath } from "../core/http.js";
 import { sessionLink } from "../core/router.js";
 import { html, useLayoutEffect, useRef, useState } from "../core/ui.js";
@@ -22,7 +23,11 @@ export function Steering({ state }) {
       <${Approvals} state=${state} />
       <${ClientCalls} state=${state} />
       <${Queue} state=${state} />
-      <${Retrying} state=${state} />
+      <${Retrying} retrying=${state.retrying.value} />
+      ${[...state.working.value.values()].map(
+        ({ round, background, retrying }) =>
+          !background && html`<${CompactionRetrying} key=${round} retrying=${retrying} />`,
+      )}
       ${session.status === "idle" && html`<${RunEnd} state=${state} session=${session} />`}
     </div>
     <${session.kind === "subagent" ? OfParent : Composer} state=${state}>
@@ -81,15 +86,4 @@ function activityOf({ status, steps, compaction }) {
   if (status === "awaiting_client") return "Waiting for a client";
   if (compaction.in_progress) return "Compacting the context";
   return steps ? `Working, ${count(steps)} ${steps === 1 ? "step" : "steps"} done` : "Working";
-}
-
-/** A failed attempt and when it is retried. */
-function Retrying({ state }) {
-  const retrying = state.retrying.value;
-  if (!retrying) return null;
-  const left = Math.max(0, retrying.until - now.value);
-  return html`<p class="retrying dim">
-    Attempt ${retrying.attempt} failed: ${plainLine(retrying.detail)}
-    ${left > 0 ? ` Retrying in ${duration(Math.ceil(left / 1000) * 1000)}` : " Retrying now"}
-  </p>`;
 }

@@ -29,6 +29,8 @@ export class ContextHistory {
   open = signal(new Set());
   /** The entry that is shown next to the chart, `{key}`; a new object each time that one is selected. Null by default. */
   selected = signal(null);
+  /** The round that was reverted for a new one whose request failed: `{round, problem}`, or null. */
+  unmade = signal(null);
   #state;
   #stored = signal(new Map());
   #rounds = signal([]);

@@ -22,8 +22,8 @@ export const TYPES = {
   ],
   Workspace: ["checkpoint.failed", "workspace.restored"],
   Context: [
-    "prune.completed", "compaction.started", "compaction.completed", "compaction.failed", "compaction.cancelled",
-    "compaction.reverted", "compaction.discarded",
+    "prune.completed", "compaction.started", "compaction.completed", "compaction.failed", "compaction.retrying",
+    "compaction.cancelled", "compaction.reverted", "compaction.discarded",
   ],
 };
 

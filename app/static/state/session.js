@@ -28,7 +28,8 @@ export class SessionState {
   clientCalls = signal([]);
   /** Compaction rounds, oldest first. */
   rounds = signal([]);
-  /** Running rounds: `{round, reason, policy, tokens_before, limit, background}` by number. */
+  /** Running rounds: `{round, reason, policy, tokens_before, limit, background, retrying}` by number, where `retrying`
+   * is as below. */
   working = signal(new Map());
   /** How many failed rungs were reported by events. */
   failedRungs = signal(0);

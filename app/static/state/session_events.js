@@ -33,6 +33,17 @@ function startRound(state, round) {
 
 const isInProgress = (state) => state.session.value?.compaction.in_progress ?? false;
 
+/** Records that a round waits to ask its model again. */
+function delayRound(state, { round: number, ...failure }) {
+  const round = state.working.value.get(number);
+  if (!round) return;
+  const working = new Map(state.working.value).set(number, { ...round, retrying: retryOf(failure) });
+  state.setWorking(working, isInProgress(state));
+}
+
+/** A failed attempt that will be retried: `{attempt, until, code, detail}`. */
+const retryOf = ({ attempt, at, delay_ms, code, detail }) => ({ attempt, until: Date.parse(at) + delay_ms, code, detail });
+
 /** Removes a round that has ended in any way, and returns its data. */
 function endRound(state, number) {
   const working = new Map(state.working.value);
@@ -113,8 +124,7 @@ const CHANGES = {
   },
   "step.retrying": (state, data) => {
     state.transcript.voided(data);
-    const until = Date.parse(data.at) + data.delay_ms;
-    state.retrying.value = { attempt: data.attempt, until, code: data.code, detail: data.detail };
+    state.retrying.value = retryOf(data);
   },
   "step.finished": (state, data) => {
     state.transcript.stepFinished(data);
@@ -164,6 +174,7 @@ const CHANGES = {
     // The round has ended if there is no next rung.
     if (!data.next) roundEnded("failed")(state, data);
   },
+  "compaction.retrying": delayRound,
   "compaction.cancelled": roundEnded("cancelled"),
   "compaction.discarded": roundEnded("discarded"),
   "compaction.reverted": (state, data) => {

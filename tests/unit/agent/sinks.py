@@ -26,6 +26,7 @@ from app.agent.changes import (
     RungFailed,
     StepClosed,
     StepOpened,
+    SummaryDelayed,
 )
 from app.agent.protocols import LivePart
 from app.context.checkpoints import InForce
@@ -51,6 +52,7 @@ _LETTERS: dict[type[Change], str] = {
     ModelUsed: "M",
     OutputsPruned: "X",
     RungFailed: "F",
+    SummaryDelayed: "W",
     RoundCompleted: "D",
     RoundEnded: "E",
 }

@@ -98,6 +98,10 @@ class TestBudget:
             assert round.budget is own
             assert round.target.tokens == min(most(own, HANDOFF), wanted)
 
+    @pytest.mark.parametrize(("budget", "must"), [(WIDE, False), (b.budget_of(6_000), True)])
+    async def test_it_must_be_made_if_the_context_does_not_fit(self, budget: Any, must: bool) -> None:
+        assert asked(Tight(history=b.long_task(30, 1_000), budget=budget)).must is must
+
     async def test_the_compactor_uses_it(self) -> None:
         tight = Tight(SUMMARY, history=b.long_task(30, 1_000), budget=WIDE)
         tight.budgets["threshold"] = b.budget_of(4_000)

@@ -258,6 +258,7 @@ class TestRetry:
         [said] = [said for said in logs if said["event"] == "step_retrying"]
         first, _ = scene.sink.of(StepOpened)
         assert (said["step"], said["attempt"], said["message_id"]) == (7, 1, first.message_id)
+        assert said["detail"] == scene.sink.of(AttemptVoided)[0].detail
         assert not get_contextvars().keys() & {*LOGGED}
 
     async def test_the_last_of_the_attempts_stays(self) -> None:

@@ -56,7 +56,9 @@ def test_text_after_the_end_of_its_part_or_attempt_is_not_shown(tmp_path: Path) 
     updates.take(ServerEvent(None, "text.delta", {**part, "offset": 0, "text": "half"}))
     updates.take(ServerEvent(1, "text.completed", {**part, "text": "half"}))
     assert updates.take(ServerEvent(None, "text.delta", {**part, "offset": 0, "text": "half of it"})) == []
-    updates.take(ServerEvent(2, "step.retrying", {"message_id": "n", "delay_ms": 1, "detail": "Failed."}))
+    failed = {"message_id": "n", "attempt": 1, "delay_ms": 1, "code": "c", "detail": "Failed."}
+    (said,) = updates.take(ServerEvent(2, "step.retrying", failed))
+    assert said.content.text == "↻ attempt 1 failed (c): Failed; retrying now\n"  # type: ignore[union-attr]
     other = {"message_id": "n", "part_id": "q", "offset": 0, "text": "late"}
     assert updates.take(ServerEvent(None, "text.delta", other)) == []
 

@@ -65,6 +65,12 @@ def completed(**more: Any) -> dict[str, Any]:
             "compaction.completed",
             completed(rung="fold", outputs_pruned=0, messages_compacted=1, usage=NOTHING, duration_ms=3),
             "compacted 1 message by notes written without a model, round 2: 171,204 → 24,310 tokens (−86%) · 3 ms"
+            " · to redo it: `palimpsest compact ID --redo`",
+        ),
+        (
+            "compaction.completed",
+            completed(rung="shrink", outputs_pruned=0, messages_compacted=1, usage=NOTHING, duration_ms=3),
+            "compacted 1 message by a shorter tail, round 2: 171,204 → 24,310 tokens (−86%) · 3 ms"
             " · summarized without a model; to redo it: `palimpsest compact ID --redo`",
         ),
         (
@@ -87,6 +93,18 @@ def completed(**more: Any) -> dict[str, Any]:
                 "next": None,
             },
             "round 2 changed nothing (nothing_to_compact): Nothing is old enough to compact; the context is unchanged",
+        ),
+        (
+            "compaction.retrying",
+            {
+                "round": 3,
+                "attempt": 5,
+                "delay_ms": 9_000,
+                "code": "provider_unreachable",
+                "detail": "The connection to odd failed: refused.",
+            },
+            "↻ summary of round 3: attempt 5 failed (provider_unreachable): The connection to odd failed: refused;"
+            " retrying in 9 s",
         ),
         ("compaction.cancelled", {"round": 2, "usage": None}, "round 2 was cancelled; the context is unchanged"),
         (

@@ -151,12 +151,28 @@ def test_a_result_without_its_call_is_still_shown() -> None:
     assert shown(result("1", COMMAND, "late\n", exit_code=0)) == "$ \nlate\nexit 0 · 40 ms\n"
 
 
-def test_a_retry_says_that_the_partial_reply_is_discarded() -> None:
-    text = shown(
-        delta("half", 0),
-        event("step.retrying", 2, message_id="m", attempt=1, delay_ms=1500, code="overloaded", detail="Overloaded."),
+@pytest.mark.parametrize(
+    ("partial", "delay_ms", "detail", "line"),
+    [
+        ("", 9_000, "Refused.", "Refused; retrying in 9 s"),
+        ("", 12_000, "Refused. ", "Refused; retrying in 12 s"),
+        ("", 700, "Refused", "Refused; retrying in 0.7 s"),
+        ("", 0, "Refused. Trying again unchanged.", "Refused. Trying again unchanged; retrying now"),
+        ("half\n", 1_500, "Overloaded…", "Overloaded…; partial reply discarded; retrying in 1.5 s"),
+        ("half\n", 0, "Refused;", "Refused; partial reply discarded; retrying now"),
+    ],
+)
+def test_a_retry_says_why_and_when_and_what_is_discarded(partial: str, delay_ms: int, detail: str, line: str) -> None:
+    failed = {"message_id": "m", "attempt": 5, "code": "provider_unreachable", "detail": detail}
+    text = shown(delta(partial, 0), event("step.retrying", 2, delay_ms=delay_ms, **failed))
+    assert text == f"{partial}↻ attempt 5 failed (provider_unreachable): {line}\n"
+
+
+def test_a_reply_of_another_message_is_not_discarded() -> None:
+    failed = event("step.retrying", 2, message_id="n", attempt=1, delay_ms=0, code="c", detail="Failed.")
+    assert shown(delta("whole", 0), completed("whole"), failed).endswith(
+        "↻ attempt 1 failed (c): Failed; retrying now\n"
     )
-    assert text == ("half\n↻ attempt 1 failed (overloaded): Overloaded. Partial reply discarded; retrying in 1.5 s\n")
 
 
 def test_a_step_and_a_run_end_with_their_usage() -> None:
@@ -195,7 +211,10 @@ def test_the_own_task_is_skipped_and_later_messages_are_shown() -> None:
 
 def test_control_messages_are_shown_as_notes() -> None:
     assert shown(event("message.created", message=_message("go on", "control"))) == "go on\n"
-    assert "summary" in shown(event("message.created", message=_message("long", is_summary=True)))
+
+
+def test_a_summary_is_shown_by_its_round_alone() -> None:
+    assert shown(event("message.created", message=_message("long", is_summary=True))) == ""
 
 
 @pytest.mark.parametrize(

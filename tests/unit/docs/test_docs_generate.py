@@ -20,7 +20,7 @@ from docs.generate import APP, DOCS
 from docs.generate.__main__ import PAGES, main
 from docs.generate.architecture_page import described_parts, imports_of_parts, without_detours
 from docs.generate.error_codes import ErrorCode, error_codes, parse_sources, unread_codes
-from docs.generate.errors_page import ROUND_CODES, RUN_CODES, check_meanings, errors_page, sorted_out
+from docs.generate.errors_page import RETRY_CODES, ROUND_CODES, RUN_CODES, check_meanings, errors_page, sorted_out
 from docs.generate.markdown import table
 from docs.generate.settings_page import bounds, kind, settings_page
 
@@ -233,7 +233,8 @@ def test_response_codes_include_no_codes_of_runs_or_commands() -> None:
 
 
 def test_every_code_of_a_run_is_explained() -> None:
-    assert sorted_out(APP).runs == set(RUN_CODES)
+    assert sorted_out(APP).runs == {*RUN_CODES, *RETRY_CODES}
+    assert not RUN_CODES.keys() & RETRY_CODES.keys()
     section = errors_page().split("## Runs\n")[1].split("\n## ")[0]
     for code in ("max_steps", "recovery_limit", "output_limit", "context_too_large", "provider_rate_limited"):
         assert f"| `{code}` |" in section

@@ -24,6 +24,7 @@ from app.agent.changes import (
     RoundEnded,
     RoundOpening,
     RungFailed,
+    SummaryDelayed,
 )
 from app.agent.conversation import control_message
 from app.context.checkpoints import Checkpoint
@@ -98,6 +99,9 @@ class Story:
     def failed(self) -> list[Change]:
         return [RungFailed(ROUND, "summary", "not_small_enough", "It is too large.", Usage(), None)]
 
+    def delayed(self) -> list[Change]:
+        return [SummaryDelayed(ROUND, 1, 500, "provider_unreachable", "The connection failed.")]
+
     def ended(self) -> list[Change]:
         return [RoundEnded(ROUND, "discarded")]
 
@@ -119,6 +123,7 @@ MAKERS: list[Callable[[Story], list[Change]]] = [
     Story.pruned,
     Story.spent,
     Story.failed,
+    Story.delayed,
     Story.ended,
     Story.completed,
 ]

@@ -39,7 +39,8 @@ async def test_notes_are_read_without_creating_a_workspace(factory: SandboxFacto
         await sandbox.stop()
         assert await workspace_notes(sandbox) == Notes(agents="Use tabs, für alle.")
         await sandbox.exec("rm AGENTS.md; ln -s /etc/passwd AGENTS.md; mkdir MEMORY.md", timeout_s=30, on_output=drop)
-        assert await workspace_notes(sandbox) == Notes()
+        outside = "['AGENTS.md' leads outside /workspace, through a link to '/etc/passwd'.]"
+        assert await workspace_notes(sandbox) == Notes(agents=outside)
     finally:
         await sandbox.remove()
     assert not await sandbox.has_workspace()

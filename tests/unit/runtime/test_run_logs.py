@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 from sqlalchemy import text
 from structlog.contextvars import merge_contextvars
 from structlog.testing import capture_logs
 
+from app.agent.loop import RunResult
 from app.agent.step import LOGGED
-from app.sessions import QueueMode
+from app.sessions import Outcome, QueueMode
 from tests.unit.runtime.test_broken_runs import server as faulty
 from tests.unit.runtime.test_registry import Server, server
 
@@ -28,6 +30,13 @@ async def test_a_run_s_lines_carry_its_session_and_no_step(server: Server) -> No
     assert [line["event"] for line in said] == ["run_started", "run_ended"] * 2
     assert {line["session_id"] for line in said} == {server.id}
     assert not any(line.keys() & {*LOGGED} for line in said)
+
+
+@pytest.mark.parametrize(("code", "detail"), [("provider_overloaded", "odd answered 503."), ("output_invalid", None)])
+def test_the_end_of_a_run_has_the_text_of_a_provider_alone(code: str, detail: str | None) -> None:
+    result = RunResult(Outcome.FAILED, {"code": code, "detail": "odd answered 503."})
+    assert result.for_log() == {"outcome": "failed", "code": code, "detail": detail}
+    assert RunResult(Outcome.COMPLETED).for_log() == {"outcome": "completed", "code": None, "detail": None}
 
 
 async def test_a_crashed_run_leaves_no_step_in_the_next_log_lines(faulty: Server) -> None:
