@@ -272,15 +272,20 @@ class StepFinished(SessionEvent):
     input_transformations: tuple[dict[str, Any], ...] | None = Field(default=None, exclude_if=is_none)
 
 
-class StepRetrying(SessionEvent):
-    """Voids `message_id` with all its parts."""
+class _Retrying(SessionEvent):
+    """Attempt number `attempt` has failed; the next one comes after `delay_ms`."""
 
-    type: ClassVar[str] = "step.retrying"
-    message_id: str
     attempt: int
     delay_ms: int
     code: str
     detail: str
+
+
+class StepRetrying(_Retrying):
+    """Voids `message_id` with all its parts."""
+
+    type: ClassVar[str] = "step.retrying"
+    message_id: str
 
 
 class ApprovalRequested(SessionEvent):
@@ -376,15 +381,11 @@ class CompactionFailed(SessionEvent):
     next: Rung | None
 
 
-class CompactionRetrying(SessionEvent):
-    """The summary's model did not answer the round's attempt; it is asked again after `delay_ms`."""
+class CompactionRetrying(_Retrying):
+    """The model did not answer the request for the round's summary."""
 
     type: ClassVar[str] = "compaction.retrying"
     round: int
-    attempt: int
-    delay_ms: int
-    code: str
-    detail: str
 
 
 class _RoundEnd(SessionEvent):

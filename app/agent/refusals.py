@@ -49,7 +49,7 @@ _WRONG_MODEL = re.compile(
 )
 _ELSEWHERE = re.compile(
     r"content[_ ](?:filter|management|policy)|moderation|safety|max_?tokens|string too long"
-    r"|tool_(?:use|result|call)s?\b.{0,80}(?:without|must|follow|preced|immediate|respon|before|after|found)",
+    r"|tool_(?:use|result|call)s?\b.{0,80}(?:without|must|follow|precede|immediate|respon|before|after|found)",
     re.I | re.S,
 )
 """What says that it is about the words of a conversation, its order, its answer's length or one of its texts: then no

@@ -162,7 +162,8 @@ class Step:
                     failed += 1
                     paid += bool(attempt.processor.written_tokens)
                     await self._void(attempt, spent, error, delay)
-                    self._refusals.pause()
+                    if error.code not in _AT_ONCE:
+                        self._refusals.pause()
                     before = await self._tried(config)
                 case _:
                     result = await self._failed(attempt, spent, failure)

@@ -229,7 +229,9 @@ class HttpProvider(ABC):
         # If two concurrent requests are refused, the second finds the endpoint already switched.
         was_late = error.meant_status in _MAY_POINT and wire is not self.wire_format(quirks)
         reshape = _image_refusal(error, request, quirks)
-        switched = reshape is None and (was_late or self.switches_endpoint(error, quirks))
+        # Before a remedy is tried, both endpoints have refused the request.
+        may_switch = reshape is None and not request.remedies
+        switched = may_switch and (was_late or self.switches_endpoint(error, quirks))
         if reshape is None and is_refusal and not switched:
             reshape = self.reshape(error, quirks)
         learned = False

@@ -52,6 +52,9 @@ PROBE_TOKENS = 16
 MAX_ATTEMPTS = 3
 """Maximum attempts of one request with transient errors while the context still fits: the next step asks again."""
 
+MAX_SWITCHES = 4
+"""Times that a round is asked at the other endpoint: twice, and twice more for a request that is repeated."""
+
 REASONING_ROOM, REASONING_SHARE = 4_096, 1 / 8
 """Extra output tokens for a model that has reasoned in this conversation, and their maximum share of the window."""
 INSTRUCTION_ROOM, LEAST_INSTRUCTION_ROOM = 1_000, 700
@@ -120,6 +123,7 @@ class Summarizer:
         self._round = round
         self._calls = 0
         self._refusals = Refusals()
+        self._switches = 0
         self.usage = Usage()
         self.has_answer = False
         """Whether a model has answered, whatever it said."""
@@ -244,6 +248,7 @@ class Summarizer:
                     raise SummaryFailed("context_overflow", error.detail) from error
                 if self._can_remedy(error, request):
                     request = replace(request, remedies=self._refusals.trial)
+                    attempt -= 1
                     continue
                 away = is_away(error)
                 most = self._max_attempts if away else min(MAX_ATTEMPTS, self._max_attempts)
@@ -263,11 +268,10 @@ class Summarizer:
 
     async def _wait(self, attempt: int, delay: float, error: ProviderError, model: str) -> None:
         """Waits for the next attempt, and reports why."""
-        delayed = SummaryDelayed(self._round, attempt, round(delay * 1000), error.code, error.detail)
-        self._sink.record(delayed)
+        self._sink.record(SummaryDelayed(self._round, attempt, round(delay * 1000), error.code, error.detail))
         log.warning(
             "compaction_retrying",
-            round=delayed.round,
+            round=self._round,
             attempt=attempt,
             code=error.code,
             detail=error.detail,
@@ -277,7 +281,10 @@ class Summarizer:
         await sleep(delay)
 
     def _can_remedy(self, error: ProviderError, request: ModelRequest) -> bool:
-        """Whether another request, without a parameter that may be refused, is worth a try."""
+        """Whether another request is worth a try at once: at the other endpoint, or without a parameter."""
+        if error.code == "endpoint_switched":
+            self._switches += 1
+            return self._switches <= MAX_SWITCHES
         sent = Sent.of_summary(request, _size(request))
         return isinstance(error, AnswerError) and self._refusals.remedy(error, sent) is not None
 
