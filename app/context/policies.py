@@ -73,8 +73,8 @@ class CompactionSettings(Value):
         10,
         ge=1,
         le=10_000,
-        description="`threshold`: newest messages that stay verbatim; up to 10 if they take at most a fifth of the"
-        " trigger.",
+        description="`threshold`: newest messages that stay verbatim; unless given, fewer if they take more than a"
+        " fifth of the trigger.",
     )
     prune_protect: Tokens | None = Field(
         None, description="Newest tool output, in tokens, that is never cleared; null is 40,000, less in small windows."
@@ -124,6 +124,10 @@ class CompactionSettings(Value):
         description="`handoff`: count the new context with a 16-token call instead of waiting for the next step.",
     )
 
+    given: tuple[str, ...] | None = Field(
+        None, description="Names of the settings that a person gave, whatever their values; null where that is unknown."
+    )
+
     @property
     def per_message(self) -> int:
         """Tokens counted for a message in addition to its parts."""
@@ -153,7 +157,7 @@ _CLEARING = ("prune_protect", "prune_minimum")
 
 def preset(policy: Policy) -> CompactionSettings:
     """The settings of a policy's name alone."""
-    return CompactionSettings(policy=policy, **PRESETS[policy])
+    return CompactionSettings(policy=policy, given=(), **PRESETS[policy])
 
 
 DEFAULT = preset("reactive")
@@ -166,8 +170,8 @@ def resolve(value: str | Mapping[str, Any] | None, base: CompactionSettings = DE
     """A request's `compaction` merged over `base`: the server's default for a new session, the session's current
     settings for a change or a round.
 
-    None changes nothing. If the policy changes, its preset replaces the old one's, and settings of `base` that differ
-    from its own preset stay. Raises `InvalidRequestError` (code `invalid_compaction`) whose `errors` list everything
+    None changes nothing. If the policy changes, its preset replaces the old one's, and settings that were given for
+    `base` stay. Raises `InvalidRequestError` (code `invalid_compaction`) whose `errors` list everything
     that is wrong, each with its `field` and a `message`, and whose `field` is the first of them.
     """
     if value is None:
@@ -181,10 +185,12 @@ def resolve(value: str | Mapping[str, Any] | None, base: CompactionSettings = DE
     if known == "reactive" and any(asked.get(name) is not None for name in _CLEARING):
         asked = {"clear_first": True, **asked}
     errors = [] if policy == known else [("compaction.policy", f"must be one of {', '.join(POLICY_NAMES)}")]
+    if "given" in asked:
+        errors.append(("compaction.given", "Unknown setting"))
+    values = {**given_settings(base), **asked}
+    names = tuple(sorted(map(str, values.keys() - {"policy", "given"})))
     try:
-        settings = CompactionSettings.model_validate(
-            {**PRESETS[known], **_own_settings(base), **asked, "policy": known}
-        )
+        settings = CompactionSettings.model_validate({**PRESETS[known], **values, "policy": known, "given": names})
     except ValidationError as exc:
         raise _refusal([*errors, *_errors(exc)]) from exc
     if errors:
@@ -216,12 +222,16 @@ def _words(kind: str, message: str) -> str:
 
 def public(settings: CompactionSettings) -> dict[str, Any]:
     """The settings as a session shows them, as JSON values and without the policy's name."""
-    return settings.model_dump(mode="json", exclude={"policy"})
+    return settings.model_dump(mode="json", exclude={"policy", "given"})
 
 
-def _own_settings(settings: CompactionSettings) -> dict[str, Any]:
-    usual = preset(settings.policy)
-    return {name: value for name, value in settings if value != getattr(usual, name)}
+def given_settings(settings: CompactionSettings) -> dict[str, Any]:
+    """The settings that a person gave; of a session from before these were kept, those that differ from its preset."""
+    usual, given = preset(settings.policy), settings.given
+    values = ((name, value) for name, value in settings if name not in ("policy", "given"))
+    return {
+        name: value for name, value in values if (value != getattr(usual, name) if given is None else name in given)
+    }
 
 
 def _refusal(errors: Sequence[tuple[str, str]]) -> InvalidRequestError:

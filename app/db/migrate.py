@@ -29,11 +29,14 @@ def migrations_folder() -> Path:
 
 
 @contextmanager
-def connect(url: str | None = None) -> Iterator[Connection]:
-    """A connection for migrations; without a URL, to the database named by the environment."""
-    backend = backend_of(url or os.environ.get("PALIMPSEST_DATABASE_URL") or "sqlite:///palimpsest.db")
-    with _connect(backend) as connection:
-        yield connection
+def connect(url: str) -> Iterator[Connection]:
+    """A connection for migrations, while no other process migrates the database. Raises `StorageError` if it cannot be
+    used."""
+    backend = backend_of(url)
+    with _usable(backend):
+        backend.create()
+        with _connect(backend) as connection, backend.migration(connection):
+            yield connection
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from app.context.budget import RECENT_SHARE, Budget, tail_bounds, trigger
 from app.context.checkpoints import Checkpoint
 from app.context.clipping import clip_message
 from app.context.facts_text import render_facts
-from app.context.policies import DEFAULT, CompactionSettings
+from app.context.policies import CompactionSettings, given_settings
 from app.context.selection import Selection, is_request, select
 from app.context.shrinking import PruneBatch, may_do, select_prunable, shrunk, spilled
 from app.context.summary import compose_summary, fold, prose_of
@@ -38,8 +38,6 @@ LEAST_SUMMARY = 100
 """Tokens of the shortest useful prose: the required headings, with a line under each."""
 SHORTEST = "." * 4 * LEAST_SUMMARY
 """Prose of that length: only its size counts."""
-USUAL_RECENT = DEFAULT.recent_messages_to_keep
-"""A session that asks for more of them than usual gets them, however large they are."""
 LEAST_RECENT = 2
 """Messages that `threshold` keeps even if they are large: the last call with its result."""
 
@@ -317,7 +315,7 @@ def _with_room(conversation: Conversation, round: Round) -> CompactionSettings:
     stays += estimate_text(facts(conversation, round.budget))
     room = max(0, int(aim - stays))
     if settings.policy == "threshold":
-        if settings.recent_messages_to_keep <= USUAL_RECENT:
+        if "recent_messages_to_keep" not in given_settings(settings):
             room = min(room, int(RECENT_SHARE * trigger(round.budget, settings)))
         recent = min(settings.recent_messages_to_keep, max(LEAST_RECENT, _messages_within(conversation, room)))
         return settings.model_copy(update={"recent_messages_to_keep": recent})

@@ -55,7 +55,8 @@ UNPRUNED = ("execute_command",)
 def settings_of(policy: Policy = "reactive", **changes: Any) -> CompactionSettings:
     """A policy's settings; rounds are made when they are due unless `background` says otherwise, and `reactive` clears
     first."""
-    return preset(policy).model_copy(update={"background": False, "clear_first": policy == "reactive", **changes})
+    update = {"background": False, "clear_first": policy == "reactive", **changes}
+    return preset(policy).model_copy(update={**update, "given": tuple(update)})
 
 
 def models_of(

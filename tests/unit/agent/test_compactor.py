@@ -322,11 +322,14 @@ class TestOverflow:
         assert await tight.overflow() is RoomResult.MADE
         assert tight.conversation.estimate <= 5_000
 
-    @pytest.mark.parametrize(("asked", "tokens", "kept"), [(10, 100, 10), (10, 1_000, 6), (12, 1_000, 12)])
-    async def test_the_usual_messages_of_threshold_have_a_fifth_of_its_trigger(
-        self, asked: int, tokens: int, kept: int
+    @pytest.mark.parametrize(
+        ("asked", "tokens", "kept"),
+        [(None, 100, 10), (None, 1_000, 6), (8, 1_000, 8), (10, 1_000, 10), (12, 1_000, 12)],
+    )
+    async def test_only_the_usual_messages_of_threshold_have_to_fit_into_a_fifth_of_its_trigger(
+        self, asked: int | None, tokens: int, kept: int
     ) -> None:
-        settings = settings_of("threshold", recent_messages_to_keep=asked)
+        settings = settings_of("threshold", **({} if asked is None else {"recent_messages_to_keep": asked}))
         tight = Tight(history=b.long_task(20, tokens), settings=settings, budget=b.budget_of(20_000))
         assert trigger(tight.budget, settings) == 16_000
         assert len(tight.selection().tail) == kept

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from app.context.policies import DEFAULT, POLICIES, CompactionSettings, preset, public, resolve
+from app.context.policies import DEFAULT, POLICIES, CompactionSettings, given_settings, preset, public, resolve
 from app.errors import InvalidRequestError
 
 DOCUMENTED = {
@@ -56,7 +56,7 @@ def test_the_seeds_reactive_clears_first() -> None:
     seed = resolve("seed-reactive")
     assert (seed.policy, seed.clear_first, resolve("reactive").clear_first) == ("reactive", True, False)
     assert resolve({"policy": "seed-reactive", "tail_tokens": 5}).tail_tokens == 5
-    assert resolve({"policy": "seed-reactive", "clear_first": False}) == DEFAULT
+    assert resolve({"policy": "seed-reactive", "clear_first": False}).clear_first is False
     assert resolve({"tail_tokens": 5}, seed).clear_first
 
 
@@ -85,9 +85,8 @@ def test_handoff_has_the_numbers_of_its_design() -> None:
 
 def test_a_request_changes_what_it_names() -> None:
     settings = resolve({"policy": "threshold", "recent_messages_to_keep": 4, "model": "openai/gpt-5-mini"})
-    assert settings == preset("threshold").model_copy(
-        update={"recent_messages_to_keep": 4, "model": "openai/gpt-5-mini"}
-    )
+    given = {"recent_messages_to_keep": 4, "model": "openai/gpt-5-mini"}
+    assert public(settings) == public(preset("threshold").model_copy(update=given))
 
 
 def test_a_request_without_a_policy_keeps_the_current_one() -> None:
@@ -100,7 +99,25 @@ def test_a_request_without_a_policy_keeps_the_current_one() -> None:
 def test_the_servers_own_settings_survive_a_change_of_policy_and_its_preset_does_not() -> None:
     base = resolve({"policy": "threshold", "clip_chars": 500, "model": "openai/gpt-5-mini"})
     settings = resolve("handoff", base)
-    assert settings == preset("handoff").model_copy(update={"clip_chars": 500, "model": "openai/gpt-5-mini"})
+    given = {"clip_chars": 500, "model": "openai/gpt-5-mini"}
+    assert public(settings) == public(preset("handoff").model_copy(update=given))
+    assert given_settings(settings) == given
+
+
+@pytest.mark.parametrize("stored", [True, False])
+def test_a_given_value_stays_given_even_if_it_is_the_usual_one(stored: bool) -> None:
+    base = resolve({"policy": "threshold", "recent_messages_to_keep": 10, "summary_max_tokens": 1_000})
+    if stored:
+        base = CompactionSettings(**orjson.loads(orjson.dumps(base.model_dump())))
+    settings = resolve("handoff", base)
+    assert given_settings(settings) == {"recent_messages_to_keep": 10, "summary_max_tokens": 1_000}
+    assert resolve("threshold", settings) == base
+
+
+def test_settings_stored_without_what_was_given_count_by_their_values() -> None:
+    old = preset("threshold").model_copy(update={"clip_chars": 500, "given": None})
+    assert given_settings(old) == {"clip_chars": 500}
+    assert resolve("handoff", old).clip_chars == 500
 
 
 def test_null_resets_a_setting_to_the_windows_value() -> None:
@@ -120,6 +137,7 @@ def test_the_threshold_may_be_a_share_or_a_percentage(asked: float, share: float
         ({"policy": None}, "compaction.policy"),
         ({"policy": ["reactive"]}, "compaction.policy"),
         ({"policy": "reactive", "nonsense": 1}, "compaction.nonsense"),
+        ({"given": ["clip_chars"]}, "compaction.given"),
         ({"threshold_percent": 0}, "compaction.threshold_percent"),
         ({"threshold_percent": 101}, "compaction.threshold_percent"),
         ({"threshold_percent": True}, "compaction.threshold_percent"),
@@ -178,7 +196,7 @@ def test_settings_are_frozen() -> None:
 def test_public_settings_can_be_requested_again(policy: str, changes: dict[str, Any]) -> None:
     settings = resolve({"policy": policy, **changes})
     shown = orjson.loads(orjson.dumps(public(settings)))
-    assert resolve({"policy": policy, **shown}) == settings
+    assert public(resolve({"policy": policy, **shown})) == shown
 
 
 @given(st.sampled_from(POLICIES), some_settings, st.sampled_from(POLICIES), some_settings)

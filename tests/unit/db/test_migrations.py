@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -200,10 +201,28 @@ def test_a_folder_that_cannot_be_created_is_a_storage_error(tmp_path: Path) -> N
         upgrade(f"sqlite:///{tmp_path / 'file' / 'test.db'}")
 
 
-def test_the_environment_names_the_database_for_the_command_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PALIMPSEST_DATABASE_URL", f"sqlite+aiosqlite:///{tmp_path / 'test.db'}")
-    with connect() as connection:
-        assert str(connection.engine.url.database) == str(tmp_path / "test.db")
-    assert (migrations_folder() / "env.py").is_file()
+def test_alembic_uses_the_database_of_the_server(tmp_path: Path, url: str) -> None:
+    """In a checkout, by the environment and by `.env`, and with the numbers of these migrations."""
+    repository = migrations_folder().parent
+    shutil.copytree(repository / "migrations", tmp_path / "migrations", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(repository / "alembic.ini", tmp_path)
+    newest = known_revisions()[-1]
+
+    def alembic(*arguments: str, **environment: str) -> str:
+        command = [sys.executable, "-m", "alembic", *arguments]
+        env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(repository), **environment}
+        ran = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)
+        assert ran.returncode == 0, ran.stderr
+        return ran.stdout + ran.stderr
+
+    data = tmp_path / "data"
+    assert "Running upgrade 0001 -> 0002" in alembic("upgrade", "head", PALIMPSEST_DATA_DIR=str(data))
+    assert revisions(f"sqlite:///{data / 'palimpsest.db'}") == (newest, newest)
+    (tmp_path / ".env").write_text(f"PALIMPSEST_DATABASE_URL={url}\n")
+    alembic("upgrade", "head")
+    assert f"{newest} (head)" in alembic("current")
+    assert f"-> {newest} (head)" in alembic("history")
+    alembic("revision", "--autogenerate", "-m", "one more")
+    made = tmp_path / "migrations" / "versions" / f"{int(newest) + 1:04}_one_more.py"
+    assert "op." not in made.read_text().partition("def upgrade")[2], "the tables are as the models say"
+    assert not (tmp_path / "palimpsest.db").exists()
