@@ -43,7 +43,7 @@ def default(name: str) -> str:
 
 
 def settings_table() -> str:
-    fields = CompactionSettings.model_fields.items()
+    fields = [(name, field) for name, field in CompactionSettings.model_fields.items() if name != "given"]
     rows = ([f"`{name}`", default(name), field.description or ""] for name, field in fields)
     return table(("Setting", "Default", "Meaning"), rows)
 
