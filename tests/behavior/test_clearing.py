@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from structlog.testing import capture_logs
 
 from tests.behavior.checks import assert_sound
 from tests.behavior.conftest import StartServer
@@ -36,9 +37,12 @@ async def test_the_marks_of_a_summary_are_those_of_the_kept_messages(
         before = await sizes(client, session_id)
         assert len(before) == 40
         told = (await client.http.post(path(session_id), json={"dry_run": True})).json()
-        completed = await ended(client, session_id, (await compact(client, session_id))["round"])
+        with capture_logs() as logs:
+            completed = await ended(client, session_id, (await compact(client, session_id))["round"])
         assert completed.type == "compaction.completed"
         after = await sizes(client, session_id)
+        [line] = [line for line in logs if line["event"] == "outputs_cleared"]
+        assert (line["session_id"], line["outputs_pruned"]) == (session_id, len(after))
         assert 0 < len(after) < 40, "some are behind the summary, some are covered"
 
         log = await assert_rounds(client, session_id)

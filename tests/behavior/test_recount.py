@@ -67,6 +67,14 @@ async def test_the_log_has_a_line_when_a_round_begins_and_when_it_ends(client: C
     assert [line["session_id"] for line in lines] == [session_id, session_id, empty, empty]
     assert {(line["reason"], line["policy"]) for line in lines} == {("manual", "reactive")}
     first, second = lines[1], lines[3]
-    for name in ("round", "rung", "tokens_before", "tokens_after", "duration_ms"):
+    for name in (
+        "round",
+        "rung",
+        "messages_compacted",
+        "outputs_pruned",
+        "tokens_before",
+        "tokens_after",
+        "duration_ms",
+    ):
         assert first[name] == done.data[name]
     assert (second["code"], second["next"]) == ("nothing_to_compact", None)

@@ -36,6 +36,7 @@ _LINES = {
     _FAILED: "compaction_failed",
     "compaction.cancelled": "compaction_cancelled",
     "compaction.discarded": "compaction_discarded",
+    "prune.completed": "outputs_cleared",
 }
 _FIELDS = (
     "session_id",
@@ -46,6 +47,8 @@ _FIELDS = (
     "rung",
     "code",
     "next",
+    "messages_compacted",
+    "outputs_pruned",
     "tokens_before",
     "tokens_after",
     "duration_ms",
@@ -311,7 +314,7 @@ def otlp_exporter(endpoint: str) -> SpanExporter | None:
 
 
 class CompactionLog:
-    """Logs the rounds of all sessions. The fields of a round's start are kept until it ends, since not all final events
+    """Logs the rounds of all sessions, and what is cleared without one. The fields of a round's start are kept until it ends, since not all final events
     repeat them."""
 
     def __init__(self) -> None:
@@ -333,7 +336,7 @@ class CompactionLog:
     def _write(self, type_: str, line: str, data: dict[str, Any]) -> None:
         """Logs an event. A failed rung is also logged: `next` is the rung tried next, null if the round failed. No text
         of a user or a model is logged."""
-        key = (data["session_id"], data["round"])
+        key = (data["session_id"], data.get("round", 0))
         if type_ == _STARTED:
             self._open[key] = data
         shown = {name: data[name] for name in _FIELDS if name in data}
