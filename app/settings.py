@@ -6,10 +6,12 @@ CLI read the settings.
 
 from __future__ import annotations
 
+import json
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field, IPvAnyNetwork, SecretStr, model_validator
+from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field, PlainValidator, SecretStr, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from app.llm.base import ModelSettings
@@ -38,17 +40,45 @@ class LimitSettings(Limits):
 
 
 def _split(value: Any) -> Any:
-    return tuple(item.strip() for item in value.split(",") if item.strip()) if isinstance(value, str) else value
+    """The items of a list, which is written with commas or as a JSON array."""
+    if not isinstance(value, str):
+        return value
+    if value.lstrip().startswith("["):
+        try:
+            return tuple(json.loads(value))
+        except ValueError:
+            raise ValueError("it is not a JSON array; write its items with commas between them") from None
+    return tuple(item.strip() for item in value.split(",") if item.strip())
+
+
+def _network(value: Any) -> Any:
+    try:
+        return ip_network(value)
+    except ValueError as error:
+        raise ValueError(f"{error}; write networks such as 10.1.0.0/16, with commas between them") from None
+
+
+def _sandbox_network(value: Any) -> Any:
+    """A list of hosts is what commands can reach."""
+    if not isinstance(value, str | list) or value in ("on", "off"):
+        return value
+    try:
+        return AllowedHosts(allowed_hosts=_split(value))
+    except ValueError:
+        form = "write on, off, or hosts such as example.com and *.example.org, with commas between them"
+        raise ValueError(f"{value!r} names no network; {form}") from None
 
 
 def _no_limit(value: Any) -> Any:
     return None if value == "none" else value
 
 
-# Texts with commas between the items.
 Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
 Keys = Annotated[tuple[SecretStr, ...], NoDecode, BeforeValidator(_split)]
-Networks = Annotated[tuple[IPvAnyNetwork, ...], NoDecode, BeforeValidator(_split)]
+Networks = Annotated[
+    tuple[Annotated[IPv4Network | IPv6Network, PlainValidator(_network)], ...], NoDecode, BeforeValidator(_split)
+]
+SandboxNetwork = Annotated[Literal["on", "off"] | AllowedHosts, BeforeValidator(_sandbox_network)]
 NameOrJson = Annotated[
     dict[str, Any] | str, BeforeValidator(lambda value: value.strip() if isinstance(value, str) else value)
 ]
@@ -174,10 +204,10 @@ class Settings(BaseSettings):
         "python:3.12-bookworm",
         description="Image of Docker sandboxes, pulled if absent; the project's own is in `docker/`.",
     )
-    sandbox_network: Literal["on", "off"] | AllowedHosts | None = Field(
+    sandbox_network: SandboxNetwork | None = Field(
         None,
-        description="Whether commands can reach the network, or JSON with the hosts they can reach, `{allowed_hosts}`;"
-        " if unset, on in Docker and off in bubblewrap, where on means the host's own network and therefore needs"
+        description="Whether commands can reach the network, or the hosts that they can reach, separated by commas; if"
+        " unset, on in Docker and off in bubblewrap, where on means the host's own network and therefore needs"
         " `api_keys`. A session may only request less.",
     )
     sandbox_memory_mb: int = Field(2048, ge=64, description="Memory of one sandbox in MiB.")

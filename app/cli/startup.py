@@ -127,7 +127,8 @@ def load_settings(**given: Any) -> Settings:
 def _sentence(error: ValidationError) -> str:
     """The errors without their inputs, which may be keys."""
     errors = error.errors(include_input=False, include_url=False, include_context=False)
-    return "; ".join(f"{_variable(each['loc'])}: {_lower_first(each['msg'])}" for each in errors) + "."
+    told = ((each["loc"], each["msg"].removeprefix("Value error, ")) for each in errors)
+    return "; ".join(f"{_variable(location)}: {_lower_first(message)}" for location, message in told) + "."
 
 
 def _variable(location: tuple[int | str, ...]) -> str:

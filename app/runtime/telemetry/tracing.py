@@ -314,8 +314,8 @@ def otlp_exporter(endpoint: str) -> SpanExporter | None:
 
 
 class CompactionLog:
-    """Logs the rounds of all sessions, and what is cleared without one. The fields of a round's start are kept until it ends, since not all final events
-    repeat them."""
+    """Logs the rounds of all sessions, and what is cleared without one. The fields of a round's start are kept until it
+    ends, since not all final events repeat them."""
 
     def __init__(self) -> None:
         self._open: dict[tuple[str, int], dict[str, Any]] = {}

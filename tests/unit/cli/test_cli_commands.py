@@ -19,6 +19,7 @@ from app.cli.serve import command, greeting, reachable
 from app.cli.startup import announce, announced_url, claimed, load_settings
 from app.cli.target import answers, first_key, given, own_url
 from app.errors import StorageError
+from app.sessions import AllowedHosts
 
 ROOT = Path(__file__).resolve().parents[3]
 SESSIONS = ("ls", "show", "follow", "send", "cancel", "resume", "files", "compactions", "revert", "rm")
@@ -105,6 +106,36 @@ def test_an_invalid_setting_is_named_without_its_value(
     assert caught.value.detail.startswith(named)
     assert "secret" not in caught.value.detail
     assert CliRunner().invoke(app, ["sessions", "ls"]).exit_code == 2
+
+
+@pytest.mark.parametrize("text", ["10.1.0.0/16, fd00::/8", '["10.1.0.0/16", "fd00::/8"]'])
+@pytest.mark.parametrize("name", ["webhook", "git", "mcp"])
+def test_lists_are_written_with_commas_or_as_json(monkeypatch: pytest.MonkeyPatch, name: str, text: str) -> None:
+    monkeypatch.setenv(f"PALIMPSEST_{name.upper()}_NETWORKS", text)
+    assert list(map(str, getattr(load_settings(), f"{name}_networks"))) == ["10.1.0.0/16", "fd00::/8"]
+
+
+@pytest.mark.parametrize("text", ["a.example, *.b.example", '["a.example", "*.b.example"]'])
+def test_the_hosts_of_the_network_are_such_a_list(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setenv("PALIMPSEST_SANDBOX_NETWORK", text)
+    assert load_settings().sandbox_network == AllowedHosts(allowed_hosts=("a.example", "*.b.example"))
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "form"),
+    [
+        ("PALIMPSEST_WEBHOOK_NETWORKS", "10.0.0.0/33", "such as 10.1.0.0/16, with commas"),
+        ("PALIMPSEST_SANDBOX_NETWORK", "http://x", "*.example.org, with commas"),
+    ],
+)
+def test_the_error_of_a_list_shows_the_value_and_the_form(
+    monkeypatch: pytest.MonkeyPatch, variable: str, value: str, form: str
+) -> None:
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(InvalidSettingsError) as caught:
+        load_settings()
+    assert f"'{value}'" in caught.value.detail
+    assert form in caught.value.detail
 
 
 def test_the_default_limit_of_steps_can_be_removed(monkeypatch: pytest.MonkeyPatch) -> None:
