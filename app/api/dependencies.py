@@ -50,6 +50,9 @@ async def refuse_unknown(request: Request) -> None:
     # The route's own parameters are complete: its dependencies take none.
     known = [field.alias for field in route.dependant.query_params]
     unknown = [name for name in dict.fromkeys(request.query_params) if name not in known]
+    if any(dependency.call is metadata_filter for dependency in route.dependant.dependencies):
+        unknown = [name for name in unknown if not name.startswith(METADATA)]
+        known.append(f"{METADATA}KEY")
     if not unknown:
         return
     takes = f"this route takes {', '.join(known)}" if known else "this route takes none"
@@ -58,6 +61,37 @@ async def refuse_unknown(request: Request) -> None:
     named = ", ".join(error["field"] for error in errors[:3])
     raise ValidationFailedError(f"The request is not valid: {named}: {in_prose(message)}.", errors=errors)
 
+
+METADATA = "metadata."
+_KEY = re.compile(r'[^"\\]{1,100}')
+MAX_METADATA_KEYS = 10
+
+
+async def metadata_filter(request: Request) -> dict[str, str]:
+    """The values of `metadata.KEY=VALUE`, by key. Raises `ValidationFailedError`."""
+    given = [(name, value) for name, value in request.query_params.multi_items() if name.startswith(METADATA)]
+    wanted = {name.removeprefix(METADATA): value for name, value in given}
+    if len(given) > min(len(wanted), MAX_METADATA_KEYS):
+        raise ValidationFailedError(f"At most {MAX_METADATA_KEYS} keys of metadata can be named, each once.")
+    for key in wanted:
+        if not _KEY.fullmatch(key):
+            name = (METADATA + key)[:MAX_TEXT_CHARS]
+            message = "A key has 1 to 100 characters, without quotation marks and backslashes"
+            raise ValidationFailedError(
+                f"The request is not valid: {name}: {in_prose(message)}.", errors=[{"field": name, "message": message}]
+            )
+    return wanted
+
+
+MetadataFilter = Annotated[dict[str, str], Depends(metadata_filter)]
+METADATA_PARAMETER = {
+    "name": f"{METADATA}KEY",
+    "in": "query",
+    "required": False,
+    "schema": {"type": "string", "maxLength": 1_000},
+    "description": "Only sessions whose metadata have this value at the key `KEY`; with several keys, all of them."
+    " Numbers, booleans and null are written as in JSON.",
+}
 
 STRICT = [Depends(refuse_unknown)]
 """For all routers but the probes' and the page's, to whose URLs programs add parameters to bypass caches."""

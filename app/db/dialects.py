@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import Connection, Float, Integer, LargeBinary, Select, Table, Text, text
+from sqlalchemy import Connection, Float, Integer, LargeBinary, Select, String, Table, Text, text
 from sqlalchemy.dialects.sqlite import Insert, dml, insert
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.base import ReadOnlyColumnCollection
@@ -120,6 +120,26 @@ def _json_number_sqlite(element: json_number, compiler: SQLCompiler, **options: 
 def _json_number_postgres(element: json_number, compiler: SQLCompiler, **options: Any) -> str:
     column, key = (compiler.process(clause, **options) for clause in element.clauses)
     return f"CAST(CAST({column} AS JSON) ->> {key} AS DOUBLE PRECISION)"
+
+
+class json_member(FunctionElement[str]):
+    """The JSON of a member of an object in a column of JSON, by its key, which has neither quotation marks nor
+    backslashes; null if it is missing."""
+
+    type = String()
+    inherit_cache = True
+
+
+@compiles(json_member, "sqlite")
+def _json_member_sqlite(element: json_member, compiler: SQLCompiler, **options: Any) -> str:
+    column, key = (compiler.process(clause, **options) for clause in element.clauses)
+    return f"""({column} -> ('$."' || {key} || '"'))"""
+
+
+@compiles(json_member, "postgresql")
+def _json_member_postgres(element: json_member, compiler: SQLCompiler, **options: Any) -> str:
+    column, key = (compiler.process(clause, **options) for clause in element.clauses)
+    return f"CAST(CAST({column} AS JSON) -> {key} AS TEXT)"
 
 
 # Locks: SQLite's one writer excludes all others anyway.

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from app.messages import new_id
 from tests.behavior.approving import ALWAYS, approve_all
 from tests.behavior.checks import following
 from tests.behavior.harness import Client
@@ -58,3 +59,25 @@ async def test_a_session_shows_what_it_does_and_whether_it_needs_someone(
     assert await listed(client, limit=3) == [done["id"], failed["id"], waits]
     provider.open("held")
     await client.until_idle(waits)
+
+
+async def test_sessions_are_found_by_their_metadata(client: Client) -> None:
+    team = new_id()
+    ticket = {"team": team, "ticket": 7, "open": True, "a.b": 'é "x"'}
+    first, second = [(await client.create(metadata=m))["id"] for m in (ticket, {"team": team, "ticket": "7"})]
+    await client.create(metadata={"team": "another"})
+    of_team = {"metadata.team": team}
+    assert await listed(client, **of_team) == [second, first]
+    assert await listed(client, **of_team, **{"metadata.ticket": "7"}) == [second, first], "a number and its text"
+    assert await listed(client, **of_team, **{"metadata.open": "true"}) == [first]
+    assert await listed(client, **of_team, **{"metadata.a.b": 'é "x"'}) == [first]
+    assert await listed(client, **of_team, **{"metadata.none": "x"}) == []
+    page = await client.get("/v1/sessions", limit=1, **of_team)
+    assert await listed(client, cursor=page["next_cursor"], **of_team) == [first]
+
+
+@pytest.mark.parametrize("query", ['metadata.a"b=1', "metadata.=1", "metadata.a=1&metadata.a=2", "metadatas.a=1"])
+async def test_a_filter_of_metadata_that_means_nothing_is_refused(client: Client, query: str) -> None:
+    response = await client.http.get(f"/v1/sessions?{query}")
+    assert (response.status_code, response.json()["code"]) == (422, "validation_error")
+    assert (await client.http.get(f"/v1/models?{query}")).status_code == 422

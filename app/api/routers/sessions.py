@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query, Request, Response
 
-from app.api.dependencies import STRICT, Caller, Cursor, Limit, Services, SessionId
+from app.api.dependencies import METADATA_PARAMETER, STRICT, Caller, Cursor, Limit, MetadataFilter, Services, SessionId
 from app.api.forwarding import forwarded
 from app.api.idempotency import made_id
 from app.api.openapi import PARTS_BODY, event_stream
@@ -112,7 +112,7 @@ async def create_session(
     return session
 
 
-@router.get("", responses=problems("malformed_cursor"))
+@router.get("", responses=problems("malformed_cursor"), openapi_extra={"parameters": [METADATA_PARAMETER]})
 async def list_sessions(
     services: Services,
     status: Annotated[
@@ -134,11 +134,15 @@ async def list_sessions(
     parent_id: Annotated[
         Text | None, Query(max_length=100, description="Only forks and sub-agents of this session.")
     ] = None,
+    *,
+    metadata: MetadataFilter,
 ) -> SessionPage:
     """Sessions, without sub-agents unless `parent_id` is given. A page may have fewer than `limit` if their tasks are
     large. A cursor keeps the order that it came from. Sorted by `activity`, a session that changes meanwhile moves to
     the front, and may be missing from later pages."""
-    return await services.sessions.list(status=status, q=q, parent_id=parent_id, limit=limit, cursor=cursor, sort=sort)
+    return await services.sessions.list(
+        status=status, q=q, parent_id=parent_id, metadata=metadata, limit=limit, cursor=cursor, sort=sort
+    )
 
 
 @router.get("/{session_id}", responses=problems("session_not_found"))

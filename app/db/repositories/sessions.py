@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
 import orjson
 from sqlalchemy import Connection, Row, and_, bindparam, delete, func, insert, or_, select, tuple_, update
 
-from app.db.dialects import insert_new, lock_session, streamed, upsert
+from app.db.dialects import insert_new, json_member, lock_session, streamed, upsert
 from app.db.models import message_parts, messages, server, sessions, webhook_cursors, webhooks
 from app.db.prepared import Prepared
 from app.db.repositories import compactions, parts, queue
@@ -203,10 +203,11 @@ def page(
     limit: int,
     sort: SessionSort = "created",
     parent_id: str | None = None,
+    metadata: Mapping[str, str] | None = None,
 ) -> tuple[list[Session], bool]:
-    """Sessions, newest or last changed first, filtered by status, by text in title or task, by parent, and by a place
-    in that order; sub-agents only if their parent is given. Large tasks, answers and outputs make a page smaller than
-    `limit`; the second value says whether there are more."""
+    """Sessions, newest or last changed first, filtered by status, by text in title or task, by parent, by values of
+    metadata as texts, and by a place in that order; sub-agents only if their parent is given. Large tasks, answers and
+    outputs make a page smaller than `limit`; the second value says whether there are more."""
     of_parent = sessions.c.kind == SessionKind.SESSION if parent_id is None else sessions.c.parent_id == parent_id
     query = streamed(select(*_SHOWN)).where(of_parent)
     if status is not None:
@@ -215,6 +216,9 @@ def page(
         query = query.where(
             or_(sessions.c.title.icontains(q, autoescape=True), sessions.c.task.icontains(q, autoescape=True))
         )
+    for key, value in (metadata or {}).items():
+        as_text = orjson.dumps(value).decode()
+        query = query.where(json_member(sessions.c.metadata, key).in_([as_text, value]))
     by = sessions.c.created_at if sort == "created" else sessions.c.updated_at
     if before is not None:
         before_at = bindparam("before_at", before[0], type_=by.type)

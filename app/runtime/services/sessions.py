@@ -227,13 +227,25 @@ class SessionService:
         cursor: str | None,
         sort: SessionSort = "created",
         parent_id: str | None = None,
+        metadata: Mapping[str, str] | None = None,
     ) -> SessionPage:
         """Sessions, newest or last changed first; sub-agents only if their parent is given. Raises
         `MalformedRequestError` for an invalid cursor."""
         before = read_place(cursor)
-        items, more = await self._database.read(
-            lambda c: sessions.page(c, status=status, q=q, parent_id=parent_id, before=before, limit=limit, sort=sort)
-        )
+
+        def page(connection: Connection) -> tuple[list[Session], bool]:
+            return sessions.page(
+                connection,
+                status=status,
+                q=q,
+                parent_id=parent_id,
+                metadata=metadata,
+                before=before,
+                limit=limit,
+                sort=sort,
+            )
+
+        items, more = await self._database.read(page)
         next_cursor = session_cursor(items[-1], sort) if more else None
         return SessionPage(items=tuple(items), next_cursor=next_cursor)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
 from datetime import timedelta
 from typing import IO
@@ -126,9 +127,10 @@ class InMemorySessions(SessionService):
         cursor: str | None,
         sort: SessionSort = "created",
         parent_id: str | None = None,
+        metadata: Mapping[str, str] | None = None,
     ) -> SessionPage:
         self._memory.listed = {
-            **{"status": status, "q": q, "parent_id": parent_id, "limit": limit},
+            **{"status": status, "q": q, "parent_id": parent_id, "metadata": metadata, "limit": limit},
             **{"cursor": cursor, "sort": sort},
         }
         items = [session for session in self._memory.sessions.values() if status in (None, session.status)]

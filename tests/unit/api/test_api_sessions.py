@@ -65,9 +65,9 @@ async def test_a_history_requires_a_format_and_a_list(client: httpx.AsyncClient,
 
 async def test_the_list_passes_its_filters_on(client: httpx.AsyncClient, service: InMemoryService) -> None:
     named: dict[str, str | int] = {"limit": 2, "cursor": "abc", "sort": "activity", "parent_id": "p"}
-    answer = await client.get("/v1/sessions", params={**named, "status": "idle", "q": "a\x00b"})
+    answer = await client.get("/v1/sessions", params={**named, "status": "idle", "q": "a\x00b", "metadata.k": "v"})
     assert (answer.json()["items"], answer.json()["next_cursor"]) == ([], None)
-    assert service.listed == {**named, "status": Status.IDLE, "q": "a\ufffdb"}
+    assert service.listed == {**named, "status": Status.IDLE, "q": "a\ufffdb", "metadata": {"k": "v"}}
 
 
 async def test_a_session_is_read_changed_and_deleted(client: httpx.AsyncClient, session: Session) -> None:
