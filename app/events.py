@@ -272,20 +272,15 @@ class StepFinished(SessionEvent):
     input_transformations: tuple[dict[str, Any], ...] | None = Field(default=None, exclude_if=is_none)
 
 
-class _Retrying(SessionEvent):
-    """Attempt number `attempt` has failed; the next one comes after `delay_ms`."""
-
-    attempt: int
-    delay_ms: int
-    code: str
-    detail: str
-
-
-class StepRetrying(_Retrying):
+class StepRetrying(SessionEvent):
     """Voids `message_id` with all its parts."""
 
     type: ClassVar[str] = "step.retrying"
     message_id: str
+    attempt: int
+    delay_ms: int
+    code: str
+    detail: str
 
 
 class ApprovalRequested(SessionEvent):
@@ -381,11 +376,15 @@ class CompactionFailed(SessionEvent):
     next: Rung | None
 
 
-class CompactionRetrying(_Retrying):
-    """The model did not answer the request for the round's summary."""
+class CompactionRetrying(SessionEvent):
+    """The model did not answer the request for the round's summary; the next attempt comes after `delay_ms`."""
 
     type: ClassVar[str] = "compaction.retrying"
     round: int
+    attempt: int
+    delay_ms: int
+    code: str
+    detail: str
 
 
 class _RoundEnd(SessionEvent):
