@@ -18,6 +18,7 @@ from app.errors import NotFoundError, UnavailableError, ValidationFailedError
 from app.events import DURABLE_EVENTS
 from app.runtime import services
 from app.runtime.values.history import LogPage, StreamItem
+from app.runtime.values.server import METADATA
 from app.runtime.values.sessions import Text
 
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
@@ -62,8 +63,8 @@ async def refuse_unknown(request: Request) -> None:
     raise ValidationFailedError(f"The request is not valid: {named}: {in_prose(message)}.", errors=errors)
 
 
-METADATA = "metadata."
-_KEY = re.compile(r'[^"\\]{1,100}')
+KEY = r'[^"\\]{1,100}'
+"""The pattern of a key of metadata in a query."""
 MAX_METADATA_KEYS = 10
 
 
@@ -74,7 +75,7 @@ async def metadata_filter(request: Request) -> dict[str, str]:
     if len(given) > min(len(wanted), MAX_METADATA_KEYS):
         raise ValidationFailedError(f"At most {MAX_METADATA_KEYS} keys of metadata can be named, each once.")
     for key in wanted:
-        if not _KEY.fullmatch(key):
+        if not re.fullmatch(KEY, key):
             name = (METADATA + key)[:MAX_TEXT_CHARS]
             message = "A key has 1 to 100 characters, without quotation marks and backslashes"
             raise ValidationFailedError(

@@ -6,7 +6,6 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -21,7 +20,8 @@ from app.context.projection import Transcript
 from app.context.prompts import Generation, Notes
 from app.context.tokens import estimate_tools
 from app.context.validator import repair
-from app.db.repositories import compactions, events, messages, parts, sessions, steps
+from app.db.repositories import compactions, costs, events, messages, parts, sessions, steps
+from app.db.repositories.costs import ALL_DAYS, Days
 from app.db.repositories.steps import Period
 from app.errors import ConflictError, MalformedRequestError, NotFoundError
 from app.messages import ToolCallPart, ToolResultPart, Usage
@@ -43,7 +43,7 @@ from app.runtime.values.history import (
     ToolCallView,
     ToolView,
 )
-from app.runtime.values.server import UsageByModel, UsageReport
+from app.runtime.values.server import METADATA, UsageItem, UsageReport
 from app.sessions import ContextState, Session, SessionSort
 
 PAGE_BYTES = 512 * 1024
@@ -233,20 +233,26 @@ def _call_rows(connection: Connection, session_id: str, call_id: str) -> tuple[R
     return by_type["tool_call"], by_type.get("tool_result")
 
 
-def usage_report(connection: Connection) -> UsageReport:
-    """Tokens and cost of all sessions, including deleted ones, by model and day. A sum with an unpriced step has no
-    cost."""
-    total: dict[str, int] = defaultdict(int)
-    items = []
-    cost: float | None = 0.0
-    for row in steps.usage_by_day(connection):
-        tokens = {name: getattr(row, name) for name in steps.TOKEN_COLUMNS}
-        price = None if row.unpriced_steps else row.cost_usd
-        items.append(UsageByModel.of(row, usage=Usage(**tokens, cost_usd=price)))
-        for name, value in tokens.items():
-            total[name] += value
-        cost = None if cost is None or price is None else cost + price
-    return UsageReport(total=Usage(**total, cost_usd=cost), items=tuple(items))
+def usage_report(connection: Connection, days: Days = ALL_DAYS, group_by: str | None = None) -> UsageReport:
+    """Tokens and cost of all sessions on these days, by model and day, or only by `day` or `model`, also of deleted
+    sessions; or of the sessions that there are by `metadata.KEY`. A sum with an unpriced step has no cost."""
+    items: list[UsageItem]
+    if group_by is not None and group_by.startswith(METADATA):
+        found = costs.by_metadata(connection, group_by.removeprefix(METADATA), days)
+        items = [UsageItem(metadata=each.value, steps=each.steps, usage=each.usage) for each in found]
+    else:
+        items = _by_day(costs.by_day(connection, days), group_by)
+    return UsageReport(total=sum((item.usage for item in items), Usage()), items=tuple(items))
+
+
+def _by_day(found: Iterable[costs.DayUsage], group_by: str | None) -> list[UsageItem]:
+    items: dict[tuple[str | None, str | None], UsageItem] = {}
+    for each in found:
+        key = (None if group_by == "day" else each.model, None if group_by == "model" else each.day)
+        before = items.get(key) or UsageItem(model=key[0], day=key[1], steps=0, usage=Usage())
+        update = {"steps": before.steps + each.steps, "usage": before.usage + each.usage}
+        items[key] = before.model_copy(update=update)
+    return list(items.values())
 
 
 def log_page(

@@ -296,7 +296,7 @@ async def test_all_invalid_compaction_settings_are_named_together(client: Client
 @pytest.mark.parametrize(
     ("path", "query", "named", "takes"),
     [
-        ("/v1/sessions", {"offset": "5"}, ["offset"], "status, limit, cursor, q, sort, parent_id"),
+        ("/v1/sessions", {"offset": "5"}, ["offset"], "status, limit, cursor, q, sort, parent_id, metadata.KEY"),
         ("/v1/sessions/{id}", {"full": "1"}, ["full"], "none"),
         ("/v1/sessions/{id}/messages", {"cursor": "3"}, ["cursor"], "after, limit, format"),
         ("/v1/sessions/{id}/context", {"step": "1", "Step": "1", "s": ""}, ["Step", "s"], "step"),
@@ -305,7 +305,7 @@ async def test_all_invalid_compaction_settings_are_named_together(client: Client
         ("/v1/sessions/{id}/queue", {"x": "1"}, ["x"], "none"),
         ("/v1/sessions/{id}/approvals", {"x": "1"}, ["x"], "none"),
         ("/v1/sessions/{id}/files", {"dir": "."}, ["dir"], "path"),
-        ("/v1/usage", {"day": "today"}, ["day"], "none"),
+        ("/v1/usage", {"day": "today"}, ["day"], "since, until, group_by"),
     ],
 )
 async def test_an_unknown_query_parameter_is_refused_and_named(

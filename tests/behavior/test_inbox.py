@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -81,3 +82,28 @@ async def test_a_filter_of_metadata_that_means_nothing_is_refused(client: Client
     response = await client.http.get(f"/v1/sessions?{query}")
     assert (response.status_code, response.json()["code"]) == (422, "validation_error")
     assert (await client.http.get(f"/v1/models?{query}")).status_code == 422
+
+
+async def test_usage_is_grouped_by_a_key_of_metadata(client: Client, provider: FakeProvider) -> None:
+    key, today = f"team-{new_id()}", datetime.now(UTC).date()
+    spent = []
+    for team in ("one", "two", "one"):
+        provider.script_for(f"for {team}", Reply(Text("words " * 20)), Reply(Text("words " * 20)))
+        session, _ = await client.run(f"for {team}", metadata={key: team})
+        spent.append(session["usage"])
+    await client.run("for nobody")
+    report = await client.get("/v1/usage", group_by=f"metadata.{key}")
+    found = {item["metadata"]: item for item in report["items"]}
+    assert found.keys() == {"one", "two", None}, "other sessions are those without it"
+    assert (found["one"]["steps"], found["two"]["steps"]) == (2, 1)
+    for name in ("input_tokens", "output_tokens"):
+        assert found["one"]["usage"][name] == spent[0][name] + spent[2][name]
+        assert found["two"]["usage"][name] == spent[1][name]
+    assert (found["one"]["model"], found["one"]["day"]) == (None, None)
+
+    tomorrow = (today + timedelta(days=1)).isoformat()
+    assert (await client.get("/v1/usage", group_by=f"metadata.{key}", since=tomorrow))["items"] == []
+    assert (await client.get("/v1/usage", since=tomorrow))["items"] == []
+    assert (await client.get("/v1/usage", until=tomorrow, group_by="day"))["items"][0]["model"] is None
+    for query in ("group_by=week", "since=today", "group_by=metadata."):
+        assert (await client.http.get(f"/v1/usage?{query}")).status_code == 422

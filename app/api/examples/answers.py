@@ -80,7 +80,7 @@ from app.runtime.values.server import (
     NodeView,
     Prices,
     Readiness,
-    UsageByModel,
+    UsageItem,
     UsageReport,
 )
 from app.runtime.values.sessions import (
@@ -251,7 +251,7 @@ ANSWERS: tuple[BaseModel, ...] = (
     records.ROUND,
     records.COMPACTION_PREVIEW,
     records.ROUNDS,
-    UsageReport(total=USAGE, items=(UsageByModel(model=MODEL, day="2026-11-22", steps=1, usage=USAGE),)),
+    UsageReport(total=USAGE, items=(UsageItem(model=MODEL, day="2026-11-22", steps=1, usage=USAGE),)),
     NodeList(
         items=(
             NodeView(

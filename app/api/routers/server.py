@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from datetime import date
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 
 from app import __version__
 from app.api.auth import LOGIN_PATH, clear_cookie, login_tokens, set_cookie
-from app.api.dependencies import STRICT, Alive, Services
+from app.api.dependencies import KEY, STRICT, Alive, Services
 from app.api.openapi import METRICS_CONTENT
 from app.api.problems import problems
 from app.api.request_bodies import JsonRoute
@@ -61,9 +62,22 @@ async def list_models(services: Services) -> ModelList:
 
 
 @models_router.get("/usage")
-async def get_usage(services: Services) -> UsageReport:
-    """Tokens and cost over all sessions, by model and day."""
-    return await services.server.usage()
+async def get_usage(
+    services: Services,
+    since: Annotated[date | None, Query(description="The first day, in UTC.")] = None,
+    until: Annotated[date | None, Query(description="The last day, in UTC.")] = None,
+    group_by: Annotated[
+        str | None,
+        Query(
+            pattern=rf"^(?:day|model|metadata\.{KEY})$",
+            description="`day`, `model` or `metadata.KEY`, which are the sessions that have not been deleted by a value"
+            " of their metadata. Without it, by model and day.",
+            examples=["metadata.team"],
+        ),
+    ] = None,
+) -> UsageReport:
+    """Tokens and cost over all sessions."""
+    return await services.server.usage(since=since, until=until, group_by=group_by)
 
 
 @models_router.get("/nodes")

@@ -1,4 +1,4 @@
-"""Steps with the calls that wait for a person, context generations, and usage by day and model."""
+"""Steps with the calls that wait for a person, and context generations."""
 
 from __future__ import annotations
 
@@ -8,14 +8,12 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, bindparam, func, insert, literal_column, or_, select, type_coerce, update
 
-from app.db.dialects import JsonText, json_number, lock, upsert
-from app.db.models import approvals, client_calls, daily_usage, generations, sessions, steps
+from app.db.dialects import JsonText, json_number
+from app.db.models import approvals, client_calls, generations, sessions, steps
 from app.db.prepared import Prepared
 from app.db.repositories import parts
 from app.messages import FinishReason, ToolStatus, Usage
 from app.sessions import ApprovalDecision, ApprovalEnd, ContextState, SessionKind
-
-TOKEN_COLUMNS = ("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens", "reasoning_tokens")
 
 Period = tuple[datetime, datetime]
 """From when to when."""
@@ -147,30 +145,6 @@ def newest(connection: Connection, session_id: str) -> Row[Any] | None:
 def last_closed(connection: Connection, session_id: str) -> Row[Any] | None:
     """The newest attempt that has ended."""
     return connection.execute(_NEWEST.where(steps.c.finish_reason.is_not(None)), {"sid": session_id}).first()
-
-
-_ADD_USAGE = Prepared(
-    upsert(
-        daily_usage,
-        key=("day", "model"),
-        changed=lambda new: {
-            name: daily_usage.c[name] + new[name] for name in (*TOKEN_COLUMNS, "steps", "cost_usd", "unpriced_steps")
-        },
-    )
-)
-
-
-def add_usage(connection: Connection, *, day: str, model: str, usage: Usage, steps: int = 1) -> None:
-    """Adds a model call to the daily totals, which outlive the session; calls outside a step pass `steps=0`."""
-    new = {name: getattr(usage, name) for name in TOKEN_COLUMNS}
-    new |= {"steps": steps, "cost_usd": usage.cost_usd or 0.0, "unpriced_steps": int(usage.cost_usd is None)}
-    # The totals are common to all sessions: two that add to two models in different order would wait for each other.
-    lock(connection, "daily usage")
-    _ADD_USAGE.run(connection, {"day": day, "model": model, **new})
-
-
-def usage_by_day(connection: Connection) -> Sequence[Row[Any]]:
-    return connection.execute(select(daily_usage).order_by(daily_usage.c.day.desc(), daily_usage.c.model)).all()
 
 
 def count(connection: Connection, session_id: str) -> int:

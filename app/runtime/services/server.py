@@ -9,7 +9,7 @@ import secrets
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import date, timedelta
 from typing import Literal
 
 import structlog
@@ -18,6 +18,7 @@ from sqlalchemy import Connection
 from app.db.engine import Database
 from app.db.repositories import nodes, ownership
 from app.db.repositories import server_wide as rows
+from app.db.repositories.costs import Days
 from app.errors import TooManyAttemptsError, WrongKeyError
 from app.llm.base import ModelInfo
 from app.messages import now
@@ -62,9 +63,11 @@ class ServerService:
         offered = self._models(default)
         return ModelList(items=tuple(ModelView.of(info, default=info.name == default) for info in offered))
 
-    async def usage(self) -> UsageReport:
-        """Tokens and cost of all sessions."""
-        return await self._database.read(history.usage_report)
+    async def usage(
+        self, *, since: date | None = None, until: date | None = None, group_by: str | None = None
+    ) -> UsageReport:
+        """Tokens and cost of all sessions on these days, both included; see `history.usage_report`."""
+        return await self._database.read(lambda c: history.usage_report(c, Days(since, until), group_by))
 
     async def nodes(self) -> NodeList:
         """The nodes of the cluster."""

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Row
 
 from app.agent.changes import AttemptVoided, GenerationOpened, ResponseClosed, StepClosed, StepOpened
 from app.db.dialects import lock_session
-from app.db.repositories import compactions, messages, parts, sessions, steps
+from app.db.repositories import compactions, costs, messages, parts, sessions, steps
 from app.eventlog.log import Appender
 from app.events import StepFinished, StepRetrying, StepStarted
 from app.messages import FinishReason, Message, Role, Usage
@@ -70,7 +70,7 @@ def close_step(connection: Connection, appender: Appender, change: StepClosed) -
     run = {"run_steps": row.run_steps + 1, "context": context.model_dump(), "recoveries": 0}
     _add(connection, row, change.usage, **run)
     day = appender.at.date().isoformat()
-    steps.add_usage(connection, day=day, model=change.model, usage=change.usage)
+    costs.add(connection, day=day, model=change.model, usage=change.usage)
     transformations = change.input_transformations or None
     appender.emit(StepFinished, change, context=context, input_transformations=transformations)
 
@@ -80,7 +80,7 @@ def add_to_session(connection: Connection, appender: Appender, model: str, usage
     row = sessions.row(connection, appender.session_id)
     _add(connection, row, usage)
     day = appender.at.date().isoformat()
-    steps.add_usage(connection, day=day, model=model, usage=usage, steps=0)
+    costs.add(connection, day=day, model=model, usage=usage, steps=0)
 
 
 def _add(connection: Connection, row: Row[Any], usage: Usage, **more: Any) -> None:

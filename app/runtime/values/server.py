@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints
 
@@ -39,16 +39,24 @@ class ModelList(Value):
     items: tuple[ModelView, ...]
 
 
-class UsageByModel(Value):
-    model: str
-    day: str
+METADATA = "metadata."
+"""Begins the name of a key of metadata in a query."""
+
+
+class UsageItem(Value):
+    """The usage of one group: of a `model` on a `day`, of either alone, or of the sessions with this value of a key of
+    their `metadata`. What the groups are not made by is null."""
+
+    model: str | None = None
+    day: str | None = None
+    metadata: Any = None
     steps: int
     usage: Usage
 
 
 class UsageReport(Value):
     total: Usage
-    items: tuple[UsageByModel, ...]
+    items: tuple[UsageItem, ...]
 
 
 class NodeView(Value):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
 from datetime import timedelta
-from typing import IO
+from typing import IO, Any
 
 from app.api.examples import AT, SESSION
 from app.api.examples.records import CHECKPOINT_ID, COMPACTION_PREVIEW, MESSAGE_ID
@@ -450,7 +450,7 @@ class InMemoryServer(ServerService):
         )
         return ModelList(items=(demo,))
 
-    async def usage(self) -> UsageReport:
+    async def usage(self, **_: Any) -> UsageReport:
         return UsageReport(total=Usage(), items=())
 
     async def nodes(self) -> NodeList:

@@ -14,7 +14,7 @@ from app.db import copy as copy_module
 from app.db.copy import TABLES, copy_database
 from app.db.engine import open_database
 from app.db.migrate import upgrade
-from app.db.repositories import events, messages, search, sessions, steps
+from app.db.repositories import costs, events, messages, search, sessions
 from app.db.repositories.events import StoredEvent
 from app.errors import StorageError
 from app.messages import Message, Role, TextPart, Usage, new_id, now
@@ -43,7 +43,7 @@ def fill(connection: Connection) -> str:
     events.append(
         connection, session_id, [StoredEvent(n, "test", f'{{"n": {n}, "t": "\ue000"}}') for n in range(1, 12)]
     )
-    steps.add_usage(connection, day="2026-01-01", model="m", usage=Usage(input_tokens=5, cost_usd=0.1))
+    costs.add(connection, day="2026-01-01", model="m", usage=Usage(input_tokens=5, cost_usd=0.1))
     found = search.unindexed(connection, session_id, before=100)
     assert found is not None
     search.add(connection, session_id, found.passages, after=found.after)

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Table
 from app.db.columns import Json, UtcTime
 from app.db.engine import Database
 from app.db.models import approvals, client_calls
-from app.db.repositories import events, messages, parts, queue, sessions, steps
+from app.db.repositories import costs, events, messages, parts, queue, sessions, steps
 from app.db.repositories.events import StoredEvent
 from app.errors import NotFoundError, StaleOwnerError
 from app.messages import Message, Role, TextPart, ToolCallPart, ToolStatus, Usage, new_id, now
@@ -179,16 +179,16 @@ async def test_usage_adds_up_by_day_and_model(
     async with new_database(tmp_path_factory.mktemp("usage")) as database:
         for model, usage in spent:
             await database.writer.write(
-                lambda c, m=model, u=usage: steps.add_usage(c, day="2026-01-01", model=m, usage=u)  # type: ignore[misc]
+                lambda c, m=model, u=usage: costs.add(c, day="2026-01-01", model=m, usage=u)  # type: ignore[misc]
             )
-        rows = {row.model: row for row in await database.read(steps.usage_by_day)}
+        rows = {row.model: row for row in await database.read(lambda c: costs.by_day(c, costs.ALL_DAYS))}
         assert rows.keys() == {model for model, _ in spent}
         for name, row in rows.items():
             own = [usage for model, usage in spent if model == name]
             assert row.steps == len(own)
-            assert row.input_tokens == sum(usage.input_tokens for usage in own)
-            assert row.unpriced_steps == sum(usage.cost_usd is None for usage in own)
-            assert row.cost_usd == pytest.approx(sum(usage.cost_usd or 0 for usage in own))
+            assert row.usage.model_copy(update={"cost_usd": None}) == sum(own, Usage(cost_usd=None))
+            priced = [usage.cost_usd for usage in own if usage.cost_usd is not None]
+            assert row.usage.cost_usd == (pytest.approx(sum(priced)) if len(priced) == len(own) else None)
 
 
 async def test_attempts_are_found_by_step(database: Database) -> None:

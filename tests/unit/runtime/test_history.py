@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from typing import Any, TypeVar
 
@@ -17,7 +17,7 @@ from app.agent.conversation import control_message
 from app.context.prompts import Generation
 from app.context.tokens import estimate_text, estimate_tools
 from app.db import models
-from app.db.repositories import steps
+from app.db.repositories import costs as daily
 from app.errors import ConflictError, NotFoundError
 from app.messages import FinishReason, ToolStatus, Usage, new_id
 from app.runtime import history
@@ -266,7 +266,7 @@ async def test_a_sum_with_an_unknown_price_has_no_cost(
 ) -> None:
     for model, values in costs.items():
         for cost in values:
-            add = partial(steps.add_usage, day="2026-01-02", model=model, usage=priced(cost))
+            add = partial(daily.add, day="2026-01-02", model=model, usage=priced(cost))
             await stage.database.writer.write(add)
     report = await stage.database.read(history.usage_report)
     count = sum(map(len, costs.values()))
@@ -277,9 +277,26 @@ async def test_a_sum_with_an_unknown_price_has_no_cost(
 
 async def test_the_newest_day_comes_first(stage: Stage) -> None:
     for day in ("2026-01-02", "2026-01-10", "2025-12-31"):
-        await stage.database.writer.write(partial(steps.add_usage, day=day, model="a", usage=USAGE))
+        await stage.database.writer.write(partial(daily.add, day=day, model="a", usage=USAGE))
     report = await stage.database.read(history.usage_report)
     assert [item.day for item in report.items] == ["2026-01-10", "2026-01-02", "2025-12-31"]
+
+
+@pytest.mark.parametrize(
+    ("group_by", "groups"),
+    [
+        (None, [("a", "2026-01-03", 1), ("a", "2026-01-02", 2), ("b", "2026-01-02", 1)]),
+        ("day", [(None, "2026-01-03", 1), (None, "2026-01-02", 3)]),
+        ("model", [("a", None, 3), ("b", None, 1)]),
+    ],
+)
+async def test_usage_is_grouped_by_model_or_day(stage: Stage, group_by: str | None, groups: list[Any]) -> None:
+    for day, model in (("01", "a"), ("02", "a"), ("02", "a"), ("02", "b"), ("03", "a"), ("04", "a")):
+        await stage.database.writer.write(partial(daily.add, day=f"2026-01-{day}", model=model, usage=USAGE))
+    days = daily.Days(date(2026, 1, 2), date(2026, 1, 3))
+    report = await stage.database.read(lambda c: history.usage_report(c, days, group_by))
+    assert [(item.model, item.day, item.steps) for item in report.items] == groups
+    assert report.total == sum([USAGE] * 4, Usage())
 
 
 seconds = st.integers(0, 30)

@@ -12,7 +12,7 @@ from app.agent.changes import Change, ControlAdded
 from app.agent.conversation import control_message
 from app.agent.loop import RunResult
 from app.context.tokens import PER_MESSAGE, estimate_text
-from app.db.repositories import steps
+from app.db.repositories import costs
 from app.errors import StaleOwnerError
 from app.messages import FinishReason, ReasoningPart, ToolStatus, Usage, new_id
 from app.runtime.transactions import recovery
@@ -235,8 +235,8 @@ async def test_results_are_not_added_to_an_earlier_step(run: Stage) -> None:
 async def test_an_interrupted_step_counts_for_its_day_as_well(run: Stage) -> None:
     await answer_whose_calls_run(run)
     await recover(run)
-    [day] = await run.database.read(steps.usage_by_day)
-    assert (day.steps, day.output_tokens, day.cost_usd) == (1, USAGE.output_tokens, USAGE.cost_usd)
+    [day] = await run.database.read(lambda c: costs.by_day(c, costs.ALL_DAYS))
+    assert (day.steps, day.usage) == (1, USAGE)
 
 
 # runs that end with their recovery
