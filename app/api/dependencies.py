@@ -156,7 +156,12 @@ CallId = Annotated[Text, Path(description="The call's `call_id`.", examples=[_ID
 Round = Annotated[int, Path(ge=1, le=2**31 - 1, description="The number of a compaction round.", examples=[1])]
 Cursor = Annotated[
     Text | None,
-    Query(max_length=500, description="`next_cursor` of the previous page; omit it for the first page."),
+    Query(
+        max_length=500,
+        description="`next_cursor` of the previous page; omit it for the first page.",
+        # Another one is a malformed cursor, not an invalid field.
+        json_schema_extra={"pattern": "^[A-Za-z0-9_-]*$"},
+    ),
 ]
 Limit = Annotated[int, Query(ge=1, le=500, description="Max items per page.")]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated
 
-from pydantic import AfterValidator, Field, SecretStr, StringConstraints
+from pydantic import AfterValidator, Field, SecretStr
 from pydantic_core import PydanticCustomError
 
 from app.messages import Timestamp, Value, clean_text
@@ -42,7 +42,7 @@ def _storable(value: SecretStr) -> SecretStr:
     return value
 
 
-SecretName = Annotated[str, AfterValidator(_name), StringConstraints(max_length=100)]
+SecretName = Annotated[str, AfterValidator(_name), Field(max_length=100, json_schema_extra={"pattern": NAME_PATTERN})]
 SecretValue = Annotated[
     SecretStr,
     AfterValidator(_storable),

@@ -229,3 +229,12 @@ def until_idle(path: str, request: dict[str, Any]) -> dict[str, Any]:
     if not path.endswith("/events"):
         return request
     return {**request, "params": {"until": "idle", **request.get("params", {})}}
+
+
+def test_names_of_secrets_and_cursors_have_their_pattern() -> None:
+    paths = DOCUMENT["paths"]
+    put = paths["/v1/sessions/{session_id}/secrets/{name}"]["put"]["parameters"]
+    (name,) = [parameter["schema"] for parameter in put if parameter["name"] == "name"]
+    assert (name["pattern"], name["maxLength"]) == ("^[A-Z_][A-Z0-9_]{0,99}$", 100)
+    (cursor,) = [each["schema"] for each in paths["/v1/sessions"]["get"]["parameters"] if each["name"] == "cursor"]
+    assert cursor["pattern"] == "^[A-Za-z0-9_-]*$"
