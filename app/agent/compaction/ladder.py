@@ -9,7 +9,8 @@ from typing import Any
 
 from app.agent.changes import GenerationOpened, OutputsPruned, RoundCompleted, RungCode, RungFailed, SummaryFailed
 from app.agent.compaction.rounds import ROOMY, BackgroundSlots, Candidate, Round, candidate, folded, shortest
-from app.agent.compaction.summarizer import Summarizer, SummaryJob, summary_job, summary_model
+from app.agent.compaction.summarizer import Summarizer
+from app.agent.compaction.summary_jobs import SummaryJob, summary_job, summary_model
 from app.agent.conversation import Conversation, run_off_loop
 from app.agent.interrupt import Interrupt
 from app.agent.model_calls import ModelCalls

@@ -11,7 +11,13 @@ from hypothesis import strategies as st
 
 from app.agent.changes import GenerationOpened, ModelUsed, OutputsPruned, RoundCompleted, RungFailed
 from app.agent.compaction.rounds import ROOMY, SUMMARY_CAP, Candidate, Round, Target, folded, is_hopeless, shortest
-from app.agent.compaction.summarizer import INSTRUCTION_ROOM, LEAST_CAP, LEAST_INPUT, LEAST_INPUT_SHARE, REASONING_ROOM
+from app.agent.compaction.summary_jobs import (
+    INSTRUCTION_ROOM,
+    LEAST_CAP,
+    LEAST_INPUT,
+    LEAST_INPUT_SHARE,
+    REASONING_ROOM,
+)
 from app.context.checkpoints import InForce
 from app.context.policies import Policy
 from app.context.prompts import with_plan

@@ -12,7 +12,8 @@ from structlog.testing import capture_logs
 
 from app.agent.changes import ModelUsed, SummaryFailed
 from app.agent.compaction import summarizer
-from app.agent.compaction.summarizer import MAX_ATTEMPTS, MAX_CALLS, SummaryJob
+from app.agent.compaction.summarizer import MAX_ATTEMPTS, MAX_CALLS
+from app.agent.compaction.summary_jobs import SummaryJob
 from app.context.summary import OVERLONG
 from app.context.summary_request import transcript_items, windows
 from app.context.tokens import estimate_text

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from app.agent.compaction.rounds import SUMMARY_CAP
-from app.agent.compaction.summarizer import INSTRUCTION_ROOM, SummaryJob, summary_job
+from app.agent.compaction.summary_jobs import INSTRUCTION_ROOM, SummaryJob, summary_job
 from app.context.policies import CompactionSettings
 from app.context.tokens import estimate_text
 from app.server import SUMMARY_TEMPLATE_BYTES
