@@ -175,7 +175,7 @@ def view(row: Row[Any], pending: int, activity: Activity | None) -> Session:
         unseen=bool(stored["unseen"]),
         compaction=CompactionState(
             policy=stored["compaction"]["policy"],
-            settings={name: value for name, value in stored["compaction"].items() if name != "policy"},
+            settings={name: value for name, value in stored["compaction"].items() if name not in ("policy", "given")},
             count=stored["compaction_count"],
             last_at=stored["compaction_last_at"],
             in_progress=stored["compaction_in_progress"],
