@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from datetime import date
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
+from pydantic import AfterValidator
+from pydantic_core import PydanticCustomError
 
 from app import __version__
 from app.api.auth import LOGIN_PATH, clear_cookie, login_tokens, set_cookie
 from app.api.dependencies import KEY, STRICT, Alive, Services
+from app.api.errors import in_prose
 from app.api.openapi import METRICS_CONTENT
 from app.api.problems import problems
 from app.api.request_bodies import JsonRoute
-from app.errors import UnavailableError
+from app.errors import UnavailableError, ValidationFailedError
 from app.runtime.values.server import LoginCreate, ModelList, NodeList, Readiness, UsageReport
 
 health_router = APIRouter(tags=["health"])
@@ -61,22 +65,35 @@ async def list_models(services: Services) -> ModelList:
     return services.server.models()
 
 
+GROUP = rf"^(?:day|model|metadata\.{KEY})$"
+
+
+def _group(text: str) -> str:
+    if not re.fullmatch(GROUP, text):
+        raise PydanticCustomError("group", "Input should be day, model or metadata.KEY")
+    return text
+
+
 @models_router.get("/usage")
 async def get_usage(
     services: Services,
     since: Annotated[date | None, Query(description="The first day, in UTC.")] = None,
     until: Annotated[date | None, Query(description="The last day, in UTC.")] = None,
     group_by: Annotated[
-        str | None,
+        Annotated[str, AfterValidator(_group)] | None,
         Query(
-            pattern=rf"^(?:day|model|metadata\.{KEY})$",
             description="`day`, `model` or `metadata.KEY`, which are the sessions that have not been deleted by a value"
             " of their metadata. Without it, by model and day.",
             examples=["metadata.team"],
+            json_schema_extra={"pattern": GROUP},
         ),
     ] = None,
 ) -> UsageReport:
     """Tokens and cost over all sessions."""
+    if since is not None and until is not None and since > until:
+        message = "The last day is before the first"
+        errors = [{"field": "until", "message": message}]
+        raise ValidationFailedError(f"The request is not valid: until: {in_prose(message)}.", errors=errors)
     return await services.server.usage(since=since, until=until, group_by=group_by)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -122,20 +123,14 @@ def test_the_hosts_of_the_network_are_such_a_list(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize(
-    ("variable", "value", "form"),
-    [
-        ("PALIMPSEST_WEBHOOK_NETWORKS", "10.0.0.0/33", "such as 10.1.0.0/16, with commas"),
-        ("PALIMPSEST_SANDBOX_NETWORK", "http://x", "*.example.org, with commas"),
-    ],
+    ("variable", "value"), [("PALIMPSEST_WEBHOOK_NETWORKS", "10.0.0.0/33"), ("PALIMPSEST_SANDBOX_NETWORK", "http://x")]
 )
 def test_the_error_of_a_list_shows_the_value_and_the_form(
-    monkeypatch: pytest.MonkeyPatch, variable: str, value: str, form: str
+    monkeypatch: pytest.MonkeyPatch, variable: str, value: str
 ) -> None:
     monkeypatch.setenv(variable, value)
-    with pytest.raises(InvalidSettingsError) as caught:
+    with pytest.raises(InvalidSettingsError, match=rf"'{re.escape(value)}' .* such as .* with commas between them"):
         load_settings()
-    assert f"'{value}'" in caught.value.detail
-    assert form in caught.value.detail
 
 
 def test_the_default_limit_of_steps_can_be_removed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""How an answer's end is told: by a word, by what follows the answer, or not at all."""
+"""How the end of an answer is recognized: by a word, by what follows the answer, or not at all."""
 
 from __future__ import annotations
 
