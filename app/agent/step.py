@@ -133,6 +133,7 @@ class Step:
         spent = Spent()
         tried: Counter[str] = Counter()
         failed = paid = 0
+        before = [*before, *await self._tried(config)]
         for attempt_number in count(1):
             attempt = self._open(number, attempt_number, config, before)
             request = replace(self._conversation.request(config), remedies=self._refusals.trial)

@@ -201,12 +201,22 @@ async def test_an_image_refused_in_unknown_words_is_left_out_and_later_ones_are_
 async def test_images_are_sent_again_when_leaving_them_out_has_not_helped(
     start_server: StartServer, provider: FakeProvider, known: bool | None
 ) -> None:
-    provider.respond(lambda request: HttpError(400, {"error": {"message": f"zork {len(images(request))}"}}))
+    """Nothing else is new, so that it is tried last."""
+
+    def answer(request: RecordedRequest) -> Answer:
+        if request.tool_results:
+            return HttpError(400, {"error": {"message": f"zork {len(images(request))}"}})
+        return Reply(ToolCall("read_file", {"path": "a.png"}))
+
+    provider.respond(answer)
     models = {} if known is None else {OPENAI: {"sees_images": known}}
     async with Client(start_server(models=models).url) as client:
-        session, _ = await client.run([text("See"), image(png())])
+        created = await client.create()
+        await client.http.put(f"/v1/sessions/{created['id']}/files/a.png", content=png())
+        await client.say(created["id"], "See")
+        session = await client.session(created["id"])
         assert session["outcome"] == "failed"
-        assert min(len(images(request)) for request in provider.requests) == 0
+        assert min(len(images(request)) for request in provider.requests[1:]) == 0
         provider.respond(lambda _: Reply(Text("seen")))
         events = await client.say(session["id"], "Once more.", session["last_seq"])
         assert events[-1].data["outcome"] == "completed"
@@ -240,19 +250,23 @@ async def test_a_context_that_was_refused_for_something_else_is_as_before(
         await assert_sound(client, session["id"])
 
 
-async def test_an_outage_in_unusual_words_takes_nothing_away(start_server: StartServer, provider: FakeProvider) -> None:
+@pytest.mark.parametrize("has_history", [True, False])
+async def test_an_outage_in_unusual_words_takes_nothing_away(
+    start_server: StartServer, provider: FakeProvider, has_history: bool
+) -> None:
     """What was tried meanwhile is neither in the answered request nor in the next session's."""
+    history = {"history": packed("the task", 9)} if has_history else {}
     left = iter(range(20))
     provider.respond(
         lambda _: Reply(Text("done")) if next(left, None) is None else HttpError(500, {"message": "oops"}, headers=NOW)
     )
     async with Client(start_server().url) as client:
         for _ in range(2):
-            session, events = await client.run("go on", history=packed("the task", 9), tools=TOOLS)
+            session, events = await client.run("go on", tools=TOOLS, **history)
             assert (session["outcome"], session["compaction"]["count"]) == ("completed", 0)
             request = provider.requests[-1]
             assert "look_up" in request.tool_names
             assert {"max_tokens", "stream_options"} <= request.body.keys()
-            assert len(request.tool_results) == 9
+            assert len(request.tool_results) == 9 * has_history
         assert of_type(events, "step.retrying") == []
         assert session["context"]["limit"] == 128_000

@@ -243,8 +243,6 @@ class Compactor:
                 if round.is_guess:
                     self._guesses.append(round.number)
                 return RoomResult.MADE
-            case RoomResult.AWAY if round.is_guess:
-                return RoomResult.NONE
             case RoomResult.AWAY:
                 self._backoff.extend()
                 return RoomResult.ENOUGH

@@ -78,9 +78,9 @@ class Ladder:
             job = await run_off_loop(self._conversation.rows, summary_job, self._conversation, round, selection, window)
             prose = await summarizer.prose(job)
         except SummaryFailed as failure:
-            is_refused = round.is_guess and not summarizer.has_answer
-            can_wait = (failure.is_away or is_refused) and not round.must
-            following: Rung | None = None if can_wait else "fold"
+            is_over = round.is_guess and not summarizer.has_answer
+            can_wait = failure.is_away and not (round.must or round.is_guess)
+            following: Rung | None = None if is_over or can_wait else "fold"
             await self._failed(round, "summary", failure.code, failure.detail, summarizer.usage, following)
             if can_wait:
                 raise
